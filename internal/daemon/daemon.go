@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon runs a server program beside a test: it owns the process, keeps
+// the end of its log for the report of a failed test, and never leaves it behind
+// as long as Stop or Kill is called. It knows nothing about what it runs.
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a process may take to end by itself after SIGTERM.
+const stopGrace = 10 * time.Second
+
+// withFileLimit starts the program with as many open files as the system grants.
+// The Go runtime raises its own soft limit, but gives children the old one back,
+// and 1,024 files are not enough for a broker with thousands of clients.
+const withFileLimit = `ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"`
+
+// ErrNotReady is returned by WaitReady when the time is over, or the process has
+// ended, before the check held. The error text carries the end of the log.
+var ErrNotReady = errors.New("daemon: not ready")
+
+// Daemon is one running program. Its methods may be called concurrently.
+type Daemon struct {
+	name string
+	cmd  *exec.Cmd
+	log  *tail
+	done chan struct{}
+
+	stopOnce sync.Once
+	waitErr  error // written before done is closed
+}
+
+// Start runs the program at path with args. Standard output and error both go to
+// the log. The caller must call Stop or Kill.
+func Start(path string, args ...string) (*Daemon, error) {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", withFileLimit, path}, args...)...)
+	log := &tail{limit: 128 << 10}
+	cmd.Stdout, cmd.Stderr = log, log
+	// A grandchild that keeps the pipe open must not block Wait for ever.
+	cmd.WaitDelay = time.Second
+	d := &Daemon{name: path, cmd: cmd, log: log, done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("daemon: start %s: %w", path, err)
+	}
+	go func() {
+		defer close(d.done)
+		d.waitErr = cmd.Wait()
+	}()
+	return d, nil
+}
+
+// Done is closed when the process has ended and its whole log is read.
+func (d *Daemon) Done() <-chan struct{} { return d.done }
+
+// Running reports whether the process has not ended yet.
+func (d *Daemon) Running() bool {
+	select {
+	case <-d.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// PID is the process ID, also after the process has ended.
+func (d *Daemon) PID() int { return d.cmd.Process.Pid }
+
+// Log returns the last part, at most 128 KiB, of what the program wrote so far.
+func (d *Daemon) Log() string { return d.log.String() }
+
+// Stop asks the process to end with SIGTERM, kills it when it does not within
+// ten seconds, and returns when it is gone. It is idempotent.
+func (d *Daemon) Stop() {
+	d.stopOnce.Do(func() { _ = d.cmd.Process.Signal(syscall.SIGTERM) })
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-d.done:
+	case <-timer.C:
+		d.Kill()
+	}
+}
+
+// Kill ends the process with SIGKILL, as a crash would, and returns when it is
+// gone. It is idempotent.
+func (d *Daemon) Kill() {
+	_ = d.cmd.Process.Kill()
+	<-d.done
+}
+
+// WaitReady calls ready every ten milliseconds until it returns nil. It gives up
+// with ErrNotReady after limit, and at once when the process has ended.
+func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.done:
+			return fmt.Errorf("%w: %s ended (%v):\n%s", ErrNotReady, d.name, d.waitErr, d.Log())
+		case <-deadline.C:
+			return fmt.Errorf("%w: %s after %v: %w:\n%s", ErrNotReady, d.name, limit, err, d.Log())
+		case <-tick.C:
+		}
+	}
+}
+
+// Find returns the path of a program: the first of PATH, then of the folders for
+// system programs, which the PATH of an ordinary Debian user does not name.
+func Find(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, folder := range []string{"/usr/sbin", "/usr/local/sbin", "/sbin", "/opt/homebrew/sbin"} {
+		path := folder + "/" + name
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("daemon: %s: %w", name, exec.ErrNotFound)
+}
+
+// tail is an io.Writer that keeps the last limit bytes.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	buf   []byte
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = append(w.buf, p...)
+	// Cut only at twice the limit, so that not every line moves the whole buffer.
+	if len(w.buf) > 2*w.limit {
+		w.buf = append(w.buf[:0], w.buf[len(w.buf)-w.limit:]...)
+	}
+	return len(p), nil
+}
+
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.TrimRight(string(w.buf[max(0, len(w.buf)-w.limit):]), "\n")
+}

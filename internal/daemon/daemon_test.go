@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a shell script and waits until it has printed "up".
+func start(t *testing.T, script string) *daemon.Daemon {
+	t.Helper()
+	d, err := daemon.Start("/bin/sh", "-c", script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Kill)
+	err = d.WaitReady(10*time.Second, func() error {
+		if !strings.Contains(d.Log(), "up") {
+			return errors.New("not up")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestStopAsksFirst(t *testing.T) {
+	d := start(t, `trap 'echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.01; done`)
+	if !d.Running() || d.PID() == 0 {
+		t.Fatalf("Running() = %v, PID() = %d, want a running process", d.Running(), d.PID())
+	}
+	d.Stop()
+	d.Stop()
+	if d.Running() {
+		t.Error("Running() = true after Stop")
+	}
+	if !strings.HasSuffix(d.Log(), "goodbye") {
+		t.Errorf("Log() = %q, want it to end with what the program says on SIGTERM", d.Log())
+	}
+}
+
+func TestKillDoesNotAsk(t *testing.T) {
+	d := start(t, `trap 'echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.01; done`)
+	d.Kill()
+	d.Kill()
+	if d.Running() || strings.Contains(d.Log(), "goodbye") {
+		t.Errorf("Running() = %v, Log() = %q, want a process that had no chance to speak", d.Running(), d.Log())
+	}
+}
+
+func TestWaitReadyReportsWhy(t *testing.T) {
+	never := func() error { return errors.New("still cold") }
+	t.Run("ended", func(t *testing.T) {
+		d, err := daemon.Start("/bin/sh", "-c", "echo bad option >&2; exit 3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.WaitReady(time.Minute, never)
+		if !errors.Is(err, daemon.ErrNotReady) || !strings.Contains(err.Error(), "exit status 3") ||
+			!strings.Contains(err.Error(), "bad option") {
+			t.Errorf("err = %v, want ErrNotReady with exit status and log", err)
+		}
+	})
+	t.Run("too slow", func(t *testing.T) {
+		d := start(t, "echo up; exec sleep 60")
+		err := d.WaitReady(20*time.Millisecond, never)
+		if !errors.Is(err, daemon.ErrNotReady) || !strings.Contains(err.Error(), "still cold") {
+			t.Errorf("err = %v, want ErrNotReady with the reason of the check", err)
+		}
+	})
+}
+
+func TestLogKeepsTheEnd(t *testing.T) {
+	d := start(t, `i=0; while [ $i -lt 8000 ]; do i=$((i+1)); echo "line $i of a log that is longer than what is kept"; done; echo up`)
+	<-d.Done()
+	log := d.Log()
+	if len(log) > 128<<10 {
+		t.Errorf("len(Log()) = %d, want at most 128 KiB", len(log))
+	}
+	if !strings.HasSuffix(log, "\nup") || strings.Contains(log, "line 1 of") {
+		t.Errorf("Log() ends with %q, want the last lines only", log[len(log)-40:])
+	}
+}
+
+func TestFind(t *testing.T) {
+	if _, err := daemon.Find("sh"); err != nil {
+		t.Errorf("Find(sh) = %v", err)
+	}
+	if _, err := daemon.Find("no-such-program-anywhere"); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("Find of a missing program = %v, want exec.ErrNotFound", err)
+	}
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Spokewire Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds kube-apiserver, kube-controller-manager and etcd for the end-to-end
+# tests, once per version, into a cache folder outside the source tree.
+#
+#   build.sh         build what is missing
+#   build.sh --dir   print the folder that holds, or would hold, the binaries
+#
+# SPOKEWIRE_KUBE_DIR names another folder. KUBEBUILDER_ASSETS, the variable that
+# controller-runtime's envtest reads, means "I have my own": nothing is built.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export GOWORK=off CGO_ENABLED=0
+
+# required MODULE GO_MOD prints the version that GO_MOD requires of MODULE.
+required() {
+  awk -v m="$1" '$1 == "require" { sub(/^require /, "") } $1 == m { print $2; exit }' "$2"
+}
+
+kube_version=$(required k8s.io/kubernetes "$here/go.mod")
+etcd_version=$(required go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
+
+# Both versions are in the name, so a new one of either never meets an old binary.
+cache=${XDG_CACHE_HOME:-${HOME:?set HOME or SPOKEWIRE_KUBE_DIR}/.cache}
+dir=${SPOKEWIRE_KUBE_DIR:-$cache/spokewire/kube-$kube_version-etcd-$etcd_version}
+
+if [[ ${1:-} == --dir ]]; then
+  echo "${KUBEBUILDER_ASSETS:-$dir}"
+  exit
+fi
+if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
+  echo "kube: using KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS, nothing to build"
+  exit
+fi
+
+# Without these the API server calls itself v0.0.0-master, and what compares
+# versions (compatibility versions, clients) goes wrong.
+IFS=. read -r major minor _ <<<"${kube_version#v}"
+x=k8s.io/component-base/version
+kube_flags="-s -w -X $x.gitVersion=$kube_version -X $x.gitMajor=$major -X $x.gitMinor=$minor -X $x.gitTreeState=clean"
+
+tmp=
+trap '[[ -z $tmp ]] || rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+
+# build NAME MODULE_FOLDER PACKAGE LDFLAGS HINT
+build() {
+  local name=$1 module=$2 package=$3 ldflags=$4 hint=$5
+  if [[ -x $dir/$name ]]; then
+    return
+  fi
+  echo "kube: building $name ($hint, once)"
+  mkdir -p "$dir"
+  # The rename is what makes the binary count as built: an interrupted build
+  # leaves only a hidden folder, which its own exit removes.
+  tmp=$(mktemp -d "$dir/.build.XXXXXX")
+  (cd "$module" && nice go build -trimpath -ldflags "$ldflags" -o "$tmp/$name" "$package")
+  mv "$tmp/$name" "$dir/$name"
+  rm -rf "$tmp"
+  tmp=
+}
+
+build etcd "$here/etcd" go.etcd.io/etcd/server/v3 "-s -w" "about 1 minute"
+build kube-apiserver "$here" k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags" "about 4 minutes"
+build kube-controller-manager "$here" k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags" "about 1 minute"
+echo "kube: kube-apiserver, kube-controller-manager $kube_version and etcd $etcd_version are in $dir"

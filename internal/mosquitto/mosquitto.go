@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mosquitto runs the real Mosquitto broker beside a test.
+//
+//	broker := mosquitto.Start(t, mosquitto.Options{})
+//	transport, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
+//
+// Each broker has its own process, port and folder, and ends with the test. The
+// test is skipped where the program is missing, and fails instead when the
+// environment variable CI is "true", so that no run there skips it unnoticed.
+package mosquitto
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+)
+
+const (
+	host       = "127.0.0.1"
+	startLimit = 20 * time.Second
+
+	// startAttempts bounds how often Start looks for other ports: between finding
+	// a free port and the broker's bind, another process may take it.
+	startAttempts = 5
+)
+
+// Broker is a Mosquitto process. Its methods may be called concurrently, but those
+// that can fail the test (Restart) only from the test's own goroutine.
+type Broker struct {
+	t      testing.TB
+	path   string
+	config string // the file
+	opts   Options
+	port   int
+	wsPort int
+
+	mu  sync.Mutex
+	run *daemon.Daemon
+	log []string // of earlier processes
+}
+
+// Start runs a broker until the end of the test and returns when it accepts
+// connections. When the test fails, the end of the broker's log is part of its output.
+func Start(t testing.TB, opts Options) *Broker {
+	t.Helper()
+	path, err := daemon.Find("mosquitto")
+	if err != nil {
+		const message = "mosquitto is not installed (on Debian: apt-get install mosquitto)"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	b := &Broker{t: t, path: path, opts: opts, config: filepath.Join(t.TempDir(), "mosquitto.conf")}
+	t.Cleanup(b.cleanup)
+	for attempt := 1; ; attempt++ {
+		err = b.startOnFreePorts()
+		if err == nil {
+			return b
+		}
+		if attempt == startAttempts || !strings.Contains(err.Error(), "Address already in use") {
+			t.Fatalf("mosquitto: %v", err)
+		}
+	}
+}
+
+// URL is the address of the MQTT listener, with the scheme mqtt, or mqtts when
+// Options has a certificate.
+func (b *Broker) URL() string {
+	if b.opts.CertFile != "" {
+		return "mqtts://" + b.Addr()
+	}
+	return "mqtt://" + b.Addr()
+}
+
+// WebSocketURL is the address of the WebSocket listener (ws or wss). It is empty
+// without Options.WebSockets.
+func (b *Broker) WebSocketURL() string {
+	switch {
+	case b.wsPort == 0:
+		return ""
+	case b.opts.CertFile != "":
+		return "wss://" + address(b.wsPort)
+	default:
+		return "ws://" + address(b.wsPort)
+	}
+}
+
+// Addr is host:port of the MQTT listener.
+func (b *Broker) Addr() string { return address(b.port) }
+
+// PID is the process ID of the running, or else the last, broker process.
+func (b *Broker) PID() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.run.PID()
+}
+
+// Log is the end of what the broker wrote, over all restarts.
+func (b *Broker) Log() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(append(b.log[:len(b.log):len(b.log)], b.run.Log()), "\n")
+}
+
+// Stop ends the broker in good order: clients see their connection closed. It is
+// idempotent; Restart starts it again.
+func (b *Broker) Stop() { b.current().Stop() }
+
+// Kill ends the broker as a crash would. It is idempotent; Restart starts it again.
+func (b *Broker) Kill() { b.current().Kill() }
+
+// Restart stops the broker if it still runs and starts it on the same ports with
+// the same options. Sessions, subscriptions and retained messages are gone.
+func (b *Broker) Restart() {
+	b.t.Helper()
+	b.Stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.log = append(b.log, b.run.Log())
+	if err := b.launch(); err != nil {
+		b.t.Fatalf("mosquitto: restart: %v", err)
+	}
+}
+
+func (b *Broker) current() *daemon.Daemon {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.run
+}
+
+func (b *Broker) cleanup() {
+	if b.current() == nil {
+		return
+	}
+	b.Stop()
+	if b.t.Failed() {
+		b.t.Logf("log of mosquitto at %s:\n%s", b.Addr(), b.Log())
+	}
+}
+
+func (b *Broker) startOnFreePorts() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count := 1
+	if b.opts.WebSockets {
+		count = 2
+	}
+	ports, err := freePorts(count)
+	if err != nil {
+		return err
+	}
+	b.port = ports[0]
+	if b.opts.WebSockets {
+		b.wsPort = ports[1]
+	}
+	if err := writeFiles(filepath.Dir(b.config), b.config, b.opts, b.port, b.wsPort); err != nil {
+		return err
+	}
+	return b.launch()
+}
+
+// launch starts the process and waits until it listens. The caller holds mu.
+func (b *Broker) launch() error {
+	run, err := daemon.Start(b.path, "-c", b.config)
+	if err != nil {
+		return err
+	}
+	b.run = run
+	err = run.WaitReady(startLimit, func() error {
+		// The line comes after all listeners are open; without it, the port could
+		// be answered by a stranger who took it first.
+		if log := run.Log(); !strings.Contains(log, "mosquitto version") || !strings.Contains(log, " running") {
+			return errors.New("the broker has not said that it runs")
+		}
+		conn, err := net.DialTimeout("tcp", b.Addr(), time.Second)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	if err != nil {
+		run.Kill()
+	}
+	return err
+}
+
+// freePorts returns n different ports that nobody listened on a moment ago.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		// Held open until all are found, or the system may give one out twice.
+		listener, err := net.Listen("tcp", address(0))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = listener.Close() }()
+		ports[i] = listener.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}
+
+func address(port int) string { return fmt.Sprintf("%s:%d", host, port) }
