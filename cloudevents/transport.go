@@ -64,8 +64,9 @@ type Conn interface {
 	// Publish hands a message to the broker and returns as soon as it is written; many may be under way.
 	// Where the broker's window is full it waits for room, or for ctx. If it returns nil, done is called
 	// exactly once, from any goroutine and possibly before Publish returns: with nil when the broker has
-	// acknowledged the message, else with the reason (the connection ended, the broker refused it). If it
-	// returns an error, done is not called. done must not block.
+	// acknowledged the message, with [ErrConnectionLost] when the connection ended first (before Close
+	// returns), else with the broker's reason to refuse it. If it returns an error, done is not called.
+	// done must not block.
 	//
 	// A message over the broker's limit is refused with a [*TooLargeError] and leaves the connection as
 	// it was.

@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Handler is what an [Engine] serves: the protocol of a source or an agent. The engine calls its methods
+// one at a time for each connection, never after the connection's Disconnected.
+type Handler interface {
+	// Connected is called when the broker has granted all subscriptions. Requests that it puts into
+	// [Control] go out before anything else does.
+	Connected(ctx context.Context)
+	// Disconnected is called when the connection has ended.
+	Disconnected()
+	// Received takes an event. The broker is told that it arrived when Received returns, so by then its
+	// content must be in a store. The first events may come before Connected.
+	Received(m Message)
+	// Refused takes a message that is not a CloudEvent.
+	Refused(topic string, err error)
+}
+
+// Options configures an [Engine].
+type Options struct {
+	// Name is the client's name towards transport and log: a source or agent ID. Required.
+	Name string
+	// Filters are the topic filters to subscribe to. Required.
+	Filters []string
+	// Binary asks the transport for the binary content mode.
+	Binary bool
+	// Handler is the protocol to serve. Required.
+	Handler Handler
+	// QPS limits published events per second, Burst how many may go at once. QPS 0 means no limit; Burst
+	// defaults to QPS, rounded up.
+	QPS   float32
+	Burst int
+	// DrainTimeout bounds how long Start goes on publishing what waits in [Live] after its context has
+	// ended. Defaults to 2 s; negative means not at all.
+	DrainTimeout time.Duration
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// DefaultDrainTimeout is the default of [Options.DrainTimeout].
+const DefaultDrainTimeout = 2 * time.Second
+
+func (o *Options) withDefaults() Options {
+	out := *o
+	if out.DrainTimeout == 0 {
+		out.DrainTimeout = DefaultDrainTimeout
+	}
+	if out.Clock == nil {
+		out.Clock = clock.RealClock{}
+	}
+	if out.QPS > 0 && out.Burst <= 0 {
+		out.Burst = int(out.QPS) + 1
+	}
+	return out
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o.Name == "":
+		return errors.New("cloudevents: Options.Name is required")
+	case len(o.Filters) == 0:
+		return errors.New("cloudevents: Options.Filters is required")
+	case o.Handler == nil:
+		return errors.New("cloudevents: Options.Handler is required")
+	case o.QPS < 0 || o.Burst < 0:
+		return errors.New("cloudevents: Options.QPS and Options.Burst must not be negative")
+	}
+	return nil
+}
+
+// Engine keeps one client connected over a [Transport]: it connects, reconnects with backoff, publishes
+// what is in its outbox and hands over what arrives. All methods may be called from any goroutine.
+type Engine struct {
+	transport Transport
+	options   Options
+	outbox    *outbox
+	limiter   *rate.Limiter
+	ready     chan struct{}
+	readyOnce sync.Once
+
+	mu        sync.Mutex
+	started   bool
+	maxPacket int
+	since     time.Time // of the last change of lastErr
+	connected bool
+	lastErr   error
+}
+
+// NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed] when
+// the transport serves another client already.
+func NewEngine(t Transport, o Options) (*Engine, error) {
+	if t == nil {
+		return nil, errors.New("cloudevents: a transport is required")
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := t.Claim(o.Name); err != nil {
+		return nil, err
+	}
+	e := &Engine{transport: t, options: o.withDefaults(), outbox: newOutbox(), ready: make(chan struct{})}
+	if o.QPS > 0 {
+		e.limiter = rate.NewLimiter(rate.Limit(o.QPS), e.options.Burst)
+	}
+	e.since = e.options.Clock.Now()
+	return e, nil
+}
+
+// Enqueue puts an item into a lane. It does not block and works at any time, also before Start.
+func (e *Engine) Enqueue(lane Lane, it Item) { e.outbox.add(lane, it) }
+
+// Admits reports whether an item of [Live] may be added within a limit: because it waits already, or because
+// fewer than limit items are not acknowledged.
+func (e *Engine) Admits(it Item, limit int) bool { return e.outbox.admits(it, limit) }
+
+// Pending returns how many items of [Live] the broker has not acknowledged.
+func (e *Engine) Pending() int { return e.outbox.pending() }
+
+// Ready is closed when the engine was first connected and subscribed and the requests that
+// [Handler.Connected] made are acknowledged by the broker.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Connected reports whether there is a connection.
+func (e *Engine) Connected() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.connected
+}
+
+// MaxPacketSize is the broker's limit on a message in bytes, as last learnt; 0 means none is known.
+func (e *Engine) MaxPacketSize() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.maxPacket
+}
+
+// Healthy returns nil while connected, else an error that says since when not and why.
+func (e *Engine) Healthy() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.connected:
+		return nil
+	case !e.started:
+		return fmt.Errorf("%s: not started", e.options.Name)
+	}
+	since := e.since.UTC().Format(time.RFC3339)
+	if e.lastErr == nil {
+		return fmt.Errorf("%s: connecting since %s", e.options.Name, since)
+	}
+	return fmt.Errorf("%s: not connected since %s: %w", e.options.Name, since, e.lastErr)
+}
+
+// ErrStarted is returned by a second call of Start.
+var ErrStarted = errors.New("already started: a source, an agent or an engine is started once")
+
+// Start connects and serves until ctx ends. It then flushes the outbox for at most DrainTimeout, closes the
+// connection and returns nil when every goroutine has ended. A broker that cannot be reached is no error:
+// Healthy tells, and Start goes on trying, every 100 ms at first and every 10 s at last.
+func (e *Engine) Start(ctx context.Context) error {
+	e.mu.Lock()
+	if e.started {
+		e.mu.Unlock()
+		return ErrStarted
+	}
+	e.started = true
+	e.since = e.options.Clock.Now()
+	e.mu.Unlock()
+
+	delay := newBackoff()
+	for ctx.Err() == nil {
+		conn, err := e.connect(ctx)
+		if err == nil {
+			began := e.options.Clock.Now()
+			e.serve(ctx, conn)
+			if e.options.Clock.Since(began) >= stableAfter {
+				delay = newBackoff()
+			}
+		} else {
+			e.failed(ctx, err)
+		}
+		var permanent *PermanentError
+		wait := delay()
+		if errors.As(err, &permanent) {
+			wait = maxBackoff
+		}
+		e.sleep(ctx, wait)
+	}
+	return nil
+}
+
+func (e *Engine) sleep(ctx context.Context, d time.Duration) {
+	timer := e.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
+func (e *Engine) connect(ctx context.Context) (Conn, error) {
+	return e.transport.Connect(ctx, ConnectOptions{
+		Filters: e.options.Filters,
+		Binary:  e.options.Binary,
+		Receive: e.options.Handler.Received,
+		Refuse:  e.options.Handler.Refused,
+	})
+}
+
+// failed books a failure to connect, and logs it when it is news.
+func (e *Engine) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	e.mu.Lock()
+	news := e.lastErr == nil || e.lastErr.Error() != err.Error()
+	e.lastErr = err
+	e.mu.Unlock()
+	if news {
+		klog.FromContext(ctx).Error(err, "Cannot connect to the broker, trying again", "client", e.options.Name)
+	}
+}
+
+func (e *Engine) setConnected(connected bool, maxPacket int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.connected = connected
+	e.since = e.options.Clock.Now()
+	e.lastErr = err
+	if connected {
+		e.maxPacket = maxPacket
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents
+
+import (
+	"sync"
+
+	"k8s.io/utils/buffer"
+)
+
+// Lane is the queue that an [Item] waits in.
+type Lane int
+
+const (
+	// Control is for requests and whatever must go out before anything else. It is emptied when the
+	// connection ends: the next connection begins with requests of its own.
+	Control Lane = iota
+	// Live is for news of works. An item in it is kept until the broker has acknowledged it, over any
+	// number of connections, and waits there at most once: what changed meanwhile goes out together.
+	Live
+	// Bulk is for answers to requests. Live overtakes it, and it is emptied when the connection ends.
+	Bulk
+
+	lanes = int(Bulk) + 1
+)
+
+// liveStreak is how many items of Live may overtake the first of Bulk, so that answers end also under load.
+const liveStreak = 16
+
+// Item is something to publish. It is encoded when its turn comes, so it says what is true then. Items are
+// compared by identity, so implementations are pointers.
+type Item interface {
+	// Message returns what to publish. A message without an event means that there is nothing left to
+	// say. It is called from one goroutine and may take locks that [Engine.Enqueue] is called under.
+	Message() (Message, error)
+	// Settled is called when the item has come to its end: with nil when the broker has acknowledged the
+	// message, with [ErrConnectionLost] when an item of Control or Bulk was given up with its connection,
+	// or with the reason why the message cannot be encoded or is refused for good. It is not called for
+	// an item of Live whose connection ended, as that goes out again. It must not block, and not call
+	// back into the engine.
+	Settled(err error)
+}
+
+// liveState follows one item of the lane Live.
+type liveState struct {
+	queued bool
+	sent   int // messages that are not acknowledged yet
+	// refused holds an item that the broker would not take until the next connection.
+	refused bool
+}
+
+// outbox holds what waits to be published and what waits to be acknowledged.
+type outbox struct {
+	mu       sync.Mutex
+	queues   [lanes]buffer.TypedRingGrowing[Item]
+	waiting  [lanes]int
+	live     map[Item]*liveState
+	streak   int
+	inflight [lanes]int
+	online   bool
+	// wake has room for one token: there is something to send, or the outbox became idle.
+	wake chan struct{}
+}
+
+func newOutbox() *outbox {
+	return &outbox{live: map[Item]*liveState{}, wake: make(chan struct{}, 1)}
+}
+
+// add queues an item. While offline, items of Control and Bulk are given up at once.
+func (o *outbox) add(lane Lane, it Item) {
+	o.mu.Lock()
+	if lane != Live && !o.online {
+		o.mu.Unlock()
+		it.Settled(ErrConnectionLost)
+		return
+	}
+	if lane == Live {
+		st := o.live[it]
+		if st == nil {
+			st = &liveState{}
+			o.live[it] = st
+		}
+		if st.queued {
+			o.mu.Unlock()
+			return
+		}
+		st.queued, st.refused = true, false
+	}
+	o.push(lane, it)
+	o.mu.Unlock()
+	o.signal()
+}
+
+func (o *outbox) push(lane Lane, it Item) {
+	o.queues[lane].WriteOne(it)
+	o.waiting[lane]++
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the item whose turn it is.
+func (o *outbox) next() (Item, Lane, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lane := Control
+	switch {
+	case o.waiting[Control] > 0:
+	case o.waiting[Live] > 0 && (o.streak < liveStreak || o.waiting[Bulk] == 0):
+		lane = Live
+		o.streak++
+	case o.waiting[Bulk] > 0:
+		lane = Bulk
+		o.streak = 0
+	default:
+		return nil, 0, false
+	}
+	it, _ := o.queues[lane].ReadOne()
+	o.waiting[lane]--
+	o.inflight[lane]++
+	if lane == Live {
+		st := o.live[it]
+		st.queued = false
+		st.sent++
+	}
+	return it, lane, true
+}
+
+// outcome says how the publication of an item ended.
+type outcome int
+
+const (
+	acknowledged outcome = iota
+	interrupted          // the connection ended first
+	refused              // the broker said no: keep an item of Live for the next connection
+	hopeless             // it cannot be encoded or is too large: another attempt gives the same
+)
+
+// settle books the end of one publication. It reports whether the item has come to its end.
+func (o *outbox) settle(it Item, lane Lane, how outcome) bool {
+	o.mu.Lock()
+	o.inflight[lane]--
+	ended := true
+	if lane == Live {
+		ended = o.settleLive(it, how)
+	}
+	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
+	o.mu.Unlock()
+	if idle || !ended {
+		o.signal()
+	}
+	return ended
+}
+
+func (o *outbox) settleLive(it Item, how outcome) bool {
+	st := o.live[it]
+	st.sent--
+	switch how {
+	case interrupted:
+		if !st.queued {
+			st.queued = true
+			o.push(Live, it)
+		}
+		return false
+	case refused:
+		st.refused = !st.queued
+		return false
+	}
+	if st.queued || st.sent > 0 || st.refused {
+		return how == hopeless
+	}
+	delete(o.live, it)
+	return true
+}
+
+// connected lets items of Control and Bulk in and gives refused items another chance.
+func (o *outbox) connected() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.online = true
+	for it, st := range o.live {
+		if st.refused {
+			st.refused, st.queued = false, true
+			o.push(Live, it)
+		}
+	}
+}
+
+// disconnected empties Control and Bulk.
+func (o *outbox) disconnected() {
+	o.mu.Lock()
+	o.online = false
+	var dropped []Item
+	for _, lane := range []Lane{Control, Bulk} {
+		for o.waiting[lane] > 0 {
+			it, _ := o.queues[lane].ReadOne()
+			o.waiting[lane]--
+			dropped = append(dropped, it)
+		}
+	}
+	o.mu.Unlock()
+	for _, it := range dropped {
+		it.Settled(ErrConnectionLost)
+	}
+}
+
+// pending is the number of live items that the broker has not acknowledged.
+func (o *outbox) pending() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.live)
+}
+
+func (o *outbox) admits(it Item, limit int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.live) < limit || o.live[it] != nil
+}
+
+// controlIdle reports whether no request waits or is under way.
+func (o *outbox) controlIdle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waiting[Control] == 0 && o.inflight[Control] == 0
+}
+
+// drained reports whether no live item waits or is under way.
+func (o *outbox) drained() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waiting[Live] == 0 && o.inflight[Live] == 0
+}

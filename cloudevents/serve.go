@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+)
+
+const (
+	maxBackoff = 10 * time.Second
+	// stableAfter is how long a connection must have lasted for the backoff to begin anew. A client that
+	// is thrown out right after each connection, say by another with its client ID, slows down.
+	stableAfter = time.Second
+)
+
+// newBackoff returns the delays between attempts: 100 ms, growing to 10 s, each with a jitter of its own so
+// that clients of a restarted broker do not come all at once.
+func newBackoff() wait.DelayFunc {
+	return wait.Backoff{
+		Duration: 100 * time.Millisecond,
+		Factor:   1.6,
+		Jitter:   0.3,
+		Steps:    100,
+		Cap:      maxBackoff * 10 / 13, // the jitter adds up to 0.3 of it
+	}.DelayFunc()
+}
+
+// serve uses one connection until it or ctx ends.
+func (e *Engine) serve(ctx context.Context, conn Conn) {
+	logger := klog.FromContext(ctx)
+	e.setConnected(true, conn.MaxPacketSize(), nil)
+	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
+	e.outbox.connected()
+	e.options.Handler.Connected(ctx)
+
+	e.send(ctx, conn, func() bool { return false })
+	if ctx.Err() != nil && e.options.DrainTimeout > 0 {
+		e.drain(ctx, conn)
+	}
+	err := conn.Err()
+	if cerr := conn.Close(); cerr != nil && err == nil && ctx.Err() == nil {
+		err = cerr
+	}
+	if err == nil && ctx.Err() == nil {
+		err = ErrConnectionLost
+	}
+	e.outbox.disconnected()
+	e.setConnected(false, 0, err)
+	e.options.Handler.Disconnected()
+	if ctx.Err() == nil {
+		logger.Info("Lost the connection to the broker, connecting again", "client", e.options.Name, "reason", err)
+	}
+}
+
+// drain publishes what is left of the lane Live. ctx has ended; its values are kept for logging.
+func (e *Engine) drain(ctx context.Context, conn Conn) {
+	drainCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	timer := e.options.Clock.NewTimer(e.options.DrainTimeout)
+	defer timer.Stop()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-timer.C():
+			cancel()
+		case <-drainCtx.Done():
+		}
+	}()
+	e.send(drainCtx, conn, e.outbox.drained)
+	cancel()
+	<-stopped
+}
+
+// send publishes from the outbox until the connection or ctx ends, or until enough says so.
+func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
+	for {
+		if ctx.Err() != nil {
+			return
+		}
+		if it, lane, ok := e.outbox.next(); ok {
+			if !e.publish(ctx, conn, lane, it) {
+				return
+			}
+			continue
+		}
+		if e.outbox.controlIdle() {
+			e.readyOnce.Do(func() { close(e.ready) })
+		}
+		if enough() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-conn.Done():
+			return
+		case <-e.outbox.wake:
+		}
+	}
+}
+
+// publish sends one item. It returns false when the connection is of no more use.
+func (e *Engine) publish(ctx context.Context, conn Conn, lane Lane, it Item) bool {
+	m, err := it.Message()
+	if err != nil {
+		e.settle(ctx, lane, it, hopeless, err)
+		return true
+	}
+	if m.Event == nil {
+		e.settle(ctx, lane, it, acknowledged, nil)
+		return true
+	}
+	if e.limiter != nil {
+		if err := e.limiter.Wait(ctx); err != nil {
+			e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
+			return false
+		}
+	}
+	err = conn.Publish(ctx, m, func(err error) {
+		switch {
+		case err == nil:
+			e.settle(ctx, lane, it, acknowledged, nil)
+		case errors.Is(err, ErrConnectionLost):
+			e.settle(ctx, lane, it, interrupted, err)
+		default:
+			e.settle(ctx, lane, it, refused, err)
+		}
+	})
+	var tooLarge *TooLargeError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &tooLarge):
+		e.settle(ctx, lane, it, hopeless, err)
+		return true
+	default:
+		e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
+		return false
+	}
+}
+
+// settle books the end of a publication, tells the item when it is its last, and logs what was refused.
+func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, err error) {
+	if how == refused || how == hopeless {
+		klog.FromContext(ctx).Error(err, "An event was not published", "client", e.options.Name)
+	}
+	if e.outbox.settle(it, lane, how) {
+		it.Settled(err)
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// normalize turns manifests that were given as Go objects into the raw JSON that the store keeps.
+func normalize(obj *workv1.ManifestWork) error {
+	manifests := obj.Spec.Workload.Manifests
+	for i := range manifests {
+		m := &manifests[i]
+		if len(m.Raw) > 0 || m.Object == nil {
+			continue
+		}
+		raw, err := json.Marshal(m.Object)
+		if err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("spec.workload.manifests[%d] cannot be encoded: %v", i, err))
+		}
+		m.Raw, m.Object = raw, nil
+	}
+	return nil
+}
+
+// validateNew checks an object that is to be created.
+func validateNew(obj *workv1.ManifestWork) error {
+	errs := validation.ValidateObjectMeta(&obj.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateSpec(&obj.Spec)...)
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(kind, obj.Name, errs)
+	}
+	return nil
+}
+
+// validateChange checks what an object becomes.
+func validateChange(current, next *workv1.ManifestWork, specChanged bool) error {
+	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, field.NewPath("metadata"))
+	if specChanged {
+		errs = append(errs, validateSpec(&next.Spec)...)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(kind, next.Name, errs)
+	}
+	return nil
+}
+
+// validateSpec checks that each manifest is an object with a kind, which no agent could do without.
+func validateSpec(spec *workv1.ManifestWorkSpec) field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("spec", "workload", "manifests")
+	for i := range spec.Workload.Manifests {
+		at := path.Index(i)
+		var head metav1.TypeMeta
+		if err := json.Unmarshal(spec.Workload.Manifests[i].Raw, &head); err != nil {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must be a JSON object: "+err.Error()))
+			continue
+		}
+		if head.Kind == "" {
+			errs = append(errs, field.Required(at.Child("kind"), "must not be empty"))
+		}
+		if head.APIVersion == "" {
+			errs = append(errs, field.Required(at.Child("apiVersion"), "must not be empty"))
+		}
+	}
+	return errs
+}
+
+// carryOver gives next what no write through a clientset changes.
+func carryOver(current, next *workv1.ManifestWork) {
+	next.TypeMeta = current.TypeMeta
+	next.UID = current.UID
+	next.ResourceVersion = current.ResourceVersion
+	next.Generation = current.Generation
+	next.CreationTimestamp = current.CreationTimestamp
+	next.DeletionTimestamp = current.DeletionTimestamp
+	next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds
+	next.GenerateName = current.GenerateName
+	next.SelfLink = ""
+	next.ManagedFields = current.ManagedFields
+}
+
+// unchanged reports whether a write would change nothing; such a write is no event and no new version.
+func unchanged(current, next *workv1.ManifestWork) bool {
+	return sameMetadata(current, next) &&
+		slices.Equal(current.Finalizers, next.Finalizers) &&
+		sameSpec(&current.Spec, &next.Spec) &&
+		apiequality.Semantic.DeepEqual(current.Status, next.Status)
+}
+
+// sameMetadata compares the metadata that travels.
+func sameMetadata(a, b *workv1.ManifestWork) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		apiequality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
+}
+
+// sameSpec compares specs; the manifests, which are most of them, byte by byte.
+func sameSpec(a, b *workv1.ManifestWorkSpec) bool {
+	if !slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, func(a, b workv1.Manifest) bool {
+		return bytes.Equal(a.Raw, b.Raw)
+	}) {
+		return false
+	}
+	restA, restB := *a, *b
+	restA.Workload.Manifests, restB.Workload.Manifests = nil, nil
+	return apiequality.Semantic.DeepEqual(restA, restB)
+}

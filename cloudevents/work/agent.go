@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/klog/v2"
+	"open-cluster-management.io/api/client/work/clientset/versioned"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+)
+
+// Agent serves the works of one cluster: it shows what the sources want and reports what its clientset's user,
+// a work controller, says of them.
+//
+// All methods may be called from any goroutine.
+type Agent struct {
+	options   AgentOptions
+	engine    *cloudevents.Engine
+	ids       *idSequence
+	clientset versioned.Interface
+	store     *store.Store[*agentWork]
+	session   string        // of this process
+	synced    chan struct{} // closed when the initial sync is over
+	wakeAsk   chan struct{} // has room for one token: there is something to ask
+
+	// The store's lock guards what follows.
+	sources map[string]*agentSource
+	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
+	buried  []*agentWork
+	sync    syncState
+	started bool
+	logger  klog.Logger
+}
+
+// agentSource is what an agent knows of one source.
+type agentSource struct {
+	name  string
+	works map[string]*agentWork // by resource ID, graves included
+	ask   map[string]struct{}   // resource IDs to ask for
+	// answered is the resync ID last answered with a list.
+	answered string
+}
+
+// syncState follows the answers to the list that the last connection began with.
+type syncState struct {
+	resyncID string
+	answers  map[string]*syncAnswer
+}
+
+type syncAnswer struct{ received, expected int }
+
+// complete reports whether the end marker and all events before it have come.
+func (a *syncAnswer) complete() bool { return a != nil && a.expected >= 0 && a.received >= a.expected }
+
+// NewAgent validates the options, claims the transport and returns an agent that is not started. The errors
+// name the option that is wrong; a transport in use gives [cloudevents.ErrClaimed].
+func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
+	if transport == nil {
+		return nil, errors.New("work.NewAgent: a transport is required")
+	}
+	if err := options.validate(); err != nil {
+		return nil, fmt.Errorf("work.NewAgent: %w", err)
+	}
+	options = options.withDefaults()
+	hold := options.InitialSyncTimeout > 0
+	a := &Agent{
+		options: options,
+		ids:     newIDSequence(),
+		store:   store.New[*agentWork](options.Clock, hold),
+		session: uuid.NewString(),
+		synced:  make(chan struct{}),
+		wakeAsk: make(chan struct{}, 1),
+		sources: map[string]*agentSource{},
+		waiting: map[string][]*agentWork{},
+		logger:  klog.Background(),
+	}
+	if !hold {
+		close(a.synced)
+	}
+	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
+		Name:         options.AgentID,
+		Filters:      options.Profile.AgentFilters(options.ClusterName),
+		Handler:      (*agentHandler)(a),
+		QPS:          options.QPS,
+		Burst:        options.Burst,
+		DrainTimeout: options.DrainTimeout,
+		Clock:        options.Clock,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("work.NewAgent: %w", err)
+	}
+	a.engine = engine
+	a.clientset = newClientset(a)
+	return a, nil
+}
+
+// Clientset returns the clientset of the agent. Its works are those of the agent's cluster, in the namespace
+// of that name. Objects that Get, List, Update and Patch return are the caller's own; those that a watch
+// delivers are shared and must not be changed, as with any informer.
+func (a *Agent) Clientset() versioned.Interface { return a.clientset }
+
+// Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
+// watches and returns nil. A second call returns [cloudevents.ErrStarted].
+func (a *Agent) Start(ctx context.Context) error {
+	a.store.Lock()
+	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
+	a.started = true
+	a.store.Unlock()
+	return start(ctx, a.engine, a.store, a.options.ResyncInterval, a.resync, a.runAsks, a.limitSync)
+}
+
+// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works.
+func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
+
+// Healthy returns nil while the agent is connected, else an error that says since when not and why.
+func (a *Agent) Healthy() error { return a.engine.Healthy() }
+
+// source returns what is known of a source. The store's lock is held.
+func (a *Agent) source(name string) *agentSource {
+	s := a.sources[name]
+	if s == nil {
+		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]struct{}{}}
+		a.sources[name] = s
+	}
+	return s
+}
+
+// serves reports whether the options name the source, or none.
+func (a *Agent) serves(source string) bool {
+	return a.options.Sources == nil || slices.Contains(a.options.Sources, source)
+}
+
+// askDelay is how long requests for unknown works gather.
+const askDelay = 100 * time.Millisecond
+
+// runAsks sends gathered requests until ctx ends.
+func (a *Agent) runAsks(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wakeAsk:
+		}
+		timer := a.options.Clock.NewTimer(askDelay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+			a.sendAsks()
+		}
+	}
+}
+
+// endSync lets lists and watches go on without waiting. The store's lock is held.
+func (a *Agent) endSync() {
+	if a.store.Held() {
+		a.store.Release()
+		close(a.synced)
+	}
+}
+
+// checkSync ends the initial sync when every source that the options name has answered in full.
+func (a *Agent) checkSync() {
+	if !a.store.Held() || len(a.options.Sources) == 0 {
+		return
+	}
+	for _, name := range a.options.Sources {
+		if !a.sync.answers[name].complete() {
+			return
+		}
+	}
+	a.endSync()
+}
+
+// limitSync ends the initial sync after its timeout, which runs from the first connection on.
+func (a *Agent) limitSync(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-a.synced:
+		return
+	case <-a.engine.Ready():
+	}
+	timer := a.options.Clock.NewTimer(a.options.InitialSyncTimeout)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-a.synced:
+	case <-timer.C():
+		a.store.Lock()
+		defer a.store.Unlock()
+		a.endSync()
+	}
+}
+
+// stateOf is the protocol's view of a record; nil is an unknown work.
+func stateOf(w *agentWork) protocol.AgentWork {
+	if w == nil {
+		return protocol.AgentWork{}
+	}
+	view := protocol.AgentWork{
+		State:   w.state,
+		Version: protocol.Version{V: w.version, UID: string(w.uid)},
+		Seq:     w.seq,
+		Time:    w.time,
+	}
+	if w.next != nil && w.state == protocol.Deleting {
+		view.NextV = w.next.Version
+	}
+	view.Finalizers = w.Object != nil && len(w.Object.Finalizers) > 0
+	return view
+}

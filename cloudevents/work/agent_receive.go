@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// agentHandler is the agent as its engine sees it.
+type agentHandler Agent
+
+var _ cloudevents.Handler = &agentHandler{}
+
+// Connected tells the sources what the agent has, and so asks for what it lacks.
+func (h *agentHandler) Connected(context.Context) { (*Agent)(h).resync() }
+
+// Disconnected has nothing to do: the next connection begins a new exchange.
+func (h *agentHandler) Disconnected() {}
+
+// Received takes a spec or a list of hashes.
+func (h *agentHandler) Received(m cloudevents.Message) {
+	a := (*Agent)(h)
+	msg, err := a.options.Profile.Decode(m.Topic, m.Event)
+	if spec, ok := msg.(*codec.Spec); ok && err != nil {
+		// The sender can be told: the spec is taken for a bad one, and reported below as refused.
+		var bad *codec.Error
+		if errors.As(err, &bad) && bad.Code == codec.CodeData {
+			spec.Work = nil
+			a.logRefused(m.Topic, err)
+			err = nil
+		}
+	}
+	if err == nil {
+		err = a.receive(msg)
+	}
+	if err != nil {
+		a.logRefused(m.Topic, err)
+	}
+}
+
+// Refused reports a message that is not a CloudEvent.
+func (h *agentHandler) Refused(topic string, err error) { (*Agent)(h).logRefused(topic, err) }
+
+func (a *Agent) logRefused(topic string, err error) {
+	a.store.Lock()
+	logger := a.logger
+	a.store.Unlock()
+	logger.Error(err, "Refused an event", "topic", topic)
+}
+
+func (a *Agent) receive(m codec.Message) error {
+	head := m.Head()
+	if head.Cluster != "" && head.Cluster != a.options.ClusterName {
+		return fmt.Errorf("the event is for cluster %q", head.Cluster)
+	}
+	if !a.serves(head.Source) {
+		return fmt.Errorf("source %q is not one of AgentOptions.Sources", head.Source)
+	}
+	a.store.Lock()
+	defer a.store.Unlock()
+	switch m := m.(type) {
+	case *codec.Spec:
+		return a.onSpec(m)
+	case *codec.StatusResync:
+		a.onHashes(m)
+		return nil
+	}
+	return fmt.Errorf("a %T is nothing for an agent", m)
+}
+
+// onSpec does what the protocol's table says. The store's lock is held.
+func (a *Agent) onSpec(m *codec.Spec) error {
+	if m.Version > maxVersion {
+		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, int64(maxVersion))
+	}
+	s := a.source(m.Source)
+	w := s.works[m.ResourceID]
+	strict := m.UID == ""
+	act := protocol.OnSpec(stateOf(w), protocol.SpecEvent{
+		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
+		Delete:      m.DeletionTimestamp != nil,
+		SessionMine: m.AgentSession == a.session,
+		StatusSeq:   m.StatusSeq,
+		Strict:      strict,
+		Time:        m.Time,
+	})
+	if w != nil {
+		w.seq = max(w.seq, min(m.StatusSeq, maxVersion))
+	}
+	a.act(act, s, w, m)
+	if m.ResyncID != "" && m.ResyncID == a.sync.resyncID {
+		a.answerFrom(m.Source).received++
+		a.checkSync()
+	}
+	return nil
+}
+
+func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) {
+	switch act {
+	case protocol.Ask:
+		a.ask(s, m.ResourceID)
+	case protocol.Create, protocol.CreateDeleting:
+		if w == nil {
+			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name, seq: min(m.StatusSeq, maxVersion)}
+			s.works[m.ResourceID] = w
+		}
+		w.create(m)
+	case protocol.Take:
+		w.take(m)
+	case protocol.KeepNext:
+		w.next = m
+	case protocol.MarkDeleting:
+		w.markDeleting(m)
+	case protocol.Remove:
+		w.uid, w.version, w.time = m.UID, m.Version, m.Time
+		w.bury()
+	case protocol.TakeDelete:
+		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil
+	case protocol.RepeatGone:
+		w.uid, w.version, w.time = m.UID, m.Version, m.Time
+		w.publish()
+	case protocol.PublishStatus:
+		w.publish()
+	case protocol.Answer:
+		a.engine.Enqueue(cloudevents.Live, w)
+	case protocol.Ignore:
+	}
+}
+
+// ask gathers a request for a work that only its source can tell the truth about.
+func (a *Agent) ask(s *agentSource, id string) {
+	s.ask[id] = struct{}{}
+	select {
+	case a.wakeAsk <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Agent) answerFrom(source string) *syncAnswer {
+	answer := a.sync.answers[source]
+	if answer == nil {
+		answer = &syncAnswer{expected: -1}
+		a.sync.answers[source] = answer
+	}
+	return answer
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// resync sends all sources the list of what the agent has. On the first connection it is empty, which asks
+// for everything.
+func (a *Agent) resync() {
+	a.store.Lock()
+	defer a.store.Unlock()
+	a.expire(a.options.Clock.Now())
+	id := uuid.NewString()
+	a.sync.resyncID, a.sync.answers = id, map[string]*syncAnswer{}
+	var entries []codec.SpecEntry
+	for _, s := range a.sources {
+		entries = s.entries(entries)
+	}
+	a.sendList(cloudevents.Control, &codec.SpecResync{
+		Header:    codec.Header{ResyncID: id},
+		Broadcast: true,
+		Entries:   entries,
+	})
+}
+
+// entries lists the works of a source that exist here.
+func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
+	for _, w := range s.works {
+		if w.state == protocol.Grave {
+			continue
+		}
+		list = append(list, codec.SpecEntry{
+			ResourceID: w.id, Version: w.version, UID: w.uid, Source: s.name, SequenceID: w.seq,
+		})
+	}
+	return list
+}
+
+// sendList queues a list, in chunks.
+func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
+	r.ID = a.ids.next()
+	r.Time = a.options.Clock.Now().UTC()
+	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
+	for _, chunk := range codec.SplitSpecResync(r, codec.ResyncChunkSize) {
+		a.engine.Enqueue(lane, &message{a.options.Profile, chunk})
+	}
+}
+
+// sendAsks asks the sources for the works that they alone can tell the truth about.
+func (a *Agent) sendAsks() {
+	a.store.Lock()
+	defer a.store.Unlock()
+	for _, s := range a.sources {
+		if len(s.ask) == 0 {
+			continue
+		}
+		entries := make([]codec.SpecEntry, 0, len(s.ask))
+		for id := range s.ask {
+			if s.works[id] == nil { // else the truth came meanwhile
+				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
+			}
+		}
+		clear(s.ask)
+		if len(entries) == 0 {
+			continue
+		}
+		a.sendList(cloudevents.Control, &codec.SpecResync{
+			Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
+			TargetSource: s.name,
+			Scope:        codec.ScopeListed,
+			Entries:      entries,
+		})
+	}
+}
+
+// onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
+func (a *Agent) onHashes(m *codec.StatusResync) {
+	s := a.source(m.Source)
+	switch {
+	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
+		if m.ResyncID != "" && m.ResyncID == a.sync.resyncID {
+			a.answerFrom(m.Source).expected = m.Chunk.Count
+			a.checkSync()
+		}
+		return
+	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
+		for _, w := range s.works {
+			if w.state != protocol.Grave {
+				a.reply(w, m.ResyncID)
+			}
+		}
+	default:
+		a.compare(s, m)
+	}
+	if m.Scope != codec.ScopeListed {
+		a.answerWithList(s, m)
+	}
+}
+
+// compare answers each work of a list whose status here is another.
+func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		w := s.works[e.ResourceID]
+		if w == nil {
+			continue
+		}
+		hash, err := w.statusHash()
+		if err != nil {
+			a.logger.Error(err, "Cannot hash a status", "work", w.name)
+			continue
+		}
+		act := protocol.OnHash(stateOf(w), protocol.HashEntry{
+			UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq,
+		}, hash)
+		w.seq = max(w.seq, min(e.StatusSeq, maxVersion))
+		switch act {
+		case protocol.PublishStatus, protocol.RepeatGone:
+			w.seq = protocol.Next(w.seq, a.options.Clock.Now())
+			a.reply(w, m.ResyncID)
+		}
+	}
+}
+
+// answerWithList sends a source the list of its works, once for each of its requests. A source that asks for
+// lists only is not answered where there is nothing to list, as that is most of the clusters.
+func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
+	if m.ResyncID != "" && m.ResyncID == s.answered {
+		return
+	}
+	entries := s.entries(nil)
+	if m.Scope == codec.ScopeLists && len(entries) == 0 {
+		return
+	}
+	s.answered = m.ResyncID
+	strict := m.ResyncID == ""
+	r := &codec.SpecResync{
+		Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
+		TargetSource: s.name,
+		Entries:      entries,
+	}
+	if strict {
+		// A source that knows the enhancement alone reads the topic that all share, and has no store if it
+		// asks for everything: an empty list makes it send what it has.
+		r.Broadcast = true
+		if len(m.Entries) == 0 {
+			r.Entries = nil
+		}
+	}
+	a.sendList(cloudevents.Bulk, r)
+}
+
+// reply queues one status of an answer.
+func (a *Agent) reply(w *agentWork, resyncID string) {
+	a.engine.Enqueue(cloudevents.Bulk, &statusAnswer{w, resyncID})
+}
+
+// statusAnswer is one status in an answer.
+type statusAnswer struct {
+	work     *agentWork
+	resyncID string
+}
+
+func (s *statusAnswer) Message() (cloudevents.Message, error) { return s.work.message(s.resyncID) }
+func (s *statusAnswer) Settled(error)                         {}

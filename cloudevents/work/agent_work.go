@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// agentWork is an agent's record of one work. Without an object it is a grave, or a work whose spec could not
+// be decoded or whose name is taken.
+type agentWork struct {
+	store.Entry
+	agent  *Agent
+	source *agentSource
+	id     string
+	name   string
+
+	uid     types.UID // the incarnation, the UID at the source; the object's own is local
+	version int64
+	seq     int64 // of the last status
+	time    time.Time
+	state   protocol.AgentState
+	// next is the spec to create: when a deletion has ended, or when the name is free.
+	next *codec.Spec
+	// labels and annotations are what the source set last: keys that are not among them are the agent's.
+	labels, annotations map[string]string
+	// problem is a condition that this SDK adds to what is reported.
+	problem *metav1.Condition
+	hash    string // of the reported status; empty until it is needed
+	// last is the status that a grave reports.
+	last   *workv1.ManifestWorkStatus
+	buried time.Time
+}
+
+// publish puts the work into the outbox with a status newer than any before. The store's lock is held.
+func (w *agentWork) publish() {
+	w.seq = protocol.Next(w.seq, w.agent.options.Clock.Now())
+	w.hash = ""
+	w.agent.engine.Enqueue(cloudevents.Live, w)
+}
+
+// report is the status as it goes out; nil says nothing but uid and version.
+func (w *agentWork) report() *workv1.ManifestWorkStatus {
+	var status workv1.ManifestWorkStatus
+	switch {
+	case w.last != nil:
+		status = *w.last
+	case w.Object != nil:
+		status = w.Object.Status
+	}
+	if w.problem != nil {
+		status = withCondition(status, *w.problem)
+	}
+	if w.state == protocol.Grave {
+		status = withCondition(status, metav1.Condition{
+			Type:               codec.ConditionDeleted,
+			Status:             metav1.ConditionTrue,
+			Reason:             "ManifestsDeleted",
+			Message:            "the work is gone from cluster " + w.agent.options.ClusterName,
+			LastTransitionTime: metav1.NewTime(w.buried).Rfc3339Copy(),
+		})
+	}
+	if emptyStatus(&status) {
+		return nil
+	}
+	return &status
+}
+
+// statusHash is empty where there is nothing to report.
+func (w *agentWork) statusHash() (string, error) {
+	if w.hash != "" {
+		return w.hash, nil
+	}
+	status := w.report()
+	if status == nil {
+		return "", nil
+	}
+	hash, err := codec.StatusHash(status)
+	w.hash = hash
+	return hash, err
+}
+
+// Message makes the event of what is true now. It implements [cloudevents.Item].
+func (w *agentWork) Message() (cloudevents.Message, error) { return w.message("") }
+
+// Settled has nothing to do: a status that cannot be published is replaced by the next.
+func (w *agentWork) Settled(error) {}
+
+func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
+	a := w.agent
+	a.store.Lock()
+	if w.source.works[w.id] != w {
+		a.store.Unlock()
+		return cloudevents.Message{}, nil // an expired grave
+	}
+	status := codec.Status{
+		Header: codec.Header{
+			ID: a.ids.next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID,
+		},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
+		SequenceID: w.seq,
+		Status:     w.report(),
+	}
+	a.store.Unlock()
+	return encode(a.options.Profile, &status)
+}
+
+// create shows the object of a spec, unless another source's work has its name.
+func (w *agentWork) create(spec *codec.Spec) {
+	a := w.agent
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	w.next, w.last, w.problem = nil, nil, nil
+	w.state = protocol.Held
+	if spec.Work == nil {
+		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
+		return
+	}
+	w.name = spec.Name
+	if other := a.store.Get(a.options.ClusterName, w.name); other != nil {
+		w.next = spec
+		if !slices.Contains(a.waiting[w.name], w) {
+			a.waiting[w.name] = append(a.waiting[w.name], w)
+		}
+		w.reject("NameConflict", "a work of source "+other.source.name+" has this name on the cluster")
+		return
+	}
+	obj := spec.Work
+	obj.Namespace, obj.Name = a.options.ClusterName, w.name
+	obj.UID = types.UID(uuid.NewString())
+	if obj.CreationTimestamp.IsZero() {
+		obj.CreationTimestamp = metav1.NewTime(a.options.Clock.Now()).Rfc3339Copy()
+	}
+	if obj.Generation == 0 {
+		obj.Generation = 1
+	}
+	w.labels, w.annotations = obj.Labels, obj.Annotations
+	if spec.DeletionTimestamp != nil {
+		w.state = protocol.Deleting
+		obj.DeletionTimestamp = spec.DeletionTimestamp
+		obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
+	a.store.Put(w, obj)
+}
+
+// reject reports a spec that is not applied; the last good one stays.
+func (w *agentWork) reject(reason, message string) {
+	w.problem = &metav1.Condition{
+		Type:               workv1.WorkDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
+	}
+	w.publish()
+}
+
+// take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
+// else will have a reason to.
+func (w *agentWork) take(spec *codec.Spec) {
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	if spec.Work == nil {
+		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		return
+	}
+	if w.Object == nil { // an earlier spec was bad, or its name was taken
+		w.stopWaiting()
+		w.create(spec)
+		if w.problem == nil {
+			w.publish()
+		}
+		return
+	}
+	had := w.problem != nil
+	w.problem = nil
+	obj := *w.Object
+	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
+	if !equal {
+		obj.Spec = spec.Work.Spec
+	}
+	if spec.Work.Generation != 0 {
+		obj.Generation = spec.Work.Generation
+	} else if !equal {
+		obj.Generation++
+	}
+	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
+	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
+	obj.OwnerReferences = spec.Work.OwnerReferences
+	w.labels, w.annotations = spec.Work.Labels, spec.Work.Annotations
+	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
+		w.agent.store.Put(w, &obj)
+	}
+	if equal || had {
+		w.publish()
+	}
+}
+
+// mergeKeys brings what the source changed between before and now into the current map; keys that only the
+// agent set, and values that the source left alone, stay.
+func mergeKeys(current, before, now map[string]string) map[string]string {
+	if maps.Equal(before, now) {
+		return current
+	}
+	if maps.Equal(current, before) {
+		return now
+	}
+	out := maps.Clone(current)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for k := range before {
+		if _, ok := now[k]; !ok {
+			delete(out, k)
+		}
+	}
+	for k, v := range now {
+		if old, ok := before[k]; !ok || old != v {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// markDeleting shows the deletion; what it waits for are the object's finalizers.
+func (w *agentWork) markDeleting(spec *codec.Spec) {
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	w.state = protocol.Deleting
+	obj := *w.Object
+	obj.DeletionTimestamp = spec.DeletionTimestamp
+	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	if spec.Work != nil && spec.Work.Generation > obj.Generation {
+		obj.Generation = spec.Work.Generation
+	}
+	w.agent.store.Put(w, &obj)
+}
+
+// bury removes the object, reports it gone, and creates what waited for that.
+func (w *agentWork) bury() {
+	a := w.agent
+	next := w.next
+	if w.state != protocol.Deleting {
+		next = nil // a spec that waited for its name is deleted as well
+	}
+	if w.Object != nil {
+		w.last = ptr.To(w.Object.Status)
+		a.store.Remove(w)
+	}
+	w.stopWaiting()
+	w.state, w.next, w.problem = protocol.Grave, nil, nil
+	w.labels, w.annotations = nil, nil
+	w.buried = a.options.Clock.Now()
+	a.expire(w.buried)
+	a.buried = append(a.buried, w)
+	w.publish()
+	if next != nil {
+		w.create(next)
+	}
+	a.serveWaiting(w.name)
+}
+
+// stopWaiting takes the work off the list of those whose name is taken.
+func (w *agentWork) stopWaiting() {
+	a := w.agent
+	rest := slices.DeleteFunc(a.waiting[w.name], func(other *agentWork) bool { return other == w })
+	if len(rest) == 0 {
+		delete(a.waiting, w.name)
+		return
+	}
+	a.waiting[w.name] = rest
+}
+
+// serveWaiting creates the first work that waits for a name, if the name is free now.
+func (a *Agent) serveWaiting(name string) {
+	for len(a.waiting[name]) > 0 && a.store.Get(a.options.ClusterName, name) == nil {
+		w := a.waiting[name][0]
+		spec := w.next
+		w.stopWaiting()
+		w.create(spec)
+		w.publish()
+	}
+}
+
+// expire forgets graves older than their TTL. They lie in the order of their age.
+func (a *Agent) expire(now time.Time) {
+	for len(a.buried) > 0 {
+		w := a.buried[0]
+		if w.state == protocol.Grave && now.Sub(w.buried) < a.options.TombstoneTTL {
+			return
+		}
+		a.buried[0] = nil
+		a.buried = a.buried[1:]
+		if w.state == protocol.Grave && now.Sub(w.buried) >= a.options.TombstoneTTL {
+			delete(w.source.works, w.id)
+		}
+	}
+}
+
+// sameStatus compares statuses as the API server does.
+func sameStatus(a, b *workv1.ManifestWorkStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }

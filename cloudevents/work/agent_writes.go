@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var _ role = &Agent{}
+
+func (a *Agent) supports(verb string, _ subresource) error {
+	switch verb {
+	case "create", "delete", "deletecollection":
+		return apierrors.NewMethodNotSupported(resource, verb)
+	}
+	return nil
+}
+
+func (a *Agent) object(namespace, name string) *workv1.ManifestWork {
+	return object(a.store, namespace, name)
+}
+
+// list waits for the initial sync of a started agent: a work that no source was heard of yet must not look
+// as if it were gone.
+func (a *Agent) list(ctx context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error) {
+	a.store.Lock()
+	wait := a.started && a.store.Held() && !a.store.Closed()
+	a.store.Unlock()
+	if wait {
+		select {
+		case <-a.synced:
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+	a.store.Lock()
+	defer a.store.Unlock()
+	return a.store.Objects(f), a.store.Version(), nil
+}
+
+func (a *Agent) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
+	return watchStore(ctx, a.store, o)
+}
+
+func (a *Agent) create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
+	return nil, apierrors.NewMethodNotSupported(resource, "create")
+}
+
+func (a *Agent) remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
+	return nil, false, apierrors.NewMethodNotSupported(resource, "delete")
+}
+
+// admit keeps the spec, which belongs to the source; of metadata an agent may change finalizers, labels and
+// annotations.
+func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource) error {
+	if sub == statusPart {
+		status := next.Status
+		*next = *current
+		next.Status = status
+		return a.fits(next)
+	}
+	carryOver(current, next)
+	next.Status = current.Status
+	if !sameSpec(&current.Spec, &next.Spec) {
+		return apierrors.NewInvalid(kind, next.Name, field.ErrorList{field.Forbidden(
+			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it")})
+	}
+	next.OwnerReferences = current.OwnerReferences
+	return validateChange(current, next, false)
+}
+
+// commit stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
+// in deletion takes the object with it, and the source is told.
+func (a *Agent) commit(_ context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+	published := !sameStatus(&current.Status, &next.Status)
+	a.store.Lock()
+	defer a.store.Unlock()
+	w := a.store.Get(next.Namespace, next.Name)
+	if w == nil || w.Object != current {
+		return nil, false, nil
+	}
+	if published {
+		if err := room(a.engine, a.options.Outbox, w); err != nil {
+			return nil, false, err
+		}
+	}
+	a.store.Put(w, next)
+	if published {
+		w.publish()
+	}
+	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
+		w.bury()
+	}
+	return next, true, nil
+}
+
+// fits refuses a status that the broker will not take.
+func (a *Agent) fits(obj *workv1.ManifestWork) error {
+	limit := a.engine.MaxPacketSize()
+	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
+		return nil
+	}
+	a.store.Lock()
+	w := a.store.Get(obj.Namespace, obj.Name)
+	if w == nil {
+		a.store.Unlock()
+		return nil // the commit finds out
+	}
+	status := codec.Status{
+		Header: codec.Header{
+			ID: a.ids.next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
+		},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: maxVersion, UID: w.uid, Name: w.name},
+		SequenceID: maxVersion,
+		Status:     &obj.Status,
+	}
+	a.store.Unlock()
+	m, err := encode(a.options.Profile, &status)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return fits(m, limit)
+}
+
+// roughStatusSize is about what a status has in bytes; escapes may double parts of it.
+func roughStatusSize(s *workv1.ManifestWorkStatus) int {
+	size := 0
+	for i := range s.Conditions {
+		size += len(s.Conditions[i].Message) + len(s.Conditions[i].Reason) + 160
+	}
+	for i := range s.ResourceStatus.Manifests {
+		m := &s.ResourceStatus.Manifests[i]
+		size += 400
+		for j := range m.Conditions {
+			size += len(m.Conditions[j].Message) + len(m.Conditions[j].Reason) + 160
+		}
+		for j := range m.StatusFeedbacks.Values {
+			v := m.StatusFeedbacks.Values[j].Value
+			size += 200
+			for _, s := range []*string{v.String, v.JsonRaw} {
+				if s != nil {
+					size += len(*s)
+				}
+			}
+		}
+	}
+	return size
+}

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// scene is a hub and its clusters on one in-process broker, for scripts of operations. It runs inside a
+// synctest bubble: settle waits until everything that can happen without time passing has happened.
+type scene struct {
+	t   *testing.T
+	bus *memory.Bus
+}
+
+func inScene(t *testing.T, script func(*scene)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		script(&scene{t: t, bus: memory.New()})
+	})
+}
+
+// settle lets everything happen that happens within two seconds.
+func (s *scene) settle() {
+	s.t.Helper()
+	time.Sleep(2 * time.Second) // virtual time
+	synctest.Wait()
+}
+
+// process is a started source or agent.
+type process struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+type starter interface{ Start(context.Context) error }
+
+func (s *scene) run(p starter) *process {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	out := &process{stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(out.done)
+		if err := p.Start(ctx); err != nil {
+			s.t.Errorf("Start: %v", err)
+		}
+	}()
+	s.t.Cleanup(out.kill)
+	return out
+}
+
+// kill ends the process and waits for its goroutines.
+func (p *process) kill() {
+	p.stop()
+	<-p.done
+}
+
+type hub struct {
+	*work.Source
+	*process
+	t *testing.T
+}
+
+func (s *scene) source(options work.SourceOptions) *hub {
+	s.t.Helper()
+	if options.SourceID == "" {
+		options.SourceID = "hub"
+	}
+	source, err := work.NewSource(s.bus.Transport(), options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &hub{Source: source, process: s.run(source), t: s.t}
+}
+
+func (h *hub) works(cluster string) workclientset.ManifestWorkInterface {
+	return h.Clientset().WorkV1().ManifestWorks(cluster)
+}
+
+type spoke struct {
+	*work.Agent
+	*process
+	t       *testing.T
+	cluster string
+}
+
+func (s *scene) agent(options work.AgentOptions) *spoke {
+	s.t.Helper()
+	if options.ClusterName == "" {
+		options.ClusterName = "cluster1"
+	}
+	agent, err := work.NewAgent(s.bus.Transport(), options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &spoke{Agent: agent, process: s.run(agent), t: s.t, cluster: options.ClusterName}
+}
+
+func (a *spoke) works() workclientset.ManifestWorkInterface {
+	return a.Clientset().WorkV1().ManifestWorks(a.cluster)
+}
+
+// newWork is a work with one ConfigMap that holds value.
+func newWork(name, value string) *workv1.ManifestWork {
+	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, name, value)
+	return &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{
+			Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(raw)}}},
+		}},
+	}
+}
+
+// valueOf is the value in the work's ConfigMap.
+func valueOf(t *testing.T, obj *workv1.ManifestWork) string {
+	t.Helper()
+	var cm struct{ Data map[string]string }
+	if err := json.Unmarshal(obj.Spec.Workload.Manifests[0].Raw, &cm); err != nil {
+		t.Fatal(err)
+	}
+	return cm.Data["value"]
+}
+
+func (h *hub) create(cluster string, obj *workv1.ManifestWork) *workv1.ManifestWork {
+	h.t.Helper()
+	out, err := h.works(cluster).Create(h.t.Context(), obj, metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+func (h *hub) setValue(cluster, name, value string) *workv1.ManifestWork {
+	h.t.Helper()
+	obj := h.get(cluster, name)
+	obj.Spec = newWork(name, value).Spec
+	out, err := h.works(cluster).Update(h.t.Context(), obj, metav1.UpdateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+func (h *hub) delete(cluster, name string) {
+	h.t.Helper()
+	if err := h.works(cluster).Delete(h.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hub) get(cluster, name string) *workv1.ManifestWork {
+	h.t.Helper()
+	obj, err := h.works(cluster).Get(h.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return obj
+}
+
+func (a *spoke) get(name string) *workv1.ManifestWork {
+	a.t.Helper()
+	obj, err := a.works().Get(a.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return obj
+}
+
+func (a *spoke) names() []string {
+	a.t.Helper()
+	list, err := a.works().List(a.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	names := []string{}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// report sets the condition Applied with a message.
+func (a *spoke) report(name, message string) {
+	a.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
+	if _, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *spoke) setFinalizers(name string, finalizers ...string) {
+	a.t.Helper()
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// message of the condition Applied, empty for none.
+func applied(obj *workv1.ManifestWork) string { return messageOf(obj, workv1.WorkApplied) }
+
+func messageOf(obj *workv1.ManifestWork, condition string) string {
+	for _, c := range obj.Status.Conditions {
+		if c.Type == condition {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// informer starts a shared informer on a clientset until the test ends.
+func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.SharedIndexInformer {
+	informer := factory.Work().V1().ManifestWorks().Informer()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	factory.Start(ctx.Done())
+	s.t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	return informer
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+)
+
+func v(n int64, uid string) protocol.Version { return protocol.Version{V: n, UID: uid} }
+
+var (
+	unknown  = protocol.AgentWork{}
+	grave    = protocol.AgentWork{State: protocol.Grave, Version: v(10, "a"), Seq: 5}
+	held     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	bare     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5}
+	deleting = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	waiting  = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
+)
+
+// TestOnSpec is the agent's decision table, row by row and column by column.
+func TestOnSpec(t *testing.T) {
+	spec := func(ver protocol.Version) protocol.SpecEvent { return protocol.SpecEvent{Version: ver} }
+	mine := func(e protocol.SpecEvent) protocol.SpecEvent { e.SessionMine = true; return e }
+	del := func(e protocol.SpecEvent) protocol.SpecEvent { e.Delete = true; return e }
+	seq := func(e protocol.SpecEvent, n int64) protocol.SpecEvent { e.StatusSeq = n; return e }
+
+	tests := []struct {
+		name   string
+		work   protocol.AgentWork
+		event  protocol.SpecEvent
+		want   protocol.AgentAction
+		reason string
+	}{
+		{"spec, unknown, session mine", unknown, mine(spec(v(1, "a"))), protocol.Create, "the source knows this process, so the event is no older than it"},
+		{"spec, unknown, other session", unknown, spec(v(1, "a")), protocol.Ask, "it may be from before a deletion that this process never saw"},
+		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
+		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "it may be from before the work was created anew"},
+
+		{"spec, grave, newer", grave, spec(v(11, "b")), protocol.Create, "created anew"},
+		{"spec, grave, newer, same uid", grave, spec(v(11, "a")), protocol.Create, "the source raised V because it has the work"},
+		{"delete, grave, newer", grave, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
+		{"delete, grave, same", grave, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
+		{"spec, grave, same", grave, spec(v(10, "a")), protocol.Ignore, "late"},
+		{"spec, grave, older", grave, spec(v(9, "a")), protocol.Answer, "the source is behind: tell it"},
+		{"spec, grave, equal V, other uid", grave, spec(v(10, "b")), protocol.Answer, "two incarnations with one V: the source must raise"},
+
+		{"spec, held, newer", held, spec(v(11, "a")), protocol.Take, "an update"},
+		{"spec, held, newer, other uid", held, spec(v(11, "b")), protocol.Take, "the source restarted without a store"},
+		{"delete, held, newer", held, del(spec(v(11, "a"))), protocol.MarkDeleting, "its finalizers hold it"},
+		{"delete, held, newer, no finalizer", bare, del(spec(v(11, "a"))), protocol.Remove, "nothing holds it"},
+		{"delete, held, newer, other uid", held, del(spec(v(11, "b"))), protocol.MarkDeleting, "a tombstone has a uid of its own"},
+		{"spec, held, same", held, spec(v(10, "a")), protocol.Ignore, "a duplicate"},
+		{"spec, held, same, source knows as much", held, seq(spec(v(10, "a")), 5), protocol.Ignore, "a duplicate"},
+		{"spec, held, same, source knows more", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus, "the sequence restarted: what this process says would be ignored"},
+		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer, "the source is behind, or the event is late: the answer tells it"},
+		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
+		{"delete, held, older", held, del(spec(v(9, "a"))), protocol.Answer, "it was revived since"},
+
+		{"spec, deleting, newer", deleting, spec(v(11, "b")), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
+		{"spec, deleting, newer than next", waiting, spec(v(13, "c")), protocol.KeepNext, "the newest wins"},
+		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Ignore, "the newest wins"},
+		{"delete, deleting, newer", deleting, del(spec(v(11, "b"))), protocol.TakeDelete, "gone must name the newest"},
+		{"delete, deleting, newer than next", waiting, del(spec(v(13, "c"))), protocol.TakeDelete, "the next was deleted in its turn"},
+		{"delete, deleting, older than next", waiting, del(spec(v(11, "b"))), protocol.Ignore, "the next was created after it"},
+		{"delete, deleting, same", deleting, del(spec(v(10, "a"))), protocol.Ignore, "a duplicate"},
+		{"spec, deleting, same", deleting, seq(spec(v(10, "a")), 9), protocol.Ignore, "the deletion answers in its time"},
+		{"spec, deleting, older", deleting, spec(v(9, "a")), protocol.Answer, "tell what is true"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := protocol.OnSpec(tc.work, tc.event); got != tc.want {
+				t.Errorf("got action %d, want %d: %s", got, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+// TestOnSpecStrict: a strict source is ordered by the events' time, as its versions may begin anew.
+func TestOnSpecStrict(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
+	event := func(n int64, at time.Time, del bool) protocol.SpecEvent {
+		return protocol.SpecEvent{Version: v(n, ""), Strict: true, Time: at, Delete: del}
+	}
+	tests := []struct {
+		name   string
+		work   protocol.AgentWork
+		event  protocol.SpecEvent
+		want   protocol.AgentAction
+		reason string
+	}{
+		{"unknown", unknown, event(1, noon, false), protocol.Create, "a strict source cannot name a session"},
+		{"unknown delete", unknown, event(1, noon, true), protocol.CreateDeleting, "likewise"},
+		{"later, lower V", from, event(1, noon.Add(1), false), protocol.Take, "the source's counter restarted"},
+		{"earlier, higher V", from, event(11, noon.Add(-1), false), protocol.Answer, "late"},
+		{"same time, higher V", from, event(11, noon, false), protocol.Take, "the time says nothing"},
+		{"no time, higher V", from, event(11, time.Time{}, false), protocol.Take, "V decides"},
+		{"no time, lower V", from, event(9, time.Time{}, false), protocol.Answer, "V decides"},
+		{"same", from, event(10, noon, false), protocol.Ignore, "a duplicate"},
+		{"delete with the V of the spec", from, event(10, noon, true), protocol.MarkDeleting, "a strict source need not raise V to delete"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := protocol.OnSpec(tc.work, tc.event); got != tc.want {
+				t.Errorf("got action %d, want %d: %s", got, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+// TestOnHash: which statuses a source's list brings out.
+func TestOnHash(t *testing.T) {
+	entry := func(uid, hash string) protocol.HashEntry { return protocol.HashEntry{UID: uid, Hash: hash} }
+	tests := []struct {
+		name   string
+		work   protocol.AgentWork
+		entry  protocol.HashEntry
+		want   protocol.AgentAction
+		reason string
+	}{
+		{"unknown", unknown, entry("a", "h"), protocol.Ignore, "the list of works that follows shows its absence"},
+		{"grave", grave, entry("a", "h"), protocol.RepeatGone, "gone for each listed grave"},
+		{"equal", held, entry("a", "h"), protocol.Ignore, "nothing to tell"},
+		{"equal, strict", held, entry("", "h"), protocol.Ignore, "a strict source names no incarnation"},
+		{"other hash", held, entry("a", "x"), protocol.PublishStatus, "it missed a status"},
+		{"other incarnation", held, entry("b", "h"), protocol.PublishStatus, "it has not seen this one's"},
+		{"deleting, other hash", deleting, entry("a", "x"), protocol.PublishStatus, "it missed a status"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := protocol.OnHash(tc.work, tc.entry, "h"); got != tc.want {
+				t.Errorf("got action %d, want %d: %s", got, tc.want, tc.reason)
+			}
+		})
+	}
+}

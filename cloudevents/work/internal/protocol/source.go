@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import "time"
+
+// SourceWork is a source's record of a work, as far as decisions need it. The zero value is an unknown work.
+type SourceWork struct {
+	Known bool
+	Version
+	// Deleting is whether the work is deleted here and an agent may still hold it: an object with a
+	// deletionTimestamp or a tombstone.
+	Deleting bool
+	// Seq is the sequence ID of the last accepted status, Time the event time of that status.
+	Seq  int64
+	Time time.Time
+	// CreateV is V at Create and DeleteV V of the deletion: what strict agents' events are held against.
+	CreateV, DeleteV int64
+}
+
+// StatusEvent is an agent's word on a work, as far as decisions need it.
+type StatusEvent struct {
+	Version
+	Seq  int64
+	Gone bool
+	// Strict is whether the event carries no UID; it is then ordered by Time.
+	Strict bool
+	Time   time.Time
+}
+
+// SourceActions is what a source does about an event; zero is nothing.
+type SourceActions struct {
+	// Raise V above what the peer has shown, and send the work.
+	Raise bool
+	// Send the work as it is.
+	Send bool
+	// Accept the status.
+	Accept bool
+	// Confirmed: the agent has this version.
+	Confirmed bool
+	// Finish the deletion: the work is gone.
+	Finish bool
+	// Bury makes a tombstone for an unknown work and sends the deletion.
+	Bury bool
+	// AskStatus requests the status of this work.
+	AskStatus bool
+}
+
+// OnStatus decides what a source does about a status or gone event. complete is whether the owner of the
+// source has said that all its works are re-created.
+func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
+	switch {
+	case !w.Known:
+		return SourceActions{Bury: complete && !e.Gone}
+	case e.Strict:
+		return onStrictStatus(w, e)
+	case e.Gone && w.Deleting && e.UID == w.UID:
+		return SourceActions{Finish: true}
+	case e.Gone:
+		// Gone while the work is live here: this store was rolled back to before the deletion.
+		return SourceActions{Raise: e.UID == w.UID || w.Behind(e.Version)}
+	}
+	own := e.UID == w.UID
+	return SourceActions{
+		Raise:     w.Behind(e.Version),
+		Accept:    own && e.Seq > w.Seq,
+		Confirmed: own && e.V == w.V,
+	}
+}
+
+// onStrictStatus holds a strict agent's event against V alone: a version below Create's is of an earlier
+// incarnation.
+func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
+	if e.Gone {
+		return SourceActions{Finish: w.Deleting && e.V >= w.DeleteV}
+	}
+	fresh := e.Time.After(w.Time) || e.Time.IsZero()
+	return SourceActions{
+		Raise:     e.V > w.V,
+		Accept:    e.V >= w.CreateV && fresh,
+		Confirmed: e.V == w.V,
+	}
+}
+
+// ListEntry is one work in an agent's request for specs.
+type ListEntry struct {
+	Version
+	Seq int64
+	// Foreign is whether the entry names another source; Strict whether it names none.
+	Foreign, Strict bool
+}
+
+// OnListEntry decides what a source does about one work that an agent lists.
+func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
+	switch {
+	case e.Foreign:
+		return SourceActions{}
+	case !w.Known:
+		return SourceActions{Bury: complete && !e.Strict}
+	case e.Strict:
+		e.UID = w.UID
+	}
+	return SourceActions{
+		Raise:     w.Behind(e.Version),
+		Send:      e.V < w.V,
+		Confirmed: e.Version == w.Version,
+		AskStatus: e.Seq > w.Seq,
+	}
+}

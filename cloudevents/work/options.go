@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Outbox bounds how many works may wait to be published; see [SourceOptions] and [AgentOptions].
+type Outbox int
+
+const (
+	// DefaultOutbox is the bound that a zero Outbox stands for. What waits costs no more than its place
+	// in a queue, as an event is made from the store when its turn comes.
+	DefaultOutbox Outbox = 100_000
+	// Disabled lets no write wait: while there is no connection it fails with ServiceUnavailable.
+	Disabled Outbox = -1
+)
+
+// Defaults of [SourceOptions] and [AgentOptions].
+const (
+	DefaultTombstoneTTL       = 24 * time.Hour
+	DefaultDrainTimeout       = cloudevents.DefaultDrainTimeout
+	DefaultInitialSyncTimeout = 2 * time.Second
+)
+
+// SourceOptions configures a [Source]. Only SourceID is required.
+type SourceOptions struct {
+	// SourceID names the source towards agents; no two sources on one broker may share it. It is one topic
+	// level: not empty, without `/`, `+`, `#` and control characters. [SourceID] makes one.
+	SourceID string
+	// Profile is the wire format. Defaults to [codec.ManifestWork].
+	Profile codec.Profile
+	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
+	// defaults to QPS, rounded up.
+	QPS   float32
+	Burst int
+	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write
+	// beyond it fails with TooManyRequests and tells when to try again; what was accepted is kept. 0 means
+	// [DefaultOutbox]; [Disabled] lets none wait.
+	Outbox Outbox
+	// ResyncInterval is how often source and agents compare what they have, beside every (re)connect. 0
+	// means only then.
+	ResyncInterval time.Duration
+	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
+	// agent that lists it. A deleted work is never given up but by [Source.Forget]. Defaults to 24 h.
+	TombstoneTTL time.Duration
+	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
+	// Defaults to 2 s; negative means not at all.
+	DrainTimeout time.Duration
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// AgentOptions configures an [Agent]. Only ClusterName is required.
+type AgentOptions struct {
+	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level: not
+	// empty, without `/`, `+`, `#` and control characters.
+	ClusterName string
+	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
+	AgentID string
+	// Profile is the wire format. Defaults to [codec.ManifestWork].
+	Profile codec.Profile
+	// Sources are the sources to serve; nil means every source. Naming them lets informers sync as soon as
+	// all of them have answered, instead of after InitialSyncTimeout.
+	Sources []string
+	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
+	// watches wait for the sources' complete answers. Defaults to 2 s; negative means not at all.
+	InitialSyncTimeout time.Duration
+	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout and Clock are as in [SourceOptions].
+	QPS            float32
+	Burst          int
+	Outbox         Outbox
+	ResyncInterval time.Duration
+	// TombstoneTTL is how long the agent remembers that a work is gone, so that a late event about it does
+	// not bring it back. Defaults to 24 h.
+	TombstoneTTL time.Duration
+	DrainTimeout time.Duration
+	Clock        clock.WithTicker
+}
+
+func (o SourceOptions) withDefaults() SourceOptions {
+	if o.Profile == nil {
+		o.Profile = codec.ManifestWork
+	}
+	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	return o
+}
+
+func (o SourceOptions) validate() error {
+	return errors.Join(
+		codec.ValidateName("SourceOptions.SourceID", o.SourceID),
+		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.ResyncInterval, o.TombstoneTTL),
+	)
+}
+
+func (o AgentOptions) withDefaults() AgentOptions {
+	if o.Profile == nil {
+		o.Profile = codec.ManifestWork
+	}
+	if o.AgentID == "" {
+		o.AgentID = o.ClusterName + "-work-agent"
+	}
+	if o.InitialSyncTimeout == 0 {
+		o.InitialSyncTimeout = DefaultInitialSyncTimeout
+	}
+	o.Sources = slices.Clone(o.Sources)
+	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	return o
+}
+
+func (o AgentOptions) validate() error {
+	errs := []error{
+		codec.ValidateName("AgentOptions.ClusterName", o.ClusterName),
+		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.ResyncInterval, o.TombstoneTTL),
+	}
+	if o.AgentID != "" {
+		errs = append(errs, codec.ValidateName("AgentOptions.AgentID", o.AgentID))
+	}
+	for i, source := range o.Sources {
+		errs = append(errs, codec.ValidateName(fmt.Sprintf("AgentOptions.Sources[%d]", i), source))
+	}
+	return errors.Join(errs...)
+}
+
+func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker) {
+	if *outbox == 0 {
+		*outbox = DefaultOutbox
+	}
+	if *ttl == 0 {
+		*ttl = DefaultTombstoneTTL
+	}
+	if *drain == 0 {
+		*drain = DefaultDrainTimeout
+	}
+	if *c == nil {
+		*c = clock.RealClock{}
+	}
+}
+
+func validateCommon(where string, qps float32, burst int, outbox Outbox, resync, ttl time.Duration) error {
+	var errs []error
+	negative := func(field string, is bool) {
+		if is {
+			errs = append(errs, fmt.Errorf("%s.%s must not be negative", where, field))
+		}
+	}
+	negative("QPS", qps < 0)
+	negative("Burst", burst < 0)
+	negative("ResyncInterval", resync < 0)
+	negative("TombstoneTTL", ttl < 0)
+	if outbox < Disabled {
+		errs = append(errs, fmt.Errorf("%s.Outbox must be Disabled, 0 or a number of works, not %d", where, outbox))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// Patch changes an object by a JSON patch or a JSON merge patch. Other types of patch give
+// UnsupportedMediaType.
+func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
+	sub := whole
+	switch {
+	case len(subresources) == 1 && subresources[0] == string(statusPart):
+		sub = statusPart
+	case len(subresources) > 0:
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name,
+			fmt.Sprintf("there is no subresource %q", subresources), 0, true)
+	}
+	if err := w.begin(ctx, "patch", sub, opts.DryRun); err != nil {
+		return nil, err
+	}
+	if err := w.named(ctx, name); err != nil {
+		return nil, err
+	}
+	var apply func(*workv1.ManifestWork) (*workv1.ManifestWork, error)
+	switch pt {
+	case types.MergePatchType:
+		patch, err := parseMergePatch(data)
+		if err != nil {
+			return nil, err
+		}
+		apply = patch.apply
+	case types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(data)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
+		}
+		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) { return jsonPatch(patch, obj) }
+	default:
+		return nil, unsupportedPatch(pt)
+	}
+	return w.mutate(ctx, name, sub, len(opts.DryRun) > 0, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+		next, err := apply(current)
+		if err != nil {
+			return nil, err
+		}
+		if next.Name != current.Name || next.Namespace != current.Namespace {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf(
+				"the name and namespace of the object (%s/%s based on the patch) do not match those on the request (%s/%s)",
+				next.Namespace, next.Name, current.Namespace, current.Name))
+		}
+		return next, normalize(next)
+	})
+}
+
+func unsupportedPatch(pt types.PatchType) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure,
+		Code:   http.StatusUnsupportedMediaType,
+		Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: %s, %s",
+			pt, types.JSONPatchType, types.MergePatchType),
+	}}
+}
+
+// mergePatch is a JSON merge patch by the object's top-level members. A member that the patch does not name
+// is neither encoded nor decoded, so that a patch of the status does not pay for the manifests.
+type mergePatch map[string]json.RawMessage
+
+func parseMergePatch(data []byte) (mergePatch, error) {
+	var p mergePatch
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the merge patch cannot be read: %v", err))
+	}
+	return p, nil
+}
+
+func (p mergePatch) apply(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	next := *current
+	for member, patch := range p {
+		var err error
+		switch member {
+		case "metadata":
+			next.ObjectMeta, err = mergeMember(current.ObjectMeta, patch)
+		case "spec":
+			next.Spec, err = mergeMember(current.Spec, patch)
+		case "status":
+			next.Status, err = mergeMember(current.Status, patch)
+		}
+		if err != nil {
+			return nil, patchError(member, err)
+		}
+	}
+	if _, ok := p["metadata"]; !ok {
+		next.ResourceVersion, next.UID = "", "" // no precondition
+	} else {
+		withoutUntouched(&next.ObjectMeta, p["metadata"])
+	}
+	return &next, nil
+}
+
+// withoutUntouched leaves uid and resourceVersion only where the patch names them, as its preconditions.
+func withoutUntouched(m *metav1.ObjectMeta, patch json.RawMessage) {
+	var named struct {
+		UID             *json.RawMessage `json:"uid"`
+		ResourceVersion *json.RawMessage `json:"resourceVersion"`
+	}
+	_ = json.Unmarshal(patch, &named) // it was merged before, so it is well-formed
+	if named.UID == nil {
+		m.UID = ""
+	}
+	if named.ResourceVersion == nil {
+		m.ResourceVersion = ""
+	}
+}
+
+func mergeMember[T any](current T, patch json.RawMessage) (T, error) {
+	var next T
+	doc, err := json.Marshal(current)
+	if err != nil {
+		return next, err
+	}
+	merged, err := jsonpatch.MergePatch(doc, patch)
+	if err != nil {
+		return next, err
+	}
+	return next, kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)
+}
+
+func jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	doc, err := json.Marshal(current)
+	if err != nil {
+		return nil, err
+	}
+	patched, err := patch.Apply(doc)
+	if err != nil {
+		if errors.Is(err, jsonpatch.ErrTestFailed) {
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", resource, current.Name, err.Error(), 0, false)
+		}
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", resource, current.Name, err.Error(), 0, true)
+	}
+	next := &workv1.ManifestWork{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(patched, next); err != nil {
+		return nil, patchError("", err)
+	}
+	if next.ResourceVersion == current.ResourceVersion {
+		next.ResourceVersion = "" // what the patch did not touch is no precondition
+	}
+	return next, nil
+}
+
+func patchError(member string, err error) error {
+	where := "the patched object"
+	if member != "" {
+		where = "the patched " + member
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("%s is not that of a ManifestWork: %v", where, err))
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+)
+
+func schemaResource(name string) schema.GroupResource {
+	return schema.GroupResource{Group: workv1.GroupName, Resource: name}
+}
+
+func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.ManifestWork {
+	s.Lock()
+	defer s.Unlock()
+	var none R
+	if r := s.Get(namespace, name); r != none {
+		return r.Slot().Object
+	}
+	return nil
+}
+
+func watchStore[R store.Record](ctx context.Context, s *store.Store[R], o store.WatchOptions) (watch.Interface, error) {
+	s.Lock()
+	defer s.Unlock()
+	w, err := s.Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// List returns copies of the objects that the options select.
+func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.ManifestWorkList, error) {
+	filter, err := w.filter(ctx, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	objects, version, err := w.role.list(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	if opts.Continue != "" {
+		from, err := parseContinue(opts.Continue)
+		if err != nil {
+			return nil, err
+		}
+		list.ResourceVersion = from.Version
+		objects = objects[from.position(objects):]
+	}
+	if limit := int(opts.Limit); limit > 0 && len(objects) > limit {
+		list.RemainingItemCount = ptr.To(int64(len(objects) - limit))
+		objects = objects[:limit]
+		last := objects[limit-1]
+		list.Continue = continueToken{list.ResourceVersion, last.Namespace, last.Name}.String()
+	}
+	list.Items = make([]workv1.ManifestWork, len(objects))
+	for i, obj := range objects {
+		obj.DeepCopyInto(&list.Items[i])
+	}
+	return list, nil
+}
+
+// continueToken says where the next page of a list begins. Its version is that of the first page, so that a
+// watch from the list's version sees every change made while the pages were read.
+type continueToken struct {
+	Version   string `json:"v"`
+	Namespace string `json:"ns"`
+	Name      string `json:"n"`
+}
+
+func (t continueToken) String() string {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return "" // three strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func parseContinue(s string) (continueToken, error) {
+	var t continueToken
+	data, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	if err != nil {
+		return t, apierrors.NewBadRequest("continue key is not valid: it must be taken from the list before, unchanged")
+	}
+	return t, nil
+}
+
+// position is the index of the first object behind the token.
+func (t continueToken) position(objects []*workv1.ManifestWork) int {
+	i := slices.IndexFunc(objects, func(o *workv1.ManifestWork) bool {
+		return o.Namespace > t.Namespace || o.Namespace == t.Namespace && o.Name > t.Name
+	})
+	if i < 0 {
+		return len(objects)
+	}
+	return i
+}
+
+// Watch begins a watch. The objects that it delivers are shared: they must not be changed.
+func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	filter, err := w.filter(ctx, opts, true)
+	if err != nil {
+		return nil, err
+	}
+	o := store.WatchOptions{Filter: *filter, Bookmarks: opts.AllowWatchBookmarks}
+	if opts.TimeoutSeconds != nil {
+		o.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	initial := ptr.Deref(opts.SendInitialEvents, false)
+	o.MarkInitialEnd = initial && opts.AllowWatchBookmarks
+	// Without a version, or from any, a watch begins with what there is, in a list's place.
+	if v := opts.ResourceVersion; !initial && v != "" && v != "0" {
+		o.Resume = true
+		o.Since, err = strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", v, err))
+		}
+	}
+	return w.role.watch(ctx, o)
+}
+
+// filter checks the options of a list or watch and turns them into what selects objects.
+func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bool) (*store.Filter, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f := &store.Filter{Namespace: w.namespace}
+	if opts.LabelSelector != "" {
+		selector, err := labels.Parse(opts.LabelSelector)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse label selector %q: %v", opts.LabelSelector, err))
+		}
+		f.Labels = selector
+	}
+	if opts.FieldSelector != "" {
+		selector, err := fields.ParseSelector(opts.FieldSelector)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse field selector %q: %v", opts.FieldSelector, err))
+		}
+		for _, r := range selector.Requirements() {
+			if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
+			}
+		}
+		f.Fields = selector
+	}
+	internal := &internalversion.ListOptions{}
+	if err := internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&opts, internal, nil); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	internal.Watch = forWatch
+	if errs := validation.ValidateListOptions(internal, true); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return f, nil
+}

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// packetOverhead is what a packet has beside topic and event: fixed header, packet identifier, properties.
+const packetOverhead = 64
+
+// roughSize is about what an object's event has in bytes; escapes may double parts of it.
+func roughSize(obj *workv1.ManifestWork) int {
+	size := 0
+	for i := range obj.Spec.Workload.Manifests {
+		size += len(obj.Spec.Workload.Manifests[i].Raw)
+	}
+	for k, v := range obj.Labels {
+		size += len(k) + len(v)
+	}
+	for k, v := range obj.Annotations {
+		size += len(k) + len(v)
+	}
+	return size + 512*len(obj.Spec.ManifestConfigs) + 256*len(obj.OwnerReferences)
+}
+
+// fits returns RequestEntityTooLarge for a message over the limit. The structured form is the larger of the
+// two content modes, so what passes here passes in both.
+func fits(m cloudevents.Message, limit int) error {
+	data, err := codec.AppendStructured(nil, m.Event)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if size := len(data) + len(m.Topic) + packetOverhead; size > limit {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the event has %d bytes, the broker takes %d: split the work, or raise the broker's packet limit", size, limit))
+	}
+	return nil
+}

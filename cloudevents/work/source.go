@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"open-cluster-management.io/api/client/work/clientset/versioned"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Source sends ManifestWorks to the agents of any number of clusters and shows what they report. Its clientset
+// stands where a hub controller has the one for the Kubernetes API.
+//
+// All methods may be called from any goroutine.
+type Source struct {
+	options   SourceOptions
+	engine    *cloudevents.Engine
+	ids       *idSequence
+	clientset versioned.Interface
+	store     *store.Store[*sourceWork]
+
+	// The store's lock guards what follows.
+	works    map[string]*sourceWork // by resource ID, tombstones included
+	clusters map[string]*sourceCluster
+	complete bool // the inventory: unknown works may be deleted
+	buried   []*sourceWork
+	logger   klog.Logger
+}
+
+// sourceCluster is what a source knows of one cluster.
+type sourceCluster struct {
+	name string
+	// highest V used here or seen from there.
+	highest int64
+	// session of the agent last heard of.
+	session string
+	// modern and strict tell whether the agent has shown our extensions or their absence; both are false
+	// before the first event.
+	modern, strict bool
+	tombstones     map[string]*sourceWork // by resource ID
+	lists          map[string]*agentList  // chunked lists under way, by resync ID
+}
+
+// NewSource validates the options, claims the transport and returns a source that is not started. Its
+// clientset works at once: what is written waits in the outbox. The errors name the option that is wrong; a
+// transport in use gives [cloudevents.ErrClaimed].
+func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
+	if transport == nil {
+		return nil, errors.New("work.NewSource: a transport is required")
+	}
+	if err := options.validate(); err != nil {
+		return nil, fmt.Errorf("work.NewSource: %w", err)
+	}
+	options = options.withDefaults()
+	s := &Source{
+		options:  options,
+		ids:      newIDSequence(),
+		store:    store.New[*sourceWork](options.Clock, false),
+		works:    map[string]*sourceWork{},
+		clusters: map[string]*sourceCluster{},
+		logger:   klog.Background(),
+	}
+	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
+		Name:         options.SourceID,
+		Filters:      options.Profile.SourceFilters(options.SourceID),
+		Handler:      (*sourceHandler)(s),
+		QPS:          options.QPS,
+		Burst:        options.Burst,
+		DrainTimeout: options.DrainTimeout,
+		Clock:        options.Clock,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("work.NewSource: %w", err)
+	}
+	s.engine = engine
+	s.clientset = newClientset(s)
+	return s, nil
+}
+
+// Clientset returns the clientset of the source. Objects that Get, List, Create, Update and Patch return are
+// the caller's own; those that a watch delivers are shared and must not be changed, as with any informer.
+func (s *Source) Clientset() versioned.Interface { return s.clientset }
+
+// Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
+// watches and returns nil. A second call returns [cloudevents.ErrStarted].
+func (s *Source) Start(ctx context.Context) error {
+	s.store.Lock()
+	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
+	s.store.Unlock()
+	return start(ctx, s.engine, s.store, s.options.ResyncInterval, func() { s.resync() })
+}
+
+// Ready is closed when the source was first connected and subscribed and has asked the agents for what they
+// have.
+func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
+
+// Healthy returns nil while the source is connected, else an error that says since when not and why.
+func (s *Source) Healthy() error { return s.engine.Healthy() }
+
+// InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
+// come. From then on a work of this source that an agent holds and the source does not know is deleted. A
+// source that never says so deletes only what is deleted through its clientset.
+func (s *Source) InventoryComplete(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.store.Lock()
+	s.complete = true
+	s.store.Unlock()
+	s.request(&codec.StatusResync{
+		Header:    codec.Header{Source: s.options.SourceID, ResyncID: uuid.NewString()},
+		Scope:     codec.ScopeLists,
+		Broadcast: true,
+	})
+	return nil
+}
+
+// Forget gives up on a cluster that will never come back: works that wait for its agent to finish their
+// deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
+// Works that are not deleted stay.
+func (s *Source) Forget(ctx context.Context, cluster string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.store.Lock()
+	defer s.store.Unlock()
+	c := s.clusters[cluster]
+	if c == nil {
+		return nil
+	}
+	var deleting []*sourceWork
+	s.store.All(cluster, func(w *sourceWork) {
+		if w.deleting {
+			deleting = append(deleting, w)
+		}
+	})
+	for _, w := range c.tombstones {
+		deleting = append(deleting, w)
+	}
+	for _, w := range deleting {
+		s.finish(w)
+	}
+	return nil
+}
+
+// cluster returns what is known of a cluster. The store's lock is held.
+func (s *Source) cluster(name string) *sourceCluster {
+	c := s.clusters[name]
+	if c == nil {
+		c = &sourceCluster{name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
+		s.clusters[name] = c
+	}
+	return c
+}
+
+// next returns the V for a new version in the cluster.
+func (c *sourceCluster) next(now time.Time) int64 {
+	c.highest = protocol.Next(c.highest, now)
+	return c.highest
+}
+
+// saw remembers a V that the cluster has shown.
+func (c *sourceCluster) saw(v int64) { c.highest = max(c.highest, v) }
+
+// sourceWork is a source's record of one work: an object, or a tombstone for one that this source never knew.
+type sourceWork struct {
+	store.Entry
+	source  *Source
+	cluster *sourceCluster
+	id      string
+	name    string // empty for a tombstone whose name nobody has told
+	uid     types.UID
+
+	version          int64
+	createV, deleteV int64
+	seq              int64
+	statusTime       time.Time
+	hash             string // of the status; empty until it is needed
+	deleting         bool
+	confirmed        bool // the agent has shown this uid and version
+	gone             bool // the agent is done, other finalizers hold the object
+	deleted          metav1.Time
+}
+
+// view is what the protocol's decisions need; a nil record is an unknown work.
+func (w *sourceWork) view() protocol.SourceWork {
+	if w == nil {
+		return protocol.SourceWork{}
+	}
+	return protocol.SourceWork{
+		Known:    true,
+		Version:  protocol.Version{V: w.version, UID: string(w.uid)},
+		Deleting: w.deleting,
+		Seq:      w.seq,
+		Time:     w.statusTime,
+		CreateV:  w.createV,
+		DeleteV:  w.deleteV,
+	}
+}
+
+// start runs an engine, and resync at every interval, until ctx ends, and then ends the store's watches.
+func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], interval time.Duration, resync func(), more ...func(context.Context)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	if interval > 0 {
+		more = append(more, func(ctx context.Context) { every(ctx, interval, resync) })
+	}
+	for _, f := range more {
+		group.Go(func() { f(ctx) })
+	}
+	err := e.Start(ctx)
+	cancel()
+	group.Wait()
+	if err == nil {
+		s.Lock()
+		s.Close()
+		s.Unlock()
+	}
+	return err
+}
+
+func every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f()
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// send puts a work into the outbox. The store's lock is held.
+func (s *Source) send(w *sourceWork) { s.engine.Enqueue(cloudevents.Live, w) }
+
+// raise gives the work a version above all that its cluster has shown.
+func (s *Source) raise(w *sourceWork) {
+	w.version = w.cluster.next(s.options.Clock.Now())
+	w.confirmed = false
+	if w.deleting {
+		w.deleteV = w.version
+	}
+}
+
+// Message makes the event of what the work is now. It implements [cloudevents.Item].
+func (w *sourceWork) Message() (cloudevents.Message, error) {
+	return w.message(nil)
+}
+
+// Settled shows on the work that the broker does not take it, since no agent will ever report on it.
+func (w *sourceWork) Settled(err error) {
+	var tooLarge *cloudevents.TooLargeError
+	if !errors.As(err, &tooLarge) {
+		return
+	}
+	s := w.source
+	s.store.Lock()
+	defer s.store.Unlock()
+	if w.Object == nil {
+		return
+	}
+	obj := *w.Object
+	obj.Status = withCondition(obj.Status, metav1.Condition{
+		Type:               workv1.WorkDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             "TooLarge",
+		Message:            err.Error(),
+		ObservedGeneration: obj.Generation,
+		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()),
+	})
+	s.store.Put(w, &obj)
+}
+
+// message makes the work's event; an answer adds what it is an answer to.
+func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
+	s := w.source
+	s.store.Lock()
+	if w.Object == nil && !w.deleting {
+		s.store.Unlock()
+		return cloudevents.Message{}, nil
+	}
+	spec := codec.Spec{
+		Header: codec.Header{
+			ID:      s.ids.next(),
+			Time:    s.options.Clock.Now().UTC(),
+			Source:  s.options.SourceID,
+			Cluster: w.cluster.name,
+		},
+		WorkRef:      codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
+		AgentSession: w.cluster.session,
+		StatusSeq:    w.seq,
+		Work:         w.Object,
+	}
+	if w.deleting {
+		deleted := w.deleted
+		spec.DeletionTimestamp = &deleted
+	}
+	s.store.Unlock()
+	if spec.Work == nil {
+		spec.Work = &workv1.ManifestWork{}
+	}
+	if a != nil {
+		spec.ResyncID = a.resyncID
+		spec.AgentSession = a.session
+	}
+	return encode(s.options.Profile, &spec)
+}
+
+func encode(profile codec.Profile, m codec.Message) (cloudevents.Message, error) {
+	topic, event, err := profile.Encode(m)
+	if err != nil {
+		return cloudevents.Message{}, err
+	}
+	return cloudevents.Message{Topic: topic, Event: event}, nil
+}
+
+// withCondition returns a status with a condition set, sharing nothing that is changed with the old one.
+func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {
+	conditions := make([]metav1.Condition, 0, len(status.Conditions)+1)
+	for _, old := range status.Conditions {
+		if old.Type != c.Type {
+			conditions = append(conditions, old)
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	status.Conditions = append(conditions, c)
+	return status
+}
+
+// finish ends the deletion of a work: its agent is done, or was given up. The store's lock is held.
+func (s *Source) finish(w *sourceWork) {
+	if w.Object == nil {
+		s.drop(w)
+		return
+	}
+	w.gone, w.confirmed = true, true
+	rest := slices.DeleteFunc(slices.Clone(w.Object.Finalizers), func(f string) bool {
+		return f == workv1.ManifestWorkFinalizer
+	})
+	if len(rest) > 0 {
+		obj := *w.Object
+		obj.Finalizers = rest
+		s.store.Put(w, &obj)
+		return
+	}
+	s.drop(w)
+}
+
+// drop removes the record and what is shown of it.
+func (s *Source) drop(w *sourceWork) {
+	s.store.Remove(w)
+	w.deleting = false
+	if s.works[w.id] == w {
+		delete(s.works, w.id)
+	}
+	if w.cluster.tombstones[w.id] == w {
+		delete(w.cluster.tombstones, w.id)
+	}
+}
+
+// emptyStatus reports whether a status says nothing: no agent has reported, or nothing worth a report.
+func emptyStatus(s *workv1.ManifestWorkStatus) bool {
+	return len(s.Conditions) == 0 && len(s.ResourceStatus.Manifests) == 0
+}

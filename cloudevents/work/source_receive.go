@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// sourceHandler is the source as its engine sees it.
+type sourceHandler Source
+
+var _ cloudevents.Handler = &sourceHandler{}
+
+// Connected asks the agents for what they have.
+func (h *sourceHandler) Connected(context.Context) { (*Source)(h).resync() }
+
+// Disconnected drops lists that came in part: the next connection begins a new exchange.
+func (h *sourceHandler) Disconnected() {
+	s := (*Source)(h)
+	s.store.Lock()
+	defer s.store.Unlock()
+	for _, c := range s.clusters {
+		clear(c.lists)
+	}
+}
+
+// Received takes a status or a list.
+func (h *sourceHandler) Received(m cloudevents.Message) {
+	s := (*Source)(h)
+	msg, err := s.options.Profile.Decode(m.Topic, m.Event)
+	if err == nil {
+		err = s.receive(msg)
+	}
+	if err != nil {
+		h.Refused(m.Topic, err)
+	}
+}
+
+// Refused reports an event that cannot be used.
+func (h *sourceHandler) Refused(topic string, err error) {
+	h.store.Lock()
+	logger := h.logger
+	h.store.Unlock()
+	logger.Error(err, "Refused an event", "topic", topic)
+}
+
+func (s *Source) receive(m codec.Message) error {
+	head := m.Head()
+	if head.Source != "" && head.Source != s.options.SourceID {
+		return fmt.Errorf("the event is for source %q", head.Source)
+	}
+	s.store.Lock()
+	defer s.store.Unlock()
+	switch m := m.(type) {
+	case *codec.Status:
+		return s.onStatus(m)
+	case *codec.SpecResync:
+		return s.onList(m)
+	}
+	return fmt.Errorf("a %T is nothing for a source", m)
+}
+
+// maxVersion is far above any clock; a peer that shows more would exhaust the numbers.
+const maxVersion = 1 << 62
+
+func (s *Source) onStatus(m *codec.Status) error {
+	c := s.cluster(m.Cluster)
+	w := s.works[m.ResourceID]
+	if w != nil && w.cluster != c {
+		return fmt.Errorf("work %s is one of cluster %q, not %q", m.ResourceID, w.cluster.name, m.Cluster)
+	}
+	if m.Version > maxVersion {
+		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, int64(maxVersion))
+	}
+	c.saw(m.Version)
+	strict := m.UID == ""
+	c.modern, c.strict = !strict, strict
+	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
+		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
+		Seq:     m.SequenceID,
+		Gone:    m.Gone(),
+		Strict:  strict,
+		Time:    m.Time,
+	}, s.complete)
+
+	if act.Confirmed {
+		w.confirmed = true
+	}
+	if act.Accept {
+		s.accept(w, m)
+	}
+	switch {
+	case act.Finish:
+		s.finish(w)
+	case act.Bury:
+		s.send(s.bury(c, m.ResourceID, m.Name))
+	case act.Raise:
+		s.raise(w)
+		s.send(w)
+	}
+	return nil
+}
+
+// accept shows a reported status. An equal one moves only the bookkeeping.
+func (s *Source) accept(w *sourceWork, m *codec.Status) {
+	w.seq = max(w.seq, m.SequenceID)
+	w.statusTime = m.Time
+	if m.Status == nil || w.Object == nil {
+		return
+	}
+	w.hash = m.Hash
+	if apiequality.Semantic.DeepEqual(w.Object.Status, *m.Status) {
+		return
+	}
+	obj := *w.Object
+	obj.Status = *m.Status
+	s.store.Put(w, &obj)
+}
+
+// bury makes a tombstone for a work that an agent holds and this source does not know.
+func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
+	now := s.options.Clock.Now()
+	s.expire(now)
+	v := c.next(now)
+	if name == id {
+		name = "" // the codec's stand-in for a name that the event does not carry
+	}
+	w := &sourceWork{
+		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()),
+		version: v, createV: v, deleteV: v,
+		deleting: true, deleted: metav1.NewTime(now).Rfc3339Copy(),
+	}
+	s.works[id] = w
+	c.tombstones[id] = w
+	s.buried = append(s.buried, w)
+	return w
+}
+
+// expire drops tombstones older than their TTL. They lie in the order of their age.
+func (s *Source) expire(now time.Time) {
+	for len(s.buried) > 0 {
+		w := s.buried[0]
+		if now.Sub(w.deleted.Time) < s.options.TombstoneTTL {
+			return
+		}
+		s.buried[0] = nil
+		s.buried = s.buried[1:]
+		if w.cluster.tombstones[w.id] == w {
+			s.drop(w)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+const (
+	// entriesPerList keeps a list of own works, some 230 bytes each, under codec.ResyncChunkSize without
+	// encoding it first: the hashes are made when the list's turn comes.
+	entriesPerList = 500
+	// listTimeout is how long the chunks of one list may take.
+	listTimeout = time.Minute
+)
+
+// message is an item that says the same whenever its turn comes.
+type message struct {
+	profile codec.Profile
+	message codec.Message
+}
+
+func (m *message) Message() (cloudevents.Message, error) { return encode(m.profile, m.message) }
+func (m *message) Settled(error)                         {}
+
+// request sends a status resync before anything else.
+func (s *Source) request(r *codec.StatusResync) {
+	r.ID = s.ids.next()
+	r.Time = s.options.Clock.Now().UTC()
+	s.engine.Enqueue(cloudevents.Control, &message{s.options.Profile, r})
+}
+
+// resync asks all agents for what they have. A source that may lack works asks for everything; one that knows
+// its works sends each cluster the hashes of its statuses, and asks all for their lists, so that clusters
+// that hold works it has forgotten are heard as well.
+func (s *Source) resync() {
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.expire(s.options.Clock.Now())
+	scope := codec.ScopeLists
+	if !s.complete || len(s.works) == 0 {
+		scope = codec.ScopeAll
+	}
+	id := uuid.NewString()
+	s.request(&codec.StatusResync{
+		Header:    codec.Header{Source: s.options.SourceID, ResyncID: id},
+		Scope:     scope,
+		Broadcast: true,
+	})
+	for _, c := range s.clusters {
+		works := s.worksOf(c)
+		if scope == codec.ScopeLists {
+			s.sendHashes(c, works, codec.ScopeAll, id)
+		}
+		if c.modern {
+			continue // its agent's list tells what it lacks
+		}
+		for _, w := range works {
+			if !w.confirmed {
+				s.send(w)
+			}
+		}
+	}
+}
+
+// worksOf returns the records of a cluster, tombstones included.
+func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
+	var works []*sourceWork
+	s.store.All(c.name, func(w *sourceWork) { works = append(works, w) })
+	for _, w := range c.tombstones {
+		works = append(works, w)
+	}
+	return works
+}
+
+// sendHashes queues the hashes of works, in chunks.
+func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
+	count := (len(works) + entriesPerList - 1) / entriesPerList
+	for i := range count {
+		l := &hashList{source: s, cluster: c, scope: scope, resyncID: resyncID}
+		l.works = works[i*entriesPerList : min((i+1)*entriesPerList, len(works))]
+		if count > 1 {
+			l.chunk = codec.Chunk{Index: i, Count: count}
+		}
+		s.engine.Enqueue(cloudevents.Bulk, l)
+	}
+}
+
+// hashList is one chunk of the statuses that a source has of a cluster's works.
+type hashList struct {
+	source   *Source
+	cluster  *sourceCluster
+	works    []*sourceWork
+	scope    codec.Scope
+	chunk    codec.Chunk
+	resyncID string
+}
+
+func (l *hashList) Message() (cloudevents.Message, error) {
+	s := l.source
+	s.store.Lock()
+	r := &codec.StatusResync{
+		Header: codec.Header{
+			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
+			Source: s.options.SourceID, Cluster: l.cluster.name, ResyncID: l.resyncID,
+		},
+		Scope: l.scope, Chunk: l.chunk, Broadcast: l.cluster.strict,
+		Entries: make([]codec.StatusEntry, 0, len(l.works)),
+	}
+	for _, w := range l.works {
+		hash, err := w.statusHash()
+		if err != nil {
+			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
+			continue
+		}
+		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
+	}
+	s.store.Unlock()
+	return encode(s.options.Profile, r)
+}
+
+func (l *hashList) Settled(error) {}
+
+// statusHash is empty where no status is known.
+func (w *sourceWork) statusHash() (string, error) {
+	if w.hash != "" || w.Object == nil || emptyStatus(&w.Object.Status) {
+		return w.hash, nil
+	}
+	hash, err := codec.StatusHash(&w.Object.Status)
+	w.hash = hash
+	return hash, err
+}
+
+// agentList is a list that comes in chunks: absence means something only when all are in.
+type agentList struct {
+	answer
+	began    time.Time
+	count    int
+	received map[int]struct{}
+	listed   map[string]struct{}
+	ask      []*sourceWork
+}
+
+// answer ties the events of an answer to its question and counts them.
+type answer struct {
+	resyncID, session string
+	sent              int
+}
+
+// onList answers an agent's list. The store's lock is held.
+func (s *Source) onList(m *codec.SpecResync) error {
+	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
+		return nil
+	}
+	c := s.cluster(m.Cluster)
+	c.modern, c.strict = m.AgentSession != "", m.AgentSession == ""
+	if c.modern {
+		c.session = m.AgentSession
+	}
+	l := s.collect(c, m)
+	for i := range m.Entries {
+		s.onEntry(c, l, &m.Entries[i])
+	}
+	if len(l.ask) > 0 {
+		s.sendHashes(c, l.ask, codec.ScopeListed, "")
+		l.ask = nil
+	}
+	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
+		return nil
+	}
+	delete(c.lists, m.ResyncID)
+	for _, w := range s.worksOf(c) {
+		if _, ok := l.listed[w.id]; !ok && !w.gone {
+			s.reply(l, w)
+		}
+	}
+	if m.ResyncID != "" {
+		s.engine.Enqueue(cloudevents.Bulk, &endMarker{s, c.name, &l.answer})
+	}
+	return nil
+}
+
+// collect finds the list that a chunk belongs to.
+func (s *Source) collect(c *sourceCluster, m *codec.SpecResync) *agentList {
+	now := s.options.Clock.Now()
+	for id, l := range c.lists {
+		if now.Sub(l.began) > listTimeout {
+			delete(c.lists, id)
+			s.request(&codec.StatusResync{
+				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+				Scope:  codec.ScopeLists,
+			})
+		}
+	}
+	l := c.lists[m.ResyncID]
+	if l == nil || m.ResyncID == "" {
+		l = &agentList{
+			answer: answer{resyncID: m.ResyncID, session: m.AgentSession},
+			began:  now, count: max(m.Chunk.Count, 1),
+			received: map[int]struct{}{}, listed: map[string]struct{}{},
+		}
+		if l.count > 1 && m.ResyncID != "" && m.Scope == codec.ScopeAll {
+			c.lists[m.ResyncID] = l
+		}
+	}
+	l.received[m.Chunk.Index] = struct{}{}
+	return l
+}
+
+// onEntry compares one work of an agent's list.
+func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry) {
+	foreign := e.Source != "" && e.Source != s.options.SourceID
+	w := s.works[e.ResourceID]
+	if w != nil && w.cluster != c || e.Version > maxVersion {
+		return
+	}
+	if !foreign && (e.Source != "" || w != nil) {
+		l.listed[e.ResourceID] = struct{}{}
+		c.saw(e.Version)
+	}
+	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
+		Version: protocol.Version{V: e.Version, UID: string(e.UID)},
+		Seq:     e.SequenceID,
+		Foreign: foreign,
+		Strict:  e.Source == "",
+	}, s.complete)
+	if act.Confirmed {
+		w.confirmed = true
+	}
+	switch {
+	case act.Bury:
+		s.reply(l, s.bury(c, e.ResourceID, ""))
+	case act.Raise:
+		s.raise(w)
+		s.reply(l, w)
+	case act.Send:
+		s.reply(l, w)
+	}
+	if act.AskStatus {
+		l.ask = append(l.ask, w)
+	}
+}
+
+// reply queues one event of an answer.
+func (s *Source) reply(l *agentList, w *sourceWork) {
+	s.engine.Enqueue(cloudevents.Bulk, &specAnswer{w, &l.answer})
+}
+
+// specAnswer is one work in an answer. The counter is touched by the engine's sending goroutine only.
+type specAnswer struct {
+	work   *sourceWork
+	answer *answer
+}
+
+func (a *specAnswer) Message() (cloudevents.Message, error) {
+	m, err := a.work.message(a.answer)
+	if m.Event != nil {
+		a.answer.sent++
+	}
+	return m, err
+}
+
+func (a *specAnswer) Settled(err error) { a.work.Settled(err) }
+
+// endMarker tells the agent that an answer is complete.
+type endMarker struct {
+	source  *Source
+	cluster string
+	answer  *answer
+}
+
+func (e *endMarker) Message() (cloudevents.Message, error) {
+	s := e.source
+	return encode(s.options.Profile, &codec.StatusResync{
+		Header: codec.Header{
+			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
+			Source: s.options.SourceID, Cluster: e.cluster, ResyncID: e.answer.resyncID,
+		},
+		Scope: codec.ScopeListed,
+		Chunk: codec.Chunk{Count: e.answer.sent},
+	})
+}
+
+func (e *endMarker) Settled(error) {}

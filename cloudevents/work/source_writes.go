@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var _ role = &Source{}
+
+func (s *Source) supports(verb string, sub subresource) error {
+	if sub == statusPart {
+		return apierrors.NewMethodNotSupported(schemaResource("manifestworks/status"), verb)
+	}
+	return nil
+}
+
+func (s *Source) object(namespace, name string) *workv1.ManifestWork {
+	return object(s.store, namespace, name)
+}
+
+func (s *Source) list(_ context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	return s.store.Objects(f), s.store.Version(), nil
+}
+
+func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
+	return watchStore(ctx, s.store, o)
+}
+
+// create stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
+// holds of the old incarnation is then replaced, not deleted.
+func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error) {
+	if obj.Name == "" && obj.GenerateName != "" {
+		obj.Name = obj.GenerateName + rand.String(5)
+	}
+	if obj.ResourceVersion != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if err := normalize(obj); err != nil {
+		return nil, err
+	}
+	now := s.options.Clock.Now()
+	obj.TypeMeta = metav1.TypeMeta{}
+	obj.UID = types.UID(uuid.NewString())
+	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
+	obj.Generation = 1
+	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds, obj.ManagedFields, obj.SelfLink = nil, nil, nil, ""
+	obj.Status = workv1.ManifestWorkStatus{}
+	if err := validateNew(obj); err != nil {
+		return nil, err
+	}
+	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
+		return nil, apierrors.NewInvalid(kind, obj.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
+	}
+	id := codec.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
+	if err := s.fits(id, obj); err != nil {
+		return nil, err
+	}
+
+	s.store.Lock()
+	defer s.store.Unlock()
+	if s.store.Closed() {
+		return nil, apierrors.NewServiceUnavailable("the source has stopped")
+	}
+	if old := s.works[id]; old != nil && old.Object != nil {
+		return nil, exists(old)
+	}
+	c := s.cluster(obj.Namespace)
+	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID}
+	if err := s.room(w); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		return obj, nil
+	}
+	if old := s.works[id]; old != nil {
+		s.drop(old)
+	}
+	w.version = c.next(now)
+	w.createV = w.version
+	s.works[id] = w
+	s.store.Put(w, obj)
+	s.send(w)
+	return obj, nil
+}
+
+func exists(w *sourceWork) error {
+	err := apierrors.NewAlreadyExists(resource, w.name)
+	if w.deleting {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
+}
+
+// room checks that the outbox takes one more work. The store's lock is held.
+func (s *Source) room(w *sourceWork) error { return room(s.engine, s.options.Outbox, w) }
+
+// room returns ServiceUnavailable where nothing may wait, TooManyRequests where too much does.
+func room(e *cloudevents.Engine, outbox Outbox, it cloudevents.Item) error {
+	if outbox == Disabled {
+		if !e.Connected() {
+			return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")
+		}
+		return nil
+	}
+	if !e.Admits(it, int(outbox)) {
+		return apierrors.NewTooManyRequests(fmt.Sprintf(
+			"%d works wait to be published, which is the limit: the broker is away or too slow", outbox), 1)
+	}
+	return nil
+}
+
+// admit keeps the status, which belongs to the agent, and the clean-up finalizer until the agent is done.
+func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource) error {
+	carryOver(current, next)
+	next.Status = current.Status
+	if current.DeletionTimestamp != nil && slices.Contains(current.Finalizers, workv1.ManifestWorkFinalizer) &&
+		!slices.Contains(next.Finalizers, workv1.ManifestWorkFinalizer) {
+		next.Finalizers = append(slices.Clone(next.Finalizers), workv1.ManifestWorkFinalizer)
+	}
+	specChanged := !sameSpec(&current.Spec, &next.Spec)
+	if specChanged {
+		next.Generation++
+	}
+	if err := validateChange(current, next, specChanged); err != nil {
+		return err
+	}
+	return s.fits(codec.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
+}
+
+// commit stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
+// being deleted is not published again: nobody will apply it.
+func (s *Source) commit(_ context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+	published := current.DeletionTimestamp == nil &&
+		(next.Generation != current.Generation || !sameMetadata(current, next))
+	s.store.Lock()
+	defer s.store.Unlock()
+	w := s.store.Get(next.Namespace, next.Name)
+	if w == nil || w.Object != current {
+		return nil, false, nil
+	}
+	if published {
+		if err := s.room(w); err != nil {
+			return nil, false, err
+		}
+		s.raise(w)
+	}
+	s.store.Put(w, next)
+	switch {
+	case published:
+		s.send(w)
+	case next.DeletionTimestamp != nil && len(next.Finalizers) == 0:
+		s.drop(w)
+	}
+	return next, true, nil
+}
+
+// remove marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
+// agent holds it cannot be known here.
+func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	w := s.store.Get(current.Namespace, current.Name)
+	if w == nil || w.Object != current {
+		return nil, false, nil
+	}
+	if w.deleting || dryRun {
+		return current, true, nil
+	}
+	if err := s.room(w); err != nil {
+		return nil, false, err
+	}
+	obj := *current
+	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy())
+	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	obj.Generation++
+	if !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer) {
+		obj.Finalizers = append(slices.Clone(obj.Finalizers), workv1.ManifestWorkFinalizer)
+	}
+	w.deleting, w.deleted = true, *obj.DeletionTimestamp
+	s.raise(w)
+	s.store.Put(w, &obj)
+	s.send(w)
+	return &obj, true, nil
+}
+
+// fits refuses what the broker will not take. The event is made only where the object comes near the limit.
+func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
+	limit := s.engine.MaxPacketSize()
+	if limit == 0 || 2*roughSize(obj)+4096 < limit {
+		return nil
+	}
+	m, err := encode(s.options.Profile, &codec.Spec{
+		Header: codec.Header{
+			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
+			Cluster: obj.Namespace, ResyncID: uuid.Nil.String(),
+		},
+		WorkRef:      codec.WorkRef{ResourceID: id, Version: maxVersion, UID: obj.UID, Name: obj.Name},
+		AgentSession: uuid.Nil.String(),
+		StatusSeq:    maxVersion,
+		Work:         obj,
+	})
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return fits(m, limit)
+}

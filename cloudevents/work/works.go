@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+)
+
+// role is what the clientset asks of a source or an agent. Objects go in and out as snapshots: works makes
+// the copies that are the caller's.
+type role interface {
+	// object returns the current snapshot, or nil.
+	object(namespace, name string) *workv1.ManifestWork
+	// create adds an object that nobody else holds and returns its snapshot.
+	create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error)
+	// admit prepares the change from current to next, which it may edit: it carries over what the verb
+	// must not change and validates the rest.
+	admit(current, next *workv1.ManifestWork, sub subresource) error
+	// commit replaces current by next and returns the new snapshot; false when current is no longer
+	// current.
+	commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error)
+	// remove begins the deletion of current and returns what is left of it; false when it is no longer
+	// current.
+	remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
+	// supports returns a MethodNotSupported error for a verb that the role has not.
+	supports(verb string, sub subresource) error
+	// list returns the snapshots that a filter takes, in order, and the resourceVersion they are of. It
+	// may wait until the role has heard of all of them.
+	list(ctx context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error)
+	watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error)
+}
+
+// subresource is the part of an object that a write is about.
+type subresource string
+
+const (
+	whole      subresource = ""
+	statusPart subresource = "status"
+)
+
+// maxCommits bounds how often a write without a resourceVersion is tried anew against rival writers.
+const maxCommits = 1000
+
+// works is the client for the works of one namespace.
+type works struct {
+	workclientset.ManifestWorkExpansion
+	role      role
+	namespace string
+}
+
+var _ workclientset.ManifestWorkInterface = &works{}
+
+// Get returns a copy of the object, or NotFound.
+func (w *works) Get(ctx context.Context, name string, _ metav1.GetOptions) (*workv1.ManifestWork, error) {
+	if err := w.named(ctx, name); err != nil {
+		return nil, err
+	}
+	obj := w.role.object(w.namespace, name)
+	if obj == nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	return obj.DeepCopy(), nil
+}
+
+// Create adds an object.
+func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav1.CreateOptions) (*workv1.ManifestWork, error) {
+	if err := w.begin(ctx, "create", whole, opts.DryRun); err != nil {
+		return nil, err
+	}
+	if w.namespace == "" {
+		return nil, apierrors.NewBadRequest("an empty namespace may not be set during creation")
+	}
+	if obj == nil {
+		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+	}
+	in := obj.DeepCopy()
+	if err := w.place(in); err != nil {
+		return nil, err
+	}
+	out, err := w.role.create(ctx, in, len(opts.DryRun) > 0)
+	if err != nil {
+		return nil, err
+	}
+	return out.DeepCopy(), nil
+}
+
+// place sets the namespace of an object, which must not contradict the client's.
+func (w *works) place(obj *workv1.ManifestWork) error {
+	if obj.Namespace != "" && obj.Namespace != w.namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	obj.Namespace = w.namespace
+	return nil
+}
+
+// Update replaces spec and metadata.
+func (w *works) Update(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+	return w.replace(ctx, obj, opts, whole)
+}
+
+// UpdateStatus replaces the status.
+func (w *works) UpdateStatus(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+	return w.replace(ctx, obj, opts, statusPart)
+}
+
+func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions, sub subresource) (*workv1.ManifestWork, error) {
+	if err := w.begin(ctx, "update", sub, opts.DryRun); err != nil {
+		return nil, err
+	}
+	if obj == nil {
+		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+	}
+	if err := w.named(ctx, obj.Name); err != nil {
+		return nil, err
+	}
+	in := obj.DeepCopy()
+	if err := w.place(in); err != nil {
+		return nil, err
+	}
+	if err := normalize(in); err != nil {
+		return nil, err
+	}
+	if in.ResourceVersion == "" {
+		return nil, apierrors.NewInvalid(kind, in.Name, field.ErrorList{field.Invalid(
+			field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+	}
+	return w.mutate(ctx, in.Name, sub, len(opts.DryRun) > 0, func(*workv1.ManifestWork) (*workv1.ManifestWork, error) {
+		next := *in // admit edits it, and a rival may make a second attempt necessary
+		return &next, nil
+	})
+}
+
+// mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
+// unless another writer was faster.
+func (w *works) mutate(ctx context.Context, name string, sub subresource, dryRun bool, change func(*workv1.ManifestWork) (*workv1.ManifestWork, error)) (*workv1.ManifestWork, error) {
+	for range maxCommits {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		current := w.role.object(w.namespace, name)
+		if current == nil {
+			return nil, apierrors.NewNotFound(resource, name)
+		}
+		next, err := change(current)
+		if err != nil {
+			return nil, err
+		}
+		if err := precondition(current, next); err != nil {
+			return nil, err
+		}
+		if err := w.role.admit(current, next, sub); err != nil {
+			return nil, err
+		}
+		if unchanged(current, next) {
+			return current.DeepCopy(), nil
+		}
+		if dryRun {
+			return next.DeepCopy(), nil
+		}
+		out, ok, err := w.role.commit(ctx, current, next)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return out.DeepCopy(), nil
+		}
+	}
+	return nil, conflict(name)
+}
+
+// precondition holds uid and resourceVersion of a change against the current object; a change without them
+// has none.
+func precondition(current, next *workv1.ManifestWork) error {
+	if next.UID != "" && next.UID != current.UID {
+		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", next.UID, current.UID)) //nolint:staticcheck // the API server's text
+	}
+	if next.ResourceVersion != "" && next.ResourceVersion != current.ResourceVersion {
+		return conflict(current.Name)
+	}
+	return nil
+}
+
+func conflict(name string) error {
+	return apierrors.NewConflict(resource, name, fmt.Errorf(
+		"the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// Delete begins the deletion of an object.
+func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	if err := w.begin(ctx, "delete", whole, opts.DryRun); err != nil {
+		return err
+	}
+	if err := w.named(ctx, name); err != nil {
+		return err
+	}
+	for range maxCommits {
+		current := w.role.object(w.namespace, name)
+		if current == nil {
+			return apierrors.NewNotFound(resource, name)
+		}
+		if err := deletable(current, opts.Preconditions); err != nil {
+			return err
+		}
+		if _, ok, err := w.role.remove(ctx, current, len(opts.DryRun) > 0); ok || err != nil {
+			return err
+		}
+	}
+	return conflict(name)
+}
+
+func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != current.UID {
+		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.UID)) //nolint:staticcheck // the API server's text
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion {
+		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.ResourceVersion)) //nolint:staticcheck // the API server's text
+	}
+	return nil
+}
+
+// DeleteCollection begins the deletion of all objects that the list options select.
+func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, listOpts metav1.ListOptions) error {
+	if err := w.begin(ctx, "deletecollection", whole, opts.DryRun); err != nil {
+		return err
+	}
+	list, err := w.List(ctx, listOpts)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		obj := &list.Items[i]
+		one := works{role: w.role, namespace: obj.Namespace}
+		if err := one.Delete(ctx, obj.Name, opts); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin checks what holds for every write.
+func (w *works) begin(ctx context.Context, verb string, sub subresource, dryRun []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.role.supports(verb, sub); err != nil {
+		return err
+	}
+	for _, d := range dryRun {
+		if d != metav1.DryRunAll {
+			return apierrors.NewInvalid(kind, "", field.ErrorList{field.NotSupported(field.NewPath("dryRun"), d, []string{metav1.DryRunAll})})
+		}
+	}
+	return nil
+}
+
+// named checks what holds for every verb on one object.
+func (w *works) named(ctx context.Context, name string) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case name == "":
+		return fmt.Errorf("resource name may not be empty")
+	case w.namespace == "":
+		return fmt.Errorf("an empty namespace may not be set when a resource name is provided")
+	}
+	return nil
+}
