@@ -11,10 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -149,9 +151,14 @@ func (h *hub) create(cluster string, obj *workv1.ManifestWork) *workv1.ManifestW
 
 func (h *hub) setValue(cluster, name, value string) *workv1.ManifestWork {
 	h.t.Helper()
-	obj := h.get(cluster, name)
-	obj.Spec = newWork(name, value).Spec
-	out, err := h.works(cluster).Update(h.t.Context(), obj, metav1.UpdateOptions{})
+	var out *workv1.ManifestWork
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		obj := h.get(cluster, name)
+		obj.Spec = newWork(name, value).Spec
+		var err error
+		out, err = h.works(cluster).Update(h.t.Context(), obj, metav1.UpdateOptions{})
+		return err
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -200,7 +207,14 @@ func (a *spoke) names() []string {
 func (a *spoke) report(name, message string) {
 	a.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
-	if _, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	a.patch(name, []byte(patch), "status")
+}
+
+// patch tolerates that the work went away meanwhile.
+func (a *spoke) patch(name string, data []byte, subresources ...string) {
+	a.t.Helper()
+	_, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
+	if err != nil && !apierrors.IsNotFound(err) {
 		a.t.Fatal(err)
 	}
 }
@@ -211,9 +225,7 @@ func (a *spoke) setFinalizers(name string, finalizers ...string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if _, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
-		a.t.Fatal(err)
-	}
+	a.patch(name, data)
 }
 
 // message of the condition Applied, empty for none.

@@ -238,7 +238,7 @@ func TestWatchEnds(t *testing.T) {
 		timed := s.watch(store.WatchOptions{Timeout: 90 * time.Second, Bookmarks: true})
 		plain := s.watch(store.WatchOptions{})
 		stopped := s.watch(store.WatchOptions{})
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(s.t.Context())
 		s.store.Lock()
 		cancelled, err := s.store.Watch(ctx, store.WatchOptions{})
 		s.store.Unlock()
@@ -255,7 +255,7 @@ func TestWatchEnds(t *testing.T) {
 		expect(t, timed, "BOOKMARK", "CLOSED")
 		s.store.Lock()
 		s.store.Close()
-		_, err = s.store.Watch(t.Context(), store.WatchOptions{})
+		_, err = s.store.Watch(s.t.Context(), store.WatchOptions{})
 		s.store.Unlock()
 		expect(t, plain, "CLOSED")
 		if !apierrors.IsServiceUnavailable(err) {

@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+func expectTopics(t *testing.T, f *fakeTransport, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, f.topics(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("published topics (-want +got):\n%s", diff)
+	}
+}
+
+func expectEnds(t *testing.T, n *note, want ...error) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, n.ends(), cmpopts.EquateErrors(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s settled with (-want +got):\n%s", n.topic, diff)
+	}
+}
+
+func TestNewEngineRefuses(t *testing.T) {
+	good := cloudevents.Options{Name: "a", Filters: []string{"/f"}, Handler: &handler{}}
+	tests := []struct {
+		name string
+		edit func(*cloudevents.Options)
+		want string
+	}{
+		{"name", func(o *cloudevents.Options) { o.Name = "" }, "Options.Name is required"},
+		{"filters", func(o *cloudevents.Options) { o.Filters = nil }, "Options.Filters is required"},
+		{"handler", func(o *cloudevents.Options) { o.Handler = nil }, "Options.Handler is required"},
+		{"rate", func(o *cloudevents.Options) { o.QPS = -1 }, "must not be negative"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			o := good
+			tc.edit(&o)
+			if _, err := cloudevents.NewEngine(&fakeTransport{}, o); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+	if _, err := cloudevents.NewEngine(nil, good); err == nil {
+		t.Error("no error without a transport")
+	}
+	if _, err := cloudevents.NewEngine(&fakeTransport{claimed: true}, good); !errors.Is(err, cloudevents.ErrClaimed) {
+		t.Errorf("a transport in use: %v", err)
+	}
+}
+
+// TestOrder: requests go first, whenever they were made, and news of works before answers.
+func TestOrder(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"}) // before the connection
+		r.start()
+		expectTopics(t, r.transport, "request", "work")
+		select {
+		case <-r.engine.Ready():
+		default:
+			t.Error("not ready although the request is acknowledged")
+		}
+	})
+}
+
+// TestReadyWaitsForRequests: ready means that the broker has the requests.
+func TestReadyWaitsForRequests(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+		r.start()
+		expectTopics(t, r.transport, "request")
+		select {
+		case <-r.engine.Ready():
+			t.Error("ready before the broker has the request")
+		default:
+		}
+		r.transport.current().settleHeld(nil)
+		synctest.Wait()
+		<-r.engine.Ready()
+	})
+}
+
+// TestLiveSurvives: an item that was not acknowledged goes out again on the next connection, once, and what is
+// meant for one connection only does not.
+func TestLiveSurvives(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		work, answer := &note{topic: "work"}, &note{topic: "answer"}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, work)
+		r.engine.Enqueue(cloudevents.Bulk, answer)
+		expectTopics(t, r.transport, "work", "answer")
+		r.transport.current().cut(errTest)
+		synctest.Wait()
+		expectEnds(t, work)
+		expectEnds(t, answer, cloudevents.ErrConnectionLost)
+		r.transport.setHold(false)
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "work", "answer", "work")
+		expectEnds(t, work, nil)
+		if r.engine.Pending() != 0 {
+			t.Errorf("%d items pending", r.engine.Pending())
+		}
+	})
+}
+
+// TestLiveCoalesces: an item waits once, and goes out again when it changed while under way.
+func TestLiveCoalesces(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		work := &note{topic: "work"}
+		r.transport.setRefuse(errTest)
+		r.start()
+		for range 3 {
+			r.engine.Enqueue(cloudevents.Live, work)
+		}
+		r.transport.setRefuse(nil)
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "work")
+		r.engine.Enqueue(cloudevents.Live, work)
+		expectTopics(t, r.transport, "work", "work")
+		if !r.engine.Admits(work, 1) || r.engine.Admits(&note{}, 1) {
+			t.Error("a limit of one must admit the item that is there and no other")
+		}
+		r.transport.current().settleHeld(nil)
+		expectEnds(t, work, nil)
+	})
+}
+
+// TestBulkIsNotStarved: answers end although there is always news.
+func TestBulkIsNotStarved(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.start()
+		r.transport.mu.Lock() // keep the engine from publishing while the queues fill
+		r.engine.Enqueue(cloudevents.Live, &note{topic: "first"})
+		for i := range 40 {
+			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint("work", i)})
+		}
+		r.engine.Enqueue(cloudevents.Bulk, &note{topic: "answer"})
+		r.transport.mu.Unlock()
+		synctest.Wait()
+		topics := r.transport.topics()
+		for i, topic := range topics {
+			if topic == "answer" && (i < 5 || i > 20) {
+				t.Errorf("the answer went out as number %d of %d", i, len(topics))
+			}
+		}
+		if len(topics) != 42 {
+			t.Errorf("%d messages were published, want 42", len(topics))
+		}
+	})
+}
+
+// TestRefusals: what cannot be sent ends with its reason; what the broker would not take waits for the next
+// connection.
+func TestRefusals(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		large := &cloudevents.TooLargeError{Topic: "large", Size: 2000, Limit: 1000}
+		r.transport.reject = map[string]error{"large": large}
+		r.transport.nack = map[string]error{"forbidden": errTest}
+		r.start()
+		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"}, &note{topic: "empty", empty: true}
+		for _, n := range []*note{bad, big, no, empty} {
+			r.engine.Enqueue(cloudevents.Live, n)
+		}
+		expectTopics(t, r.transport, "forbidden")
+		expectEnds(t, bad, errTest)
+		expectEnds(t, big, large)
+		expectEnds(t, no)
+		expectEnds(t, empty, nil)
+		if r.engine.Pending() != 1 {
+			t.Errorf("%d items pending, want the refused one", r.engine.Pending())
+		}
+		time.Sleep(time.Hour)
+		expectTopics(t, r.transport, "forbidden") // the same again would be refused again
+		r.transport.mu.Lock()
+		r.transport.nack = nil
+		r.transport.mu.Unlock()
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "forbidden", "forbidden")
+		expectEnds(t, no, nil)
+	})
+}
+
+// TestBackoff: attempts begin close together and end at most ten seconds apart, a permanent failure is tried
+// at the slowest pace, and health says what is wrong.
+func TestBackoff(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setRefuse(errTest)
+		r.start()
+		time.Sleep(10 * time.Minute)
+		attempts := r.transport.attempted()
+		for i := 1; i < len(attempts); i++ {
+			gap := attempts[i].Sub(attempts[i-1])
+			if gap < 100*time.Millisecond || gap > 10*time.Second || i == 1 && gap > 130*time.Millisecond {
+				t.Errorf("%s between attempts %d and %d", gap, i-1, i)
+			}
+		}
+		if n := len(attempts); n < 60 || n > 100 {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+		if err := r.engine.Healthy(); !errors.Is(err, errTest) {
+			t.Errorf("Healthy: %v", err)
+		}
+		r.transport.setRefuse(nil)
+		time.Sleep(10 * time.Second)
+		if err := r.engine.Healthy(); err != nil {
+			t.Error(err)
+		}
+		r.transport.setRefuse(&cloudevents.PermanentError{Err: errTest})
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Minute)
+		if n := len(r.transport.attempted()) - len(attempts); n > 9 {
+			t.Errorf("%d attempts at something permanent in a minute", n)
+		}
+	})
+}
+
+// TestQuickReconnect: after an outage of half a second the first event flows within one.
+func TestQuickReconnect(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.start()
+		time.Sleep(time.Minute)
+		r.transport.setRefuse(errTest)
+		r.transport.current().cut(errTest)
+		time.Sleep(500 * time.Millisecond)
+		r.transport.setRefuse(nil)
+		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"})
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "work")
+	})
+}
+
+// TestDrain: what waits when the context ends is still published, for as long as DrainTimeout says.
+func TestDrain(t *testing.T) {
+	withRig(t, cloudevents.Options{QPS: 10, Burst: 1, DrainTimeout: 2 * time.Second}, func(r *rig) {
+		r.start()
+		for i := range 10 {
+			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint(i)})
+		}
+		r.stop()
+		began := time.Now()
+		if err := <-r.done; err != nil {
+			t.Error(err)
+		}
+		r.done <- nil
+		if took := time.Since(began); took > 2*time.Second || len(r.transport.topics()) != 10 {
+			t.Errorf("drained %d of 10 in %s", len(r.transport.topics()), took)
+		}
+	})
+}
+
+func TestDrainTimesOut(t *testing.T) {
+	withRig(t, cloudevents.Options{DrainTimeout: time.Second}, func(r *rig) {
+		r.transport.setHold(true)
+		work := &note{topic: "work"}
+		r.engine.Enqueue(cloudevents.Live, work)
+		r.start()
+		began := time.Now()
+		r.end()
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("Start returned after %s, want 1s", took)
+		}
+		expectEnds(t, work)
+		<-r.done
+		r.done <- nil
+	})
+}
+
+func TestRateLimit(t *testing.T) {
+	withRig(t, cloudevents.Options{QPS: 10, Burst: 5}, func(r *rig) {
+		r.start()
+		for i := range 100 {
+			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint(i)})
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(r.transport.topics()); n < 24 || n > 26 {
+			t.Errorf("%d events after two seconds at 10 a second with a burst of 5", n)
+		}
+	})
+}
+
+func TestStartTwice(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.start()
+		if err := r.engine.Start(context.Background()); !errors.Is(err, cloudevents.ErrStarted) {
+			t.Errorf("a second Start returned %v", err)
+		}
+		if r.handler.connected != 1 {
+			t.Errorf("connected %d times", r.handler.connected)
+		}
+	})
+}

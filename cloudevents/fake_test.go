@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// fakeTransport is a broker that does what a test says. Unless held, it acknowledges at once.
+type fakeTransport struct {
+	mu       sync.Mutex
+	claimed  bool
+	refuse   error // of Connect
+	attempts []time.Time
+	conn     *fakeConn
+	hold     bool
+	reject   map[string]error // by topic: what Publish returns
+	nack     map[string]error // by topic: what done gets
+	sent     []string         // topics, over all connections
+}
+
+func (f *fakeTransport) Claim(string) error {
+	if f.claimed {
+		return cloudevents.ErrClaimed
+	}
+	f.claimed = true
+	return nil
+}
+
+func (f *fakeTransport) Connect(_ context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attempts = append(f.attempts, time.Now())
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	f.conn = &fakeConn{transport: f, options: o, done: make(chan struct{})}
+	return f.conn, nil
+}
+
+func (f *fakeTransport) setRefuse(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse = err
+}
+
+func (f *fakeTransport) topics() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.sent...)
+}
+
+func (f *fakeTransport) attempted() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]time.Time{}, f.attempts...)
+}
+
+func (f *fakeTransport) setHold(hold bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hold = hold
+}
+
+// current returns the open connection.
+func (f *fakeTransport) current() *fakeConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conn
+}
+
+type fakeConn struct {
+	transport *fakeTransport
+	options   cloudevents.ConnectOptions
+	done      chan struct{}
+	once      sync.Once
+	err       error
+	held      []func(error)
+}
+
+func (c *fakeConn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	f := c.transport
+	f.mu.Lock()
+	if ctx.Err() != nil {
+		f.mu.Unlock()
+		return ctx.Err()
+	}
+	if err := f.reject[m.Topic]; err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	f.sent = append(f.sent, m.Topic)
+	if f.hold {
+		c.held = append(c.held, done)
+		f.mu.Unlock()
+		return nil
+	}
+	err := f.nack[m.Topic]
+	f.mu.Unlock()
+	done(err)
+	return nil
+}
+
+func (c *fakeConn) MaxPacketSize() int    { return 1000 }
+func (c *fakeConn) Done() <-chan struct{} { return c.done }
+func (c *fakeConn) Err() error            { return c.err }
+
+func (c *fakeConn) Close() error {
+	c.cut(nil)
+	c.settleHeld(cloudevents.ErrConnectionLost)
+	return nil
+}
+
+// cut ends the connection.
+func (c *fakeConn) cut(err error) {
+	c.once.Do(func() {
+		c.err = err
+		close(c.done)
+	})
+}
+
+// settleHeld answers what is not acknowledged.
+func (c *fakeConn) settleHeld(err error) {
+	f := c.transport
+	f.mu.Lock()
+	held := c.held
+	c.held = nil
+	f.mu.Unlock()
+	for _, done := range held {
+		done(err)
+	}
+}
+
+// note is an item that records what happens to it.
+type note struct {
+	topic string
+	err   error // of Message
+	empty bool
+
+	mu      sync.Mutex
+	settled []error
+}
+
+func (n *note) Message() (cloudevents.Message, error) {
+	if n.err != nil || n.empty {
+		return cloudevents.Message{}, n.err
+	}
+	e := ce.New()
+	return cloudevents.Message{Topic: n.topic, Event: &e}, nil
+}
+
+func (n *note) Settled(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.settled = append(n.settled, err)
+}
+
+func (n *note) ends() []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]error{}, n.settled...)
+}
+
+// handler counts, and queues requests when connected.
+type handler struct {
+	engine       *cloudevents.Engine
+	requests     []cloudevents.Item
+	connected    int
+	disconnected int
+}
+
+func (h *handler) Connected(context.Context) {
+	h.connected++
+	for _, it := range h.requests {
+		h.engine.Enqueue(cloudevents.Control, it)
+	}
+}
+func (h *handler) Disconnected()                  { h.disconnected++ }
+func (h *handler) Received(m cloudevents.Message) {}
+func (h *handler) Refused(string, error)          {}
+
+// rig is an engine on a fake transport inside a synctest bubble, which ends only when all goroutines have.
+type rig struct {
+	t         *testing.T
+	transport *fakeTransport
+	handler   *handler
+	engine    *cloudevents.Engine
+	stop      context.CancelFunc
+	done      chan error
+}
+
+func withRig(t *testing.T, o cloudevents.Options, script func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, transport: &fakeTransport{}, handler: &handler{}, done: make(chan error, 1)}
+		o.Name, o.Filters, o.Handler = "client", []string{"/filter"}, r.handler
+		engine, err := cloudevents.NewEngine(r.transport, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.engine, r.handler.engine = engine, engine
+		script(r)
+		r.end()
+	})
+}
+
+// start runs the engine until the script ends.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	r.stop = cancel
+	go func() { r.done <- r.engine.Start(ctx) }()
+	synctest.Wait()
+}
+
+// end stops the engine; Start must return nil.
+func (r *rig) end() {
+	r.t.Helper()
+	r.stop()
+	if err := <-r.done; err != nil {
+		r.t.Errorf("Start returned %v", err)
+	}
+	r.done <- nil
+}
+
+var errTest = errors.New("test")

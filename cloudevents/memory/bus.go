@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// ErrDisconnected is why connections end at [Bus.Disconnect], and what Connect returns until [Bus.Reconnect].
+var ErrDisconnected = errors.New("the memory bus is disconnected")
+
+// Bus is the broker. Its methods may be called from any goroutine.
+type Bus struct {
+	mu        sync.Mutex
+	subs      *node
+	conns     map[*conn]struct{}
+	down      bool
+	flow      chan struct{} // closed while messages flow
+	limit     int
+	intercept func(cloudevents.Message, func(cloudevents.Message))
+	round     uint64 // counts routed messages; see conn.round
+}
+
+// New returns a bus without connections. It owns no goroutine; each connection has two, until it is closed.
+func New() *Bus {
+	b := &Bus{subs: newNode(), conns: map[*conn]struct{}{}, flow: make(chan struct{})}
+	close(b.flow)
+	return b
+}
+
+// Transport returns a new transport for one source or agent on this bus.
+func (b *Bus) Transport() *Transport { return &Transport{bus: b} }
+
+// Disconnect ends every connection, with what was under way, and makes Connect fail with [ErrDisconnected]
+// until [Bus.Reconnect].
+func (b *Bus) Disconnect() {
+	b.mu.Lock()
+	b.down = true
+	conns := make([]*conn, 0, len(b.conns))
+	for c := range b.conns {
+		conns = append(conns, c)
+	}
+	b.mu.Unlock()
+	for _, c := range conns {
+		c.end(ErrDisconnected)
+	}
+}
+
+// Reconnect lets new connections in again.
+func (b *Bus) Reconnect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = false
+}
+
+// Stall keeps messages that are not yet routed where they are: nothing is acknowledged, and nothing more
+// reaches a receiver's queue, while connections stay open. [Bus.Resume] ends it.
+func (b *Bus) Stall() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.flow:
+		b.flow = make(chan struct{})
+	default: // stalled already
+	}
+}
+
+// Resume ends [Bus.Stall]; without one it does nothing.
+func (b *Bus) Resume() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.flow:
+	default:
+		close(b.flow)
+	}
+}
+
+// SetMaxPacketSize sets the largest message, in bytes of topic, attributes and data, that the bus takes from
+// now on. Default 0: no limit.
+func (b *Bus) SetMaxPacketSize(bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limit = bytes
+}
+
+// Intercept calls f with every message published from now on, in place of its delivery; f calls deliver with
+// what receivers shall get: nothing (a loss), the message more than once, another message, or it later and
+// from another goroutine (a delay, a change of order). A message without an event, or with an invalid one, is
+// refused by its receivers as something that is not a CloudEvent. Nil ends interception.
+//
+// The publisher gets its acknowledgement when f returns. f is called one at a time for each publishing
+// connection, in order, and concurrently for several; it may block, but a connection's Close waits for it.
+// deliver waits while a receiver's queue is full, unless the publishing connection has ended.
+func (b *Bus) Intercept(f func(m cloudevents.Message, deliver func(cloudevents.Message))) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.intercept = f
+}
+
+// attach lets c in and subscribes it.
+func (b *Bus) attach(c *conn, filters []filter) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return ErrDisconnected
+	}
+	b.conns[c] = struct{}{}
+	for _, f := range filters {
+		b.subs.add(f, c)
+	}
+	return nil
+}
+
+// detach takes c out; what is routed from now on passes it by.
+func (b *Bus) detach(c *conn, filters []filter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.conns, c)
+	for _, f := range filters {
+		b.subs.remove(f, c)
+	}
+}
+
+// gate returns a channel that is closed while messages flow.
+func (b *Bus) gate() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.flow
+}
+
+func (b *Bus) maxPacketSize() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit
+}
+
+// interceptor returns what Intercept has set.
+func (b *Bus) interceptor() func(cloudevents.Message, func(cloudevents.Message)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.intercept
+}
+
+// receivers appends to buf the connections that get a message on topic, each once.
+func (b *Bus) receivers(topic string, buf []*conn) []*conn {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.round++
+	b.subs.match(topic, func(c *conn) {
+		if c.round != b.round {
+			c.round = b.round
+			buf = append(buf, c)
+		}
+	})
+	return buf
+}

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+const (
+	// Window is how many messages of one connection may wait for their acknowledgement.
+	Window = 1024
+	// QueueLength is how many messages may wait for one receiver.
+	QueueLength = 65536
+)
+
+// conn is one connection. Its sender goroutine does the broker's part of what the connection publishes, its
+// receiver goroutine calls Receive.
+type conn struct {
+	bus     *Bus
+	options cloudevents.ConnectOptions
+	filters []filter
+	round   uint64 // the last Bus.round that chose this connection; guarded by Bus.mu
+
+	window chan struct{} // holds a token for each message that is not acknowledged
+	outbox *queue[publication]
+	room   chan struct{} // holds a token for each message in inbox or in Receive
+	inbox  *queue[cloudevents.Message]
+
+	endOnce sync.Once
+	ended   chan struct{}
+	err     error // read after ended is closed
+
+	goroutines sync.WaitGroup
+}
+
+// publication is a message on its way to the bus.
+type publication struct {
+	message cloudevents.Message
+	done    func(error)
+}
+
+// open attaches a new connection and starts its goroutines.
+func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (cloudevents.Conn, error) {
+	c := &conn{
+		bus:     b,
+		options: o,
+		filters: filters,
+		window:  make(chan struct{}, Window),
+		outbox:  newQueue[publication](),
+		room:    make(chan struct{}, QueueLength),
+		inbox:   newQueue[cloudevents.Message](),
+		ended:   make(chan struct{}),
+	}
+	if err := b.attach(c, filters); err != nil {
+		return nil, err
+	}
+	c.goroutines.Go(c.send)
+	c.goroutines.Go(c.receive)
+	return c, nil
+}
+
+// Publish implements [cloudevents.Conn]. Besides [*cloudevents.TooLargeError] and ctx's error it returns one
+// for what no broker takes, an invalid topic or event, and [cloudevents.ErrConnectionLost] after the end.
+func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	if err := c.check(m); err != nil {
+		return err
+	}
+	if done == nil {
+		done = func(error) {}
+	}
+	select {
+	case <-c.ended: // first, since a select with several ready cases picks any
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
+	default:
+	}
+	select {
+	case c.window <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("publish on topic %q: waiting for the bus: %w", m.Topic, ctx.Err())
+	case <-c.ended:
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
+	}
+	if !c.outbox.push(publication{message: m, done: done}) {
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
+	}
+	return nil
+}
+
+// check refuses what a real broker or its transport would refuse, so that a test finds it here.
+func (c *conn) check(m cloudevents.Message) error {
+	if err := checkTopic(m.Topic); err != nil {
+		return err
+	}
+	if err := validate(m); err != nil {
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, err)
+	}
+	if limit := c.bus.maxPacketSize(); limit > 0 {
+		if size := messageSize(m); size > limit {
+			return &cloudevents.TooLargeError{Topic: m.Topic, Size: size, Limit: limit}
+		}
+	}
+	return nil
+}
+
+func validate(m cloudevents.Message) error {
+	if m.Event == nil {
+		return errors.New("not a CloudEvent: the message has no event")
+	}
+	if err := m.Event.Validate(); err != nil {
+		return fmt.Errorf("not a CloudEvent: %w", err)
+	}
+	return nil
+}
+
+// messageSize counts what any encoding must carry.
+func messageSize(m cloudevents.Message) int {
+	size := len(m.Topic) + len(m.Event.Data())
+	for name, value := range codec.Attributes(m.Event) {
+		size += len(name) + len(value)
+	}
+	return size
+}
+
+// send routes what the connection publishes, one message after the other: that keeps the order.
+func (c *conn) send() {
+	var items []publication
+	var receivers []*conn
+	for {
+		items = c.outbox.take(items, c.ended)
+		if items == nil {
+			break
+		}
+		for i, p := range items {
+			if !c.route(p.message, &receivers) {
+				c.abandon(items[i:])
+				break
+			}
+			<-c.window
+			p.done(nil)
+		}
+	}
+	c.abandon(c.outbox.close())
+}
+
+// abandon tells the publishers of what will not be routed any more.
+func (c *conn) abandon(left []publication) {
+	for _, p := range left {
+		p.done(cloudevents.ErrConnectionLost)
+	}
+}
+
+// route puts a message into the queues of all its receivers. It returns false when the connection ended
+// before.
+func (c *conn) route(m cloudevents.Message, receivers *[]*conn) bool {
+	select {
+	case <-c.ended:
+		return false
+	default:
+	}
+	select {
+	case <-c.bus.gate():
+	case <-c.ended:
+		return false
+	}
+	if intercept := c.bus.interceptor(); intercept != nil {
+		intercept(m, func(m cloudevents.Message) { c.deliver(m, c.bus.receivers(m.Topic, nil)) })
+		return true
+	}
+	*receivers = c.bus.receivers(m.Topic, (*receivers)[:0])
+	return c.deliver(m, *receivers)
+}
+
+// deliver queues a message for the given receivers and waits where a queue is full.
+func (c *conn) deliver(m cloudevents.Message, receivers []*conn) bool {
+	for _, to := range receivers {
+		select {
+		case to.room <- struct{}{}: // before the others, so that late deliveries work after c has ended
+			to.inbox.push(m)
+			continue
+		default:
+		}
+		select {
+		case to.room <- struct{}{}:
+			to.inbox.push(m)
+		case <-to.ended:
+		case <-c.ended:
+			return false
+		}
+	}
+	return true
+}
+
+// receive calls Receive, one message at a time, until the connection ends.
+func (c *conn) receive() {
+	var items []cloudevents.Message
+	for {
+		items = c.inbox.take(items, c.ended)
+		if items == nil {
+			c.inbox.close()
+			return
+		}
+		for _, m := range items {
+			select {
+			case <-c.ended:
+				return
+			default:
+			}
+			if err := validate(m); err != nil {
+				c.options.Refuse(m.Topic, err)
+			} else {
+				c.options.Receive(m)
+			}
+			<-c.room
+		}
+	}
+}
+
+// MaxPacketSize implements [cloudevents.Conn]; see [Bus.SetMaxPacketSize].
+func (c *conn) MaxPacketSize() int { return c.bus.maxPacketSize() }
+
+// Done implements [cloudevents.Conn].
+func (c *conn) Done() <-chan struct{} { return c.ended }
+
+// Err implements [cloudevents.Conn]: [ErrDisconnected] or nil.
+func (c *conn) Err() error {
+	select {
+	case <-c.ended:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Close implements [cloudevents.Conn]. It always returns nil.
+func (c *conn) Close() error {
+	c.end(nil)
+	c.goroutines.Wait()
+	return nil
+}
+
+// end makes the goroutines end; the first reason counts.
+func (c *conn) end(reason error) {
+	c.endOnce.Do(func() {
+		c.bus.detach(c, c.filters)
+		c.err = reason
+		close(c.ended)
+	})
+}

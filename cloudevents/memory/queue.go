@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "sync"
+
+// queue hands items from many goroutines to one. It grows as needed: a channel would take the memory of its
+// whole capacity for each connection.
+type queue[T any] struct {
+	mu     sync.Mutex
+	items  []T
+	closed bool
+	wake   chan struct{} // holds a token while there may be items
+}
+
+func newQueue[T any]() *queue[T] { return &queue[T]{wake: make(chan struct{}, 1)} }
+
+// push adds an item. It returns false when the queue was closed.
+func (q *queue[T]) push(item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.items = append(q.items, item)
+	if len(q.items) == 1 {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// take waits for items and returns all there are; it reuses the memory of buf, the result of the call
+// before, for those to come. It returns nil when stop is closed.
+func (q *queue[T]) take(buf []T, stop <-chan struct{}) []T {
+	clear(buf) // what was handled is not kept alive
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-q.wake:
+		}
+		q.mu.Lock()
+		items := q.items
+		q.items = buf[:0]
+		q.mu.Unlock()
+		if len(items) > 0 {
+			return items
+		}
+	}
+}
+
+// close refuses further items and returns those left.
+func (q *queue[T]) close() []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	items := q.items
+	q.items = nil
+	return items
+}

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+var _ cloudevents.Transport = (*Transport)(nil)
+
+// Transport connects one source or agent to its [Bus]. Its methods may be called from any goroutine.
+type Transport struct {
+	bus     *Bus
+	claimed atomic.Bool
+}
+
+// Claim reserves the transport; a second call returns [cloudevents.ErrClaimed]. The name is not used.
+func (t *Transport) Claim(string) error {
+	if !t.claimed.CompareAndSwap(false, true) {
+		return cloudevents.ErrClaimed
+	}
+	return nil
+}
+
+// Connect opens a connection. It returns a [*cloudevents.PermanentError] for a malformed filter,
+// [ErrDisconnected] between [Bus.Disconnect] and [Bus.Reconnect], and ctx's error when ctx has ended. The
+// content mode is of no concern here: events are not encoded.
+func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("connect to the memory bus: %w", err)
+	}
+	filters := make([]filter, len(o.Filters))
+	for i, s := range o.Filters {
+		f, err := parseFilter(s)
+		if err != nil {
+			return nil, &cloudevents.PermanentError{Err: err}
+		}
+		filters[i] = f
+	}
+	return open(t.bus, o, filters)
+}

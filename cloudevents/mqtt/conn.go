@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// keptScratch is the largest buffer for encoding, in bytes, that a connection keeps.
+const keptScratch = 4 << 10
+
+// conn is one connection.
+type conn struct {
+	endpoint endpoint
+	binary   bool
+	limit    int // of packets, in bytes; 0: none
+	client   *paho.Client
+	wire     *wire
+	session  *session
+	receiver receiver
+
+	// scratch is the buffer of the last structured message, for the next one. Several publishers at once
+	// find it taken and make their own.
+	scratch atomic.Pointer[[]byte]
+
+	closeOnce  sync.Once
+	endOnce    sync.Once
+	ended      chan struct{}
+	err        error // read after ended is closed
+	goroutines sync.WaitGroup
+}
+
+var _ cloudevents.Conn = (*conn)(nil)
+
+// Publish implements [cloudevents.Conn]. Besides [*cloudevents.TooLargeError] and ctx's error it returns one
+// for a topic or an event that MQTT cannot carry, and [cloudevents.ErrConnectionLost] after the end.
+func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	if done == nil {
+		done = func(error) {}
+	}
+	scratch := c.scratch.Swap(nil)
+	if scratch == nil {
+		scratch = new([]byte)
+	}
+	publish, err := encode(m, c.binary, (*scratch)[:0])
+	if err != nil {
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, err)
+	}
+	if !c.binary && cap(publish.Payload) <= keptScratch {
+		*scratch = publish.Payload
+	}
+	// paho has copied the payload into wire's buffer by the time it returns.
+	defer c.scratch.Store(scratch)
+
+	size := packetSize(publish)
+	if limit := c.hardLimit(); size > limit {
+		return &cloudevents.TooLargeError{Topic: m.Topic, Size: size, Limit: limit}
+	}
+	if err := c.send(ctx, publish, request{topic: m.Topic, size: size, done: done}); err != nil {
+		if errors.Is(err, ctx.Err()) {
+			return fmt.Errorf("publish on topic %q: waiting for the broker: %w", m.Topic, err)
+		}
+		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
+	}
+	return nil
+}
+
+// send waits for the broker's window and for space in the write buffer, then writes.
+func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error {
+	select {
+	case <-c.ended: // first, since a select with several ready cases picks any
+		return errClosed
+	default:
+	}
+	if err := c.session.acquire(ctx, c.ended); err != nil {
+		return err
+	}
+	if err := c.wire.waitRoom(ctx, c.ended); err != nil {
+		c.session.release()
+		return err
+	}
+	publishCtx := &publishContext{Context: context.Background(), request: r}
+	_, err := c.client.PublishWithOptions(publishCtx, publish, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend})
+	switch {
+	case err == nil, publishCtx.added:
+		return nil // where the write failed, done hears of it with everything else that is under way
+	default:
+		c.session.release()
+		return err
+	}
+}
+
+// hardLimit is limit, or MQTT's own.
+func (c *conn) hardLimit() int {
+	if c.limit == 0 {
+		return largestPacket
+	}
+	return c.limit
+}
+
+// MaxPacketSize implements [cloudevents.Conn]: the lower of the broker's limit and Options.MaxPacketSize.
+func (c *conn) MaxPacketSize() int { return c.limit }
+
+// Done implements [cloudevents.Conn].
+func (c *conn) Done() <-chan struct{} { return c.ended }
+
+// Err implements [cloudevents.Conn]. Where the broker gave a reason, it is a [*ReasonError].
+func (c *conn) Err() error {
+	select {
+	case <-c.ended:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Close implements [cloudevents.Conn]. It tells the broker, where that takes bytes, and always returns nil.
+func (c *conn) Close() error {
+	c.end(nil)
+	c.closeOnce.Do(func() {
+		// Fails when the link is broken; what was to be done is done all the same.
+		_ = c.client.Disconnect(&paho.Disconnect{})
+	})
+	c.goroutines.Wait()
+	return nil
+}
+
+// lost is called by paho, once it has shut down: everything that was under way has been given up.
+func (c *conn) lost(err error) {
+	reason := c.session.reason()
+	if reason == nil {
+		reason = c.wire.broken()
+	}
+	if reason == nil {
+		reason = err
+	}
+	c.end(fmt.Errorf("connection to %s ended: %w", c.endpoint, reason))
+}
+
+// end makes the receiver and all who wait end; the first reason counts.
+func (c *conn) end(reason error) {
+	c.endOnce.Do(func() {
+		c.err = reason
+		close(c.ended)
+	})
+}

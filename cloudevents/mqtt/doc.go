@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mqtt is the transport to an MQTT v5 broker.
+//
+//	transport, err := mqtt.New(mqtt.Options{
+//		BrokerURL:    "mqtts://broker.example.com",
+//		CAFile:       "/etc/broker/ca.crt",
+//		Username:     "cluster1",
+//		PasswordFile: "/etc/broker/password",
+//	})
+//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
+//
+// [New] checks the options and touches neither network nor files. [LoadOptions] reads the same options from YAML.
+// One Transport serves one source or agent.
+//
+// # What it guarantees
+//
+// Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after Receive
+// returned; many published messages are under way at once, as many as the broker's Receive Maximum allows.
+// Receive may publish: acknowledgements are read by another goroutine than the one that calls it.
+//
+// Without Options.SessionExpiry the broker forgets the client when its connection ends. With it the broker
+// keeps what arrives for the client while it is away, as long as its own queue limits allow. Subscriptions of
+// the kept session live on too, also those that a later version no longer asks for. What the client itself had not
+// got acknowledged is not part of that: the Engine publishes it again.
+//
+// A dead link is found after one and a half times KeepAlive. Connect and Close take a bounded time against a
+// peer that accepts connections and is silent.
+//
+// # Security
+//
+// The scheme decides: mqtts and wss use TLS 1.2 or newer and nothing else, mqtt and ws send everything in clear
+// text, the password included. A CA file alone is enough to verify a broker. Certificate, key, CA and password
+// files are read again for each connection, so replacing them needs no restart. A password is never part of an
+// error or of a printed Options value.
+//
+// # What an event looks like
+//
+// In structured mode the payload is the event in the CloudEvents JSON format and the content type is
+// application/cloudevents+json. In binary mode the payload is the event's data, the content type is that of the
+// data, and each attribute is a user property whose name begins with `ce-`, as cloudevents/sdk-go writes it.
+// Both are read, the second also without the prefix, which is how the MQTT binding of CloudEvents has it. A
+// message without a content type and without attributes is read as structured, since that is what MQTT 3.1.1
+// clients send.
+//
+// An attribute that is longer than 65,535 bytes fits no user property: in binary mode such an event is refused as
+// too large, where paho would cut it off.
+//
+// # How it is built, and why
+//
+// It runs on paho.Client, one for each connection. autopaho was judged first: it reconnects and keeps a queue
+// in memory or files, but the Engine does both for every transport and must, because its outbox keeps only the
+// newest event of a work; a queue beneath it would send every one. Its Publish waits for the
+// acknowledgement, which leaves one message under way for each goroutine.
+//
+// Three small parts stand beneath paho.Client: a net.Conn that gathers the four writes paho makes for each
+// message and reads through a buffer; a session that keeps nothing but who waits for which acknowledgement (paho's
+// own encodes each message a second time to be able to send it again, which is the Engine's part here);
+// and a pinger that looks at bytes, not packets, so that a long message on a slow link counts as a sign of life.
+//
+// Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go: that one
+// decodes numbers as floats, which loses bits of 64-bit versions, checks one attribute at a time, and is slow.
+package mqtt

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/hooks/auth"
+	"github.com/mochi-mqtt/server/v2/listeners"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+// startBroker runs a broker in this process, on a free port.
+func startBroker() (url string, stop func()) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := server.AddHook(new(auth.AllowHook), nil); err != nil {
+		panic(err)
+	}
+	if err := server.AddListener(listeners.NewNet("example", listener)); err != nil {
+		panic(err)
+	}
+	if err := server.Serve(); err != nil {
+		panic(err)
+	}
+	return "mqtt://" + listener.Addr().String(), func() { _ = server.Close() }
+}
+
+// A source and an agent connect with the transport; this program publishes and receives by hand.
+func Example() {
+	ctx := context.Background()
+	url, stop := startBroker()
+	defer stop()
+
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: url, ClientID: "example"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	received := make(chan cloudevents.Message)
+	conn, err := transport.Connect(ctx, cloudevents.ConnectOptions{
+		Filters: []string{"/sources/+/clusters/cluster1/manifests"},
+		Receive: func(m cloudevents.Message) { received <- m },
+		Refuse:  func(topic string, err error) { fmt.Println("refused:", topic, err) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+
+	e := ce.New()
+	e.SetID("1")
+	e.SetType("io.open-cluster-management.v1.manifestwork.spec.created")
+	e.SetSource("hub")
+	if err := e.SetData("application/json", map[string]any{"manifests": []any{}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	acknowledged := make(chan error, 1)
+	message := cloudevents.Message{Topic: "/sources/hub/clusters/cluster1/manifests", Event: &e}
+	if err := conn.Publish(ctx, message, func(err error) { acknowledged <- err }); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	m := <-received
+	fmt.Println("topic:", m.Topic)
+	fmt.Println("data:", string(m.Event.Data()))
+	fmt.Println("acknowledged:", <-acknowledged == nil)
+	// Output:
+	// topic: /sources/hub/clusters/cluster1/manifests
+	// data: {"manifests":[]}
+	// acknowledged: true
+}
+
+// Options that are printed or logged do not show the password.
+func ExampleLoadOptions() {
+	folder, err := os.MkdirTemp("", "example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "mqtt.yaml")
+	content := `
+brokerURL: mqtts://broker.example.com
+username: cluster1
+password: "do not tell"
+keepAlive: 45s
+`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+	options, err := mqtt.LoadOptions(file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(options.BrokerURL, options.Username, options.KeepAlive)
+	options = mqtt.Options{BrokerURL: options.BrokerURL, Password: options.Password}
+	fmt.Println(options)
+	// Output:
+	// mqtts://broker.example.com cluster1 45s
+	// {mqtts://broker.example.com  false  [redacted]  <nil>    0s 0s 0s 0}
+}

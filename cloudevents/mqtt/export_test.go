@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt
+
+import (
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/eclipse/paho.golang/packets"
+)
+
+// What follows is for tests of pure functions.
+
+var CheckLink = check
+
+func Decode(p *packets.Publish) (*ce.Event, error) { return decode(p) }
+
+func ReadThrough(source func([]byte) (int, error)) func([]byte) (int, error) {
+	r := new(reader)
+	r.init(source)
+	return r.read
+}
+
+// Settings is what a transport keeps of its options.
+func (t *Transport) Settings() any { return &t.settings }

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// connect opens a connection that receives nothing.
+func connect(t testing.TB, o mqtt.Options) cloudevents.Conn {
+	t.Helper()
+	return connectWith(t, o, nil)
+}
+
+// connectWith opens a connection that is closed with the test.
+func connectWith(t testing.TB, o mqtt.Options, received chan<- cloudevents.Message, filters ...string) cloudevents.Conn {
+	t.Helper()
+	transport := newTransport(t, o)
+	if err := transport.Claim("test"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := transport.Connect(t.Context(), connectOptions(t, func(m cloudevents.Message) { received <- m }, filters...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func connectOptions(t testing.TB, receive func(cloudevents.Message), filters ...string) cloudevents.ConnectOptions {
+	return cloudevents.ConnectOptions{
+		Filters: filters,
+		Receive: receive,
+		Refuse:  func(topic string, err error) { t.Errorf("refused on topic %q: %v", topic, err) },
+	}
+}
+
+// publish publishes an event and waits for its acknowledgement.
+func publish(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) {
+	t.Helper()
+	if err := publishResult(t, conn, topic, e); err != nil {
+		t.Fatalf("the message on %q was not acknowledged: %v", topic, err)
+	}
+}
+
+// publishResult returns what done gets.
+func publishResult(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) error {
+	t.Helper()
+	result := make(chan error, 1)
+	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, func(err error) { result <- err }); err != nil {
+		t.Fatalf("Publish on %q: %v", topic, err)
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("Publish on %q: done was not called in %v", topic, patience)
+		return nil
+	}
+}
+
+// ended waits for the end of a connection and returns the reason.
+func ended(t testing.TB, conn cloudevents.Conn) error {
+	t.Helper()
+	select {
+	case <-conn.Done():
+		return conn.Err()
+	case <-time.After(patience):
+		t.Fatalf("the connection did not end in %v", patience)
+		return nil
+	}
+}
+
+// wantError fails the test unless err holds all parts and not the password that tests use.
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one with %q", parts)
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q, want one with %q", err, part)
+		}
+	}
+	if strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("the error holds the password: %v", err)
+	}
+}

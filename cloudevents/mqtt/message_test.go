@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	mqttbinding "github.com/cloudevents/sdk-go/protocol/mqtt_paho/v2"
+	"github.com/cloudevents/sdk-go/v2/binding"
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+// subscribeRaw returns what arrives on a topic, as paho has it.
+func subscribeRaw(t *testing.T, addr, filter string) <-chan *paho.Publish {
+	t.Helper()
+	received := make(chan *paho.Publish, 100)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := paho.NewClient(paho.ClientConfig{
+		Conn: packets.NewThreadSafeConn(conn),
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
+			received <- r.Packet
+			return true, nil
+		}},
+	})
+	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
+	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	return received
+}
+
+func sampleEvent() *ce.Event {
+	e := ce.New()
+	e.SetID("1")
+	e.SetSource("hub")
+	e.SetType("io.spokewire.test")
+	e.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	e.SetExtension("resourceversion", "9007199254740993")
+	e.SetDataContentType("application/json")
+	e.DataEncoded = []byte(`{"a":1}`)
+	return &e
+}
+
+// TestWireForm: what others see of our messages.
+func TestWireForm(t *testing.T) {
+	broker := startEmbedded(t, embeddedOptions{})
+	received := subscribeRaw(t, broker.addr, "#")
+	for _, mode := range modes {
+		conn := connect(t, mqtt.Options{BrokerURL: broker.url(), Binary: mode.binary})
+		publish(t, conn, "topic", sampleEvent())
+		p := <-received
+		var got map[string]string
+		contentType, payload := "application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"hub","type":"io.spokewire.test",`+
+			`"time":"2026-01-02T03:04:05Z","datacontenttype":"application/json","resourceversion":"9007199254740993","data":{"a":1}}`
+		var want map[string]string
+		if mode.binary {
+			contentType, payload = "application/json", `{"a":1}`
+			got, want = map[string]string{}, map[string]string{
+				"ce-specversion": "1.0", "ce-id": "1", "ce-source": "hub", "ce-type": "io.spokewire.test",
+				"ce-time": "2026-01-02T03:04:05Z", "ce-resourceversion": "9007199254740993",
+			}
+			for _, u := range p.Properties.User {
+				got[u.Key] = u.Value
+			}
+		}
+		if p.QoS != 1 || p.Retain || p.Topic != "topic" || p.Properties.ContentType != contentType || string(p.Payload) != payload {
+			t.Errorf("%s: got %v", mode.name, p)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: user properties (-want +got):\n%s", mode.name, diff)
+		}
+		e, err := binding.ToEvent(context.Background(), mqttbinding.NewMessage(p))
+		if err != nil {
+			t.Fatalf("%s: the binding of cloudevents/sdk-go cannot read it: %v", mode.name, err)
+		}
+		if e.ID() != "1" || e.Extensions()["resourceversion"] != "9007199254740993" || !bytes.Equal(e.Data(), []byte(`{"a":1}`)) {
+			t.Errorf("%s: the binding of cloudevents/sdk-go reads %v", mode.name, e)
+		}
+	}
+}
+
+// TestReadsOthers: what cloudevents/sdk-go, a strict sender of the MQTT binding, and an MQTT 3.1.1 client write.
+func TestReadsOthers(t *testing.T) {
+	user := func(pairs ...string) *paho.PublishProperties {
+		p := &paho.PublishProperties{ContentType: "application/json"}
+		for i := 0; i < len(pairs); i += 2 {
+			p.User.Add(pairs[i], pairs[i+1])
+		}
+		return p
+	}
+	structured, err := json.Marshal(sampleEvent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := []struct {
+		name    string
+		message *paho.Publish
+	}{
+		{"prefixed", &paho.Publish{Payload: []byte(`{"a":1}`), Properties: user("ce-specversion", "1.0", "ce-id", "1", "ce-source", "hub",
+			"ce-type", "io.spokewire.test", "ce-time", "2026-01-02T03:04:05Z", "ce-resourceversion", "9007199254740993", "id", "not an attribute")}},
+		{"without prefix", &paho.Publish{Payload: []byte(`{"a":1}`), Properties: user("specversion", "1.0", "id", "1", "source", "hub",
+			"type", "io.spokewire.test", "time", "2026-01-02T03:04:05Z", "resourceversion", "9007199254740993", "User-Agent", "x")}},
+		{"structured", &paho.Publish{Payload: structured, Properties: &paho.PublishProperties{ContentType: "application/cloudevents+json; charset=utf-8"}}},
+		{"structured without content type", &paho.Publish{Payload: structured}},
+	}
+	binary := &paho.Publish{}
+	if err := mqttbinding.WritePubMessage(context.Background(), binding.ToMessage(sampleEvent()), binary); err != nil {
+		t.Fatal(err)
+	}
+	table = append(table, struct {
+		name    string
+		message *paho.Publish
+	}{"binding", binary})
+
+	broker := startEmbedded(t, embeddedOptions{})
+	got := make(chan cloudevents.Message, 1)
+	connectWith(t, mqtt.Options{BrokerURL: broker.url()}, got, "#")
+	want, err := json.Marshal(sampleEvent())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range table {
+		row.message.QoS, row.message.Topic = 1, "topic"
+		publishRaw(t, broker.addr, row.message)
+		encoded, err := json.Marshal((<-got).Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(encoded)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", row.name, diff)
+		}
+	}
+}
+
+// TestPublishRefusesWhatMQTTCannotCarry: the connection, which the broker would end over it, lives on.
+func TestPublishRefusesWhatMQTTCannotCarry(t *testing.T) {
+	broker := startEmbedded(t, embeddedOptions{})
+	conn := connect(t, mqtt.Options{BrokerURL: broker.url(), Binary: true})
+	extension := func(value string) *ce.Event {
+		e := sampleEvent()
+		e.Context.(*ce.EventContextV1).Extensions["x"] = value
+		return e
+	}
+	table := []struct {
+		name     string
+		message  cloudevents.Message
+		tooLarge bool
+	}{
+		{"empty topic", cloudevents.Message{Event: sampleEvent()}, false},
+		{"wildcard", cloudevents.Message{Topic: "a/+", Event: sampleEvent()}, false},
+		{"control character in topic", cloudevents.Message{Topic: "a\x00", Event: sampleEvent()}, false},
+		{"no event", cloudevents.Message{Topic: "t"}, false},
+		{"invalid event", cloudevents.Message{Topic: "t", Event: &ce.Event{}}, false},
+		{"control character in attribute", cloudevents.Message{Topic: "t", Event: extension("a\nb")}, false},
+		{"attribute that is not UTF-8", cloudevents.Message{Topic: "t", Event: extension("\xff")}, false},
+		{"long attribute", cloudevents.Message{Topic: "t", Event: extension(strings.Repeat("x", 65536))}, true},
+	}
+	for _, row := range table {
+		err := conn.Publish(t.Context(), row.message, func(error) { t.Errorf("%s: done was called", row.name) })
+		var tooLarge *cloudevents.TooLargeError
+		if err == nil || errors.As(err, &tooLarge) != row.tooLarge {
+			t.Errorf("%s: Publish returned %v", row.name, err)
+		}
+	}
+	publish(t, conn, "t", sampleEvent())
+}
+
+// FuzzDecode: whatever arrives is an event or an error.
+func FuzzDecode(f *testing.F) {
+	f.Add("application/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{}}`), "", "", "", "")
+	f.Add("", []byte(`{"specversion":"1.0"}`), "ce-id", "1", "ce-", "")
+	f.Add("application/json", []byte(`{}`), "ce-specversion", "1.0", "ce-id", "1")
+	f.Add("text/plain", []byte("\xff"), "specversion", "1.0", "time", "yesterday")
+	f.Fuzz(func(t *testing.T, contentType string, payload []byte, key1, value1, key2, value2 string) {
+		e, err := mqtt.Decode(&packets.Publish{Topic: "t", Payload: payload, Properties: &packets.Properties{
+			ContentType: contentType,
+			User: []packets.User{{Key: key1, Value: value1}, {Key: key2, Value: value2},
+				{Key: "ce-source", Value: "s"}, {Key: "ce-type", Value: "t"}},
+		}})
+		if (err == nil) == (e == nil) {
+			t.Fatalf("decode returned %v and %v", e, err)
+		}
+		if err == nil && e.Validate() != nil {
+			t.Fatalf("decode accepted an event that is not valid: %v", e.Validate())
+		}
+	})
+}
+
+// FuzzReader: the buffered reader hands out the bytes as they came, never more than one packet at a time,
+// and refuses lengths that MQTT does not have.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte{0x20, 3, 0, 0, 0, 0xd0, 0, 0x30, 5, 0, 1, 't', 0, 'x'}, byte(3))
+	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 0x7f}, byte(1))
+	f.Add(append([]byte{0x30, 0x80, 0x40}, make([]byte, 8192)...), byte(255))
+	f.Fuzz(func(t *testing.T, input []byte, step byte) {
+		source := pieces{data: input, step: int(step) + 1}
+		read := readerFunc(mqtt.ReadThrough(source.Read))
+		var all []byte
+		header := func() (b byte, ok bool) {
+			var one [1]byte
+			if _, err := io.ReadFull(read, one[:]); err != nil {
+				return 0, false
+			}
+			all = append(all, one[0])
+			return one[0], true
+		}
+		for {
+			if _, ok := header(); !ok {
+				break
+			}
+			length, shift, complete := 0, 0, false
+			for ; !complete; shift += 7 {
+				b, ok := header()
+				if !ok {
+					break
+				}
+				length |= int(b&0x7f) << shift
+				complete = b&0x80 == 0
+			}
+			if shift > 28 {
+				t.Fatalf("a length of more than four bytes was handed out: %x", all)
+			}
+			if !complete {
+				break
+			}
+			rest := make([]byte, min(length, len(input)))
+			n, err := io.ReadFull(read, rest)
+			all = append(all, rest[:n]...)
+			if err != nil {
+				break
+			}
+		}
+		if !bytes.HasPrefix(input, all) {
+			t.Fatalf("read %x from %x", all, input)
+		}
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// pieces gives data in pieces.
+type pieces struct {
+	data []byte
+	step int
+}
+
+func (r *pieces) Read(p []byte) (int, error) {
+	if len(r.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.data[:min(r.step, len(r.data))])
+	r.data = r.data[n:]
+	return n, nil
+}

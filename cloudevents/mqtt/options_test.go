@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+func TestNewValidates(t *testing.T) {
+	table := []struct {
+		name    string
+		options mqtt.Options
+		want    string // part of the error; empty: none
+	}{
+		{"mqtt", mqtt.Options{BrokerURL: "mqtt://broker"}, ""},
+		{"mqtts with port", mqtt.Options{BrokerURL: "mqtts://broker:8884"}, ""},
+		{"ws with path and query", mqtt.Options{BrokerURL: "ws://broker/mqtt?x=y"}, ""},
+		{"wss", mqtt.Options{BrokerURL: "wss://broker/"}, ""},
+		{"IPv6", mqtt.Options{BrokerURL: "mqtt://[::1]:1883"}, ""},
+		{"trailing slash", mqtt.Options{BrokerURL: "mqtt://broker/"}, ""},
+		{"CA alone", mqtt.Options{BrokerURL: "mqtts://broker", CAFile: "ca.crt"}, ""},
+		{"password without TLS is the URL's decision", mqtt.Options{BrokerURL: "mqtt://broker", Username: "u", Password: "p"}, ""},
+		{"session", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "c", SessionExpiry: time.Hour}, ""},
+
+		{"empty", mqtt.Options{}, "BrokerURL is empty: write mqtt://"},
+		{"no scheme", mqtt.Options{BrokerURL: "broker:1883"}, `"broker:1883" has no scheme: write mqtt://`},
+		{"another scheme", mqtt.Options{BrokerURL: "tcp://broker:1883"}, `scheme "tcp", which is none of ours: write mqtt://`},
+		{"no host", mqtt.Options{BrokerURL: "mqtt://:1883"}, "has no host"},
+		{"path on mqtt", mqtt.Options{BrokerURL: "mqtt://broker/path"}, "only ws and wss have a path"},
+		{"query on mqtt", mqtt.Options{BrokerURL: "mqtt://broker?x=y"}, "only ws and wss have a path"},
+		{"bad port", mqtt.Options{BrokerURL: "mqtt://broker:port"}, "is not a URL"},
+		{"user in URL", mqtt.Options{BrokerURL: "mqtt://user:s3cret@broker"}, "use Username and Password or PasswordFile instead"},
+		{"user in something that is no URL", mqtt.Options{BrokerURL: "user:s3cret@broker:x"}, "use Username and Password or PasswordFile instead"},
+		{"TLS without encryption", mqtt.Options{BrokerURL: "mqtt://broker", TLS: &tls.Config{}}, "use mqtts:// or wss://"},
+		{"CA without encryption", mqtt.Options{BrokerURL: "ws://broker", CAFile: "ca.crt"}, "use mqtts:// or wss://"},
+		{"certificate without key", mqtt.Options{BrokerURL: "mqtts://broker", CertFile: "c"}, "CertFile and KeyFile come together"},
+		{"key without certificate", mqtt.Options{BrokerURL: "mqtts://broker", KeyFile: "k"}, "CertFile and KeyFile come together"},
+		{"two certificates", mqtt.Options{BrokerURL: "mqtts://broker", CertFile: "c", KeyFile: "k",
+			TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}, "set one of them"},
+		{"two CAs", mqtt.Options{BrokerURL: "mqtts://broker", CAFile: "c", TLS: &tls.Config{RootCAs: x509.NewCertPool()}}, "set one of them"},
+		{"two passwords", mqtt.Options{BrokerURL: "mqtts://broker", Password: "s3cret", PasswordFile: "f"}, "set one of them"},
+		{"session of nobody", mqtt.Options{BrokerURL: "mqtt://broker", SessionExpiry: 1}, "SessionExpiry needs a ClientID"},
+		{"negative session", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "c", SessionExpiry: -1}, "must not be negative"},
+		{"negative keep alive", mqtt.Options{BrokerURL: "mqtt://broker", KeepAlive: -1}, "KeepAlive is -1ns"},
+		{"long keep alive", mqtt.Options{BrokerURL: "mqtt://broker", KeepAlive: 20 * time.Hour}, "KeepAlive is 20h"},
+		{"negative timeout", mqtt.Options{BrokerURL: "mqtt://broker", ConnectTimeout: -1}, "ConnectTimeout is -1ns"},
+		{"control character", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "a\nb"}, "ClientID contains the character U+000A"},
+		{"not UTF-8", mqtt.Options{BrokerURL: "mqtt://broker", Username: "a\xff"}, "Username is not UTF-8"},
+	}
+	for _, row := range table {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := mqtt.New(row.options)
+			switch {
+			case row.want == "" && err != nil:
+				t.Errorf("New: %v", err)
+			case row.want != "" && err == nil:
+				t.Errorf("New succeeded, want an error with %q", row.want)
+			case err != nil && (!strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "s3cret")):
+				t.Errorf("New: %v, want an error with %q and without the password", err, row.want)
+			}
+		})
+	}
+}
+
+// TestSecretsAreNotPrinted: with any verb, nested, through JSON and through klog.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	options := mqtt.Options{BrokerURL: "mqtt://broker", Username: "user", Password: "s3cret"}
+	inURL := mqtt.Options{BrokerURL: "mqtt://user:s3cret@broker", Username: "user"}
+	transport, err := mqtt.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type config struct {
+		Name    string
+		Options mqtt.Options
+		Pointer *mqtt.Options
+	}
+	var printed []string
+	for _, value := range []any{options, &options, inURL, config{"c", options, &options}, []mqtt.Options{options}, transport, transport.Settings()} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			printed = append(printed, fmt.Sprintf(verb, value))
+		}
+		var sink bytes.Buffer
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&sink)))
+		logger.Info("configured", "options", value)
+		printed = append(printed, sink.String())
+	}
+	encoded, err := json.Marshal(config{"c", options, &options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range append(printed, string(encoded)) {
+		// %x writes the bytes of strings in hexadecimal.
+		if strings.Contains(s, "s3cret") || strings.Contains(s, fmt.Sprintf("%x", "s3cret")) {
+			t.Errorf("the password is printed: %s", s)
+		}
+	}
+	if s := options.String(); !strings.Contains(s, "Username:user") || !strings.Contains(s, "[redacted]") {
+		t.Errorf("String is %q, want the user and a sign that there is a password", s)
+	}
+}
+
+func TestLoadOptions(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "mqtt.yaml")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`
+brokerURL: mqtts://broker.example.com:8884
+clientID: cluster1-agent
+binary: true
+username: cluster1
+passwordFile: password
+caFile: tls/ca.crt
+certFile: /absolute/tls.crt
+keyFile: ../tls.key
+keepAlive: 45s
+connectTimeout: 1m30s
+sessionExpiry: 1h
+maxPacketSize: 1048576
+`)
+	got, err := mqtt.LoadOptions(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mqtt.Options{
+		BrokerURL: "mqtts://broker.example.com:8884", ClientID: "cluster1-agent", Binary: true,
+		Username: "cluster1", PasswordFile: filepath.Join(folder, "password"),
+		CAFile: filepath.Join(folder, "tls", "ca.crt"), CertFile: "/absolute/tls.crt", KeyFile: filepath.Join(filepath.Dir(folder), "tls.key"),
+		KeepAlive: 45 * time.Second, ConnectTimeout: 90 * time.Second, SessionExpiry: time.Hour, MaxPacketSize: 1 << 20,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+
+	table := []struct{ name, content, want string }{
+		{"unknown key", "brokerURL: mqtt://b\nbrokerUrls: x", `unknown field "brokerUrls"`},
+		{"repeated key", "brokerURL: mqtt://b\nbrokerURL: mqtt://c", "already set"},
+		{"no YAML", "\t{", "yaml"},
+		{"password that YAML takes for a number", "brokerURL: mqtt://b\npassword: 0123498765", "write it in quotes"},
+		{"duration without unit", "brokerURL: mqtt://b\nkeepAlive: 30", "30 is not a duration: write one such as 30s"},
+		{"duration that is none", "brokerURL: mqtt://b\nkeepAlive: soon", `"soon" is not a duration`},
+		{"size that is none", "brokerURL: mqtt://b\nmaxPacketSize: -1", "maxPacketSize"},
+		{"invalid options", "clientID: c", "BrokerURL is empty"},
+		{"empty file", "", "BrokerURL is empty"},
+	}
+	for _, row := range table {
+		t.Run(row.name, func(t *testing.T) {
+			write(row.content)
+			_, err := mqtt.LoadOptions(path)
+			if err == nil || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), path) {
+				t.Fatalf("LoadOptions: %v, want an error with %q and the file's name", err, row.want)
+			}
+			if strings.Contains(err.Error(), "98765") {
+				t.Errorf("LoadOptions: %v, which holds the password", err)
+			}
+		})
+	}
+	write("brokerURL: mqtts://b\npassword: \"0123\"")
+	if got, err := mqtt.LoadOptions(path); err != nil || got.Password != "0123" {
+		t.Errorf("LoadOptions: %v, password %q, want 0123", err, got.Password)
+	}
+	if _, err := mqtt.LoadOptions(filepath.Join(folder, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("LoadOptions of a missing file: %v", err)
+	}
+}

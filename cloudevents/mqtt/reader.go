@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt
+
+import "errors"
+
+const (
+	smallBuffer = 2 << 10
+	largeBuffer = 16 << 10
+)
+
+// errMalformed is the error for bytes that are not MQTT.
+var errMalformed = errors.New("the broker sent something that is not MQTT: malformed packet length")
+
+// reader buffers what paho reads in small pieces. Its buffer is small on a quiet connection and grows while
+// there is more to read than fits.
+//
+// It also follows the packets' lengths, since paho takes as many bytes of a length as come and reserves what
+// they say: four bytes is MQTT's limit.
+type reader struct {
+	source     func([]byte) (int, error)
+	small      []byte
+	buf        []byte
+	start, end int // what of buf was not handed out
+
+	header int // how many bytes of the packet's fixed header were handed out
+	length int // of the packet's rest, as far as the header is known; then what is left of it
+}
+
+func (r *reader) init(source func([]byte) (int, error)) {
+	r.source = source
+	r.small = make([]byte, smallBuffer)
+	r.buf = r.small
+}
+
+// read hands out bytes of one packet only.
+func (r *reader) read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if r.header >= 0 {
+		n, err := r.take(p[:1])
+		if n == 0 {
+			return 0, err
+		}
+		if err := r.headerByte(p[0]); err != nil {
+			return 0, err // and not the byte: io.ReadFull forgets an error that comes with the last one
+		}
+		return n, nil
+	}
+	n, err := r.take(p[:min(len(p), r.length)])
+	if r.length -= n; r.length == 0 {
+		r.header = 0
+	}
+	return n, err
+}
+
+// headerByte follows the fixed header: type, then the length in up to four bytes of seven bits. A negative
+// header stands for the packet's rest.
+func (r *reader) headerByte(b byte) error {
+	if r.header == 0 {
+		r.header, r.length = 1, 0
+		return nil
+	}
+	if r.header == 4 && b&0x80 != 0 || r.header > 4 {
+		return errMalformed
+	}
+	r.length |= int(b&0x7f) << (7 * (r.header - 1))
+	r.header++
+	switch {
+	case b&0x80 != 0:
+	case r.length == 0:
+		r.header = 0
+	default:
+		r.header = -1
+	}
+	return nil
+}
+
+// take reads through the buffer.
+func (r *reader) take(p []byte) (int, error) {
+	if r.start == r.end {
+		if len(p) >= len(r.buf) {
+			return r.source(p) // a long packet needs no buffer
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.buf[r.start:r.end])
+	r.start += n
+	return n, nil
+}
+
+// fill reads once into the empty buffer, after it chose the size by what came the last time.
+func (r *reader) fill() error {
+	switch {
+	case r.end == smallBuffer && len(r.buf) == smallBuffer:
+		r.buf = make([]byte, largeBuffer)
+	case r.end < smallBuffer && len(r.buf) == largeBuffer:
+		r.buf = r.small
+	}
+	n, err := r.source(r.buf)
+	r.start, r.end = 0, n
+	if n > 0 {
+		return nil // an error comes again
+	}
+	return err
+}

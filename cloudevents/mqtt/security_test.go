@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// authority is a CA.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         string
+}
+
+// identity is a certificate with its key.
+type identity struct {
+	certificate     tls.Certificate
+	certPEM, keyPEM string
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{certificate, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
+}
+
+// issue makes a certificate for a name, for servers and clients on 127.0.0.1.
+func (a authority) issue(t *testing.T, name string) identity {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := identity{
+		certPEM: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		keyPEM:  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
+	}
+	if id.certificate, err = tls.X509KeyPair([]byte(id.certPEM), []byte(id.keyPEM)); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTLS: a CA alone is enough, another CA is not, and files are read again for each connection.
+func TestTLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	var client atomic.Value // the name in the last client's certificate
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.certificate)
+	broker := startEmbedded(t, embeddedOptions{tls: &tls.Config{
+		Certificates: []tls.Certificate{ca.issue(t, "broker").certificate},
+		ClientAuth:   tls.VerifyClientCertIfGiven,
+		ClientCAs:    pool,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			name := ""
+			if len(state.PeerCertificates) > 0 {
+				name = state.PeerCertificates[0].Subject.CommonName
+			}
+			client.Store(name)
+			return nil
+		},
+	}})
+	folder := t.TempDir()
+	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	options := mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile}
+	transport := newTransport(t, options)
+	open := func(transport *mqtt.Transport) error {
+		conn, err := transport.Connect(t.Context(), connectOptions(t, nil, "topic"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	}
+	wantPermanent := func(err error, parts ...string) {
+		t.Helper()
+		wantError(t, err, parts...)
+		var permanent *cloudevents.PermanentError
+		if !errors.As(err, &permanent) {
+			t.Errorf("%v is not a PermanentError", err)
+		}
+	}
+
+	writeFile(t, caFile, other.pem)
+	wantPermanent(open(transport), "certificate was not accepted: check CAFile")
+	writeFile(t, caFile, "no certificate")
+	wantPermanent(open(transport), "holds no certificate in PEM")
+	writeFile(t, caFile, ca.pem)
+	if err := open(transport); err != nil {
+		t.Errorf("after the CA file was put right: %v", err)
+	}
+
+	options.CertFile, options.KeyFile = certFile, keyFile
+	transport = newTransport(t, options)
+	for _, name := range []string{"first", "second"} {
+		id := ca.issue(t, name)
+		writeFile(t, certFile, id.certPEM)
+		writeFile(t, keyFile, id.keyPEM)
+		if err := open(transport); err != nil {
+			t.Errorf("certificate %q: %v", name, err)
+		}
+		if got := client.Load(); got != name {
+			t.Errorf("the broker saw the certificate of %q, want %q", got, name)
+		}
+	}
+	stranger := other.issue(t, "stranger")
+	writeFile(t, certFile, stranger.certPEM)
+	writeFile(t, keyFile, stranger.keyPEM)
+	wantPermanent(open(transport), "refused the handshake: check CertFile")
+
+	wrongHost := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile, TLS: &tls.Config{ServerName: "another.example.com"}})
+	wantPermanent(open(wrongHost), "certificate was not accepted")
+}
+
+// TestTLSVersion: below 1.2 nothing is spoken, whatever the options say.
+func TestTLSVersion(t *testing.T) {
+	ca := newAuthority(t)
+	broker := startEmbedded(t, embeddedOptions{tls: &tls.Config{
+		Certificates: []tls.Certificate{ca.issue(t, "broker").certificate},
+		MinVersion:   tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+	}})
+	transport := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr,
+		TLS: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10}})
+	_, err := transport.Connect(t.Context(), connectOptions(t, nil))
+	wantError(t, err, "TLS handshake", "version")
+}
+
+// TestNoFallbackToClearText: a password is not sent where TLS was asked for and is not there.
+func TestNoFallbackToClearText(t *testing.T) {
+	for _, scheme := range []string{"mqtts://", "wss://"} {
+		seen := make(chan []byte, 1)
+		addr := fake(t, func(conn net.Conn) {
+			buf := make([]byte, 64<<10)
+			n, _ := conn.Read(buf)
+			_, _ = conn.Write(accepted)
+			seen <- buf[:n]
+		})
+		transport := newTransport(t, mqtt.Options{BrokerURL: scheme + addr, Username: "user", Password: "s3cret"})
+		_, err := transport.Connect(t.Context(), connectOptions(t, nil))
+		wantError(t, err, "does not speak TLS")
+		if sent := string(<-seen); len(sent) == 0 || sent[0] != 22 {
+			t.Errorf("%s: the first bytes are %x, want a TLS handshake", scheme, sent[:min(len(sent), 16)])
+		}
+	}
+}
+
+// TestSchemes: each on its own listener of Mosquitto.
+func TestSchemes(t *testing.T) {
+	ca := newAuthority(t)
+	id := ca.issue(t, "broker")
+	folder := t.TempDir()
+	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	writeFile(t, caFile, ca.pem)
+	writeFile(t, certFile, id.certPEM)
+	writeFile(t, keyFile, id.keyPEM)
+	plain := mosquitto.Start(t, mosquitto.Options{WebSockets: true})
+	secure := mosquitto.Start(t, mosquitto.Options{WebSockets: true, CertFile: certFile, KeyFile: keyFile})
+	for _, options := range []mqtt.Options{
+		{BrokerURL: plain.URL()},
+		{BrokerURL: plain.WebSocketURL() + "/mqtt"},
+		{BrokerURL: secure.URL(), CAFile: caFile},
+		{BrokerURL: secure.WebSocketURL(), CAFile: caFile},
+	} {
+		received := make(chan cloudevents.Message, 1)
+		conn := connectWith(t, options, received, "topic/+")
+		e := sampleEvent()
+		e.SetDataContentType("text/plain")
+		e.DataEncoded = make([]byte, 100_000) // many frames and records
+		publish(t, conn, "topic/x", e)
+		if m := <-received; m.Topic != "topic/x" || len(m.Event.Data()) != 100_000 {
+			t.Errorf("%s: got %d bytes on %q", options.BrokerURL, len(m.Event.Data()), m.Topic)
+		}
+		if err := conn.Close(); err != nil {
+			t.Errorf("%s: Close: %v", options.BrokerURL, err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// settings are valid options with defaults. They hold secrets behind functions only, so that printing what
+// contains them shows nothing.
+type settings struct {
+	endpoint       endpoint
+	clientID       string
+	binary         bool
+	username       string
+	hasPassword    bool
+	password       func() (string, error)
+	tls            func() (tlsConfig, error) // nil for mqtt and ws
+	keepAlive      uint16                    // seconds
+	connectTimeout time.Duration
+	sessionExpiry  uint32 // seconds
+	maxPacketSize  int
+}
+
+// endpoint is where the broker listens.
+type endpoint struct {
+	scheme string
+	host   string // without port
+	addr   string // host:port
+	path   string // of a WebSocket, with query
+}
+
+// String is what errors call the broker by. It leaves out the path, whose query may hold a token.
+func (e endpoint) String() string { return e.scheme + "://" + e.addr }
+
+func (e endpoint) secure() bool    { return e.scheme == "mqtts" || e.scheme == "wss" }
+func (e endpoint) webSocket() bool { return e.scheme == "ws" || e.scheme == "wss" }
+
+// settings validates o and fills in the defaults.
+func (o Options) settings() (settings, error) {
+	e, err := parseBrokerURL(o.BrokerURL)
+	if err != nil {
+		return settings{}, err
+	}
+	if err := o.validate(e); err != nil {
+		return settings{}, err
+	}
+	s := settings{
+		endpoint:       e,
+		clientID:       o.ClientID,
+		binary:         o.Binary,
+		username:       o.Username,
+		hasPassword:    o.Password != "" || o.PasswordFile != "",
+		password:       o.password,
+		keepAlive:      uint16(seconds(o.KeepAlive, defaultKeepAlive)),
+		connectTimeout: o.ConnectTimeout,
+		sessionExpiry:  uint32(min(seconds(o.SessionExpiry, 0), math.MaxUint32)),
+		maxPacketSize:  int(o.MaxPacketSize),
+	}
+	if s.connectTimeout == 0 {
+		s.connectTimeout = defaultConnectTimeout
+	}
+	if e.secure() {
+		s.tls = func() (tlsConfig, error) { return o.tlsConfig(e.host) }
+	}
+	return s, nil
+}
+
+// seconds rounds up; zero becomes the default.
+func seconds(d, otherwise time.Duration) int64 {
+	if d == 0 {
+		d = otherwise
+	}
+	return int64((d + time.Second - 1) / time.Second)
+}
+
+// parseBrokerURL never puts the URL into an error when it holds an @: what comes before may be a password.
+func parseBrokerURL(s string) (endpoint, error) {
+	const forms = "write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path"
+	switch {
+	case s == "":
+		return endpoint{}, errors.New("BrokerURL is empty: " + forms)
+	case strings.Contains(s, "@"):
+		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile instead")
+	case !strings.Contains(s, "://"):
+		return endpoint{}, fmt.Errorf("BrokerURL %q has no scheme: %s", s, forms)
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return endpoint{}, fmt.Errorf("BrokerURL %q is not a URL: %w", s, err)
+	}
+	ports := map[string]string{"mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
+	port, known := ports[u.Scheme]
+	switch {
+	case !known:
+		return endpoint{}, fmt.Errorf("BrokerURL %q has the scheme %q, which is none of ours: %s", s, u.Scheme, forms)
+	case u.Hostname() == "":
+		return endpoint{}, fmt.Errorf("BrokerURL %q has no host: %s", s, forms)
+	}
+	if p := u.Port(); p != "" {
+		port = p
+	}
+	e := endpoint{scheme: u.Scheme, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port), path: u.RequestURI()}
+	if u.Fragment != "" || !e.webSocket() && e.path != "/" {
+		return endpoint{}, fmt.Errorf("BrokerURL %q has something after host and port: only ws and wss have a path", s)
+	}
+	return e, nil
+}
+
+// validate finds what contradicts itself.
+func (o Options) validate(e endpoint) error {
+	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
+	switch {
+	case hasTLS && !e.secure():
+		return fmt.Errorf("TLS, CAFile, CertFile or KeyFile is set, but BrokerURL %q is not encrypted: use mqtts:// or wss://", e)
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		return errors.New("CertFile and KeyFile come together: one of them is not set")
+	case o.CertFile != "" && o.TLS != nil && (len(o.TLS.Certificates) > 0 || o.TLS.GetClientCertificate != nil):
+		return errors.New("both CertFile and a certificate in TLS are set: set one of them")
+	case o.CAFile != "" && o.TLS != nil && o.TLS.RootCAs != nil:
+		return errors.New("both CAFile and TLS.RootCAs are set: set one of them")
+	case o.Password != "" && o.PasswordFile != "":
+		return errors.New("both Password and PasswordFile are set: set one of them")
+	case o.SessionExpiry > 0 && o.ClientID == "":
+		return errors.New("SessionExpiry needs a ClientID: with a random one, nobody would ever come back for the session")
+	case o.SessionExpiry < 0:
+		return fmt.Errorf("SessionExpiry is %v: it must not be negative", o.SessionExpiry)
+	case o.KeepAlive < 0 || o.KeepAlive > math.MaxUint16*time.Second:
+		return fmt.Errorf("KeepAlive is %v: it must be between 1s and 65535s", o.KeepAlive)
+	case o.ConnectTimeout < 0:
+		return fmt.Errorf("ConnectTimeout is %v: it must not be negative", o.ConnectTimeout)
+	}
+	for name, value := range map[string]string{"ClientID": o.ClientID, "Username": o.Username} {
+		if err := checkString(value); err != nil {
+			return fmt.Errorf("%s %w", name, err)
+		}
+	}
+	return nil
+}
+
+// password returns the password, from the file where there is one.
+func (o Options) password() (string, error) {
+	if o.PasswordFile == "" {
+		return o.Password, nil
+	}
+	content, err := os.ReadFile(o.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("PasswordFile: %w", err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}

@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// Transport connects one source or agent to a broker. Its methods may be called from any goroutine.
+type Transport struct {
+	settings settings
+
+	mu       sync.Mutex
+	claimed  bool
+	clientID string // towards the broker; empty until it is known
+}
+
+var _ cloudevents.Transport = (*Transport)(nil)
+
+// New returns a transport. It validates the options and starts nothing; files are read when a connection is
+// opened. Errors name the field and what to do.
+func New(o Options) (*Transport, error) {
+	s, err := o.settings()
+	if err != nil {
+		return nil, fmt.Errorf("MQTT options: %w", err)
+	}
+	return &Transport{settings: s, clientID: s.clientID}, nil
+}
+
+// String names the broker, and nothing secret.
+func (t *Transport) String() string { return "MQTT transport to " + t.settings.endpoint.String() }
+
+// Claim reserves the transport. Where no ClientID was given, client and a random suffix become the client ID. A
+// second call returns [cloudevents.ErrClaimed].
+func (t *Transport) Claim(client string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.claimed {
+		return cloudevents.ErrClaimed
+	}
+	t.claimed = true
+	if t.clientID == "" {
+		t.clientID = client + "-" + suffix()
+	}
+	return nil
+}
+
+// identity returns the client ID, also for a transport that nobody claimed.
+func (t *Transport) identity() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clientID == "" {
+		t.clientID = "client-" + suffix()
+	}
+	return t.clientID
+}
+
+// suffix sets apart clients with the same name, such as an old and a new instance in a rollout.
+func suffix() string {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
+}
+
+// Connect implements [cloudevents.Transport]. Receive may be called before Connect returns.
+//
+// It returns a [*cloudevents.PermanentError] for a file that is missing or malformed, a certificate that is not
+// accepted, a malformed filter, and a refusal that another attempt would get again. The broker's refusals
+// hold a [*ReasonError]. Options.ConnectTimeout gives an error that is [context.DeadlineExceeded].
+func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	s := &t.settings
+	waitingFor := "its turn"
+	fail := func(err error) (cloudevents.Conn, error) {
+		return nil, s.connectError(ctx, waitingFor, err)
+	}
+	for _, filter := range o.Filters {
+		if err := checkFilter(filter); err != nil {
+			return fail(&cloudevents.PermanentError{Err: err})
+		}
+	}
+	timed, cancel := context.WithTimeout(ctx, s.connectTimeout)
+	defer cancel()
+	request, err := s.connectRequest(t.identity())
+	if err != nil {
+		return fail(&cloudevents.PermanentError{Err: err})
+	}
+	w, err := s.dial(timed, func(step string) { waitingFor = step })
+	if err != nil {
+		return fail(err)
+	}
+	c := s.newConn(w, o)
+	waitingFor = "the broker to accept the connection (CONNACK)"
+	if err := c.open(timed, request); err != nil {
+		_ = w.Close()
+		return fail(err)
+	}
+	if s.maxPacketSize > 0 && (c.limit == 0 || s.maxPacketSize < c.limit) {
+		c.limit = s.maxPacketSize
+	}
+	waitingFor = "the broker to grant the subscriptions (SUBACK)"
+	if err := c.subscribe(timed, o.Filters); err != nil {
+		if errors.Is(err, paho.ErrConnectionLost) || w.broken() != nil {
+			<-c.ended // at once: paho is shutting down
+			err = errors.Unwrap(c.err)
+		}
+		_ = c.Close()
+		return fail(err)
+	}
+	c.goroutines.Go(func() { c.receiver.run(c.ended) })
+	return c, nil
+}
+
+// connectError says where, and for the end of time what was waited for.
+func (s *settings) connectError(ctx context.Context, waitingFor string, err error) error {
+	var permanent *cloudevents.PermanentError
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("gave up waiting for %s: %w", waitingFor, ctx.Err())
+	case errors.As(err, &permanent):
+		return &cloudevents.PermanentError{Err: fmt.Errorf("connect to %s: %w", s.endpoint, permanent.Err)}
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("waited %v for %s: %w", s.connectTimeout, waitingFor, context.DeadlineExceeded)
+	}
+	return fmt.Errorf("connect to %s: %w", s.endpoint, err)
+}
+
+// connectRequest makes the CONNECT packet. It reads the password file.
+func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
+	maximum := uint16(receiveMaximum)
+	request := &paho.Connect{
+		ClientID:     clientID,
+		CleanStart:   s.sessionExpiry == 0,
+		KeepAlive:    s.keepAlive,
+		Username:     s.username,
+		UsernameFlag: s.username != "",
+		Properties:   &paho.ConnectProperties{ReceiveMaximum: &maximum, RequestProblemInfo: true},
+	}
+	if s.sessionExpiry > 0 {
+		request.Properties.SessionExpiryInterval = &s.sessionExpiry
+	}
+	if s.hasPassword {
+		password, err := s.password()
+		if err != nil {
+			return nil, err
+		}
+		request.Password, request.PasswordFlag = []byte(password), true
+	}
+	return request, nil
+}
+
+// newConn puts the parts of a connection together.
+func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
+	queue := newInbox()
+	c := &conn{
+		endpoint: s.endpoint,
+		binary:   s.binary || o.Binary,
+		wire:     w,
+		session:  &session{queue: queue},
+		receiver: receiver{options: o, inbox: queue, wire: w},
+		ended:    make(chan struct{}),
+	}
+	c.client = paho.NewClient(paho.ClientConfig{
+		Conn:        w,
+		Session:     c.session,
+		PingHandler: &pinger{wire: w},
+		// Only messages of QoS 0 come this way, see session.PacketReceived.
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
+			queue.push(r.Packet.Packet())
+			return true, nil
+		}},
+		OnClientError:      c.lost,
+		OnServerDisconnect: func(*paho.Disconnect) { c.lost(nil) },
+		// Longer than any context given to it: those decide.
+		PacketTimeout: s.connectTimeout + drainTimeout,
+	})
+	return c
+}
+
+// open sends CONNECT and waits for CONNACK.
+func (c *conn) open(ctx context.Context, request *paho.Connect) error {
+	ack, err := c.client.Connect(ctx, request)
+	if ack != nil && ack.ReasonCode >= 0x80 {
+		reason := &ReasonError{Packet: "CONNACK", Code: ack.ReasonCode}
+		if ack.Properties != nil {
+			reason.Reason = ack.Properties.ReasonString
+		}
+		return refusal(reason, reason)
+	}
+	if err != nil {
+		broken := c.wire.broken()
+		if broken == nil || ctx.Err() != nil {
+			return err
+		}
+		if advice, permanent := permanentTLS(broken); permanent {
+			return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", broken, advice)}
+		}
+		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker?", broken)
+	}
+	if ack.Properties != nil {
+		if q := ack.Properties.MaximumQoS; q != nil && *q == 0 {
+			_ = c.Close()
+			return &cloudevents.PermanentError{Err: errors.New("the broker supports QoS 0 only; delivery at least once needs QoS 1")}
+		}
+		if m := ack.Properties.MaximumPacketSize; m != nil {
+			c.limit = int(*m)
+		}
+	}
+	return nil
+}
+
+// subscribe subscribes to all filters and returns when every one is granted.
+func (c *conn) subscribe(ctx context.Context, filters []string) error {
+	if len(filters) == 0 {
+		return nil
+	}
+	request := &paho.Subscribe{Subscriptions: make([]paho.SubscribeOptions, len(filters))}
+	for i, filter := range filters {
+		request.Subscriptions[i] = paho.SubscribeOptions{Topic: filter, QoS: 1, RetainHandling: packets.RetainDoNotSend}
+	}
+	ack, err := c.client.Subscribe(ctx, request)
+	if ack == nil {
+		if errors.Is(err, paho.ErrInvalidArguments) { // CONNACK said that the broker has no such subscriptions
+			err = &cloudevents.PermanentError{Err: err}
+		}
+		return err
+	}
+	if len(ack.Reasons) != len(filters) {
+		return fmt.Errorf("the broker answered %d filters with %d reason codes", len(filters), len(ack.Reasons))
+	}
+	for i, code := range ack.Reasons {
+		switch {
+		case code >= 0x80:
+			reason := &ReasonError{Packet: "SUBACK", Code: code}
+			if ack.Properties != nil {
+				reason.Reason = ack.Properties.ReasonString
+			}
+			return refusal(reason, fmt.Errorf("topic filter %q: %w", filters[i], reason))
+		case code == 0:
+			return &cloudevents.PermanentError{Err: fmt.Errorf("topic filter %q was granted QoS 0 only; delivery at least once needs QoS 1", filters[i])}
+		}
+	}
+	return nil
+}
+
+// refusal marks err as permanent where the reason is.
+func refusal(reason *ReasonError, err error) error {
+	if reason.permanent() {
+		return &cloudevents.PermanentError{Err: err}
+	}
+	return err
+}

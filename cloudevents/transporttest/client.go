@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// patience is how long a check waits for what must happen before it fails.
+const patience = 30 * time.Second
+
+// client is a connection and what it received.
+type client struct {
+	t    *testing.T
+	conn cloudevents.Conn
+
+	mu       sync.Mutex
+	received []cloudevents.Message
+	refused  []string // topics
+	changed  chan struct{}
+	busy     atomic.Bool // Receive or Refuse is running
+}
+
+// clientOptions is what a check may want different from the default.
+type clientOptions struct {
+	transport cloudevents.Transport     // default: a new one
+	hook      func(cloudevents.Message) // is called in Receive, after the message was recorded
+	before    func(cloudevents.Message) // is called in Receive, before the message is recorded
+	binary    *bool
+}
+
+// connect opens a connection of its own transport that is closed with the test.
+func (s *suite) connect(t *testing.T, filters ...string) *client {
+	t.Helper()
+	return s.connectWith(t, clientOptions{}, filters...)
+}
+
+func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *client {
+	t.Helper()
+	if o.transport == nil {
+		o.transport = s.claimed(t)
+	}
+	c := &client{t: t, changed: make(chan struct{})}
+	binary := s.binary
+	if o.binary != nil {
+		binary = *o.binary
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel() // the connection must outlive it
+	conn, err := o.transport.Connect(ctx, cloudevents.ConnectOptions{
+		Filters: filters,
+		Binary:  binary,
+		Receive: func(m cloudevents.Message) {
+			c.enter()
+			defer c.busy.Store(false)
+			if o.before != nil {
+				o.before(m)
+			}
+			c.record(func() { c.received = append(c.received, m) })
+			if o.hook != nil {
+				o.hook(m)
+			}
+		},
+		Refuse: func(topic string, err error) {
+			c.enter()
+			defer c.busy.Store(false)
+			if err == nil {
+				t.Error("Refuse was called without an error")
+			}
+			c.record(func() { c.refused = append(c.refused, topic) })
+		},
+	})
+	if err != nil {
+		t.Fatalf("Connect: %v", err)
+	}
+	c.conn = conn
+	t.Cleanup(func() { _ = conn.Close() })
+	return c
+}
+
+// claimed returns a new transport, claimed.
+func (s *suite) claimed(t *testing.T) cloudevents.Transport {
+	t.Helper()
+	transport := s.harness.Transport(t)
+	if err := transport.Claim("conformance"); err != nil {
+		t.Fatalf("Claim: %v", err)
+	}
+	return transport
+}
+
+// enter checks that Receive and Refuse are called one at a time.
+func (c *client) enter() {
+	if !c.busy.CompareAndSwap(false, true) {
+		c.t.Error("Receive or Refuse was called while another call was running")
+	}
+}
+
+func (c *client) record(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await returns when the condition holds for what was received and refused so far.
+func (c *client) await(what string, condition func(received []cloudevents.Message, refused []string) bool) []cloudevents.Message {
+	c.t.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		c.mu.Lock()
+		received, refused, changed := c.received, c.refused, c.changed
+		c.mu.Unlock()
+		if condition(received, refused) {
+			return received
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			c.t.Fatalf("waiting for %s: got %d messages and %d refusals in %v", what, len(received), len(refused), patience)
+		}
+	}
+}
+
+// awaitCount waits for n messages and fails if there are more.
+func (c *client) awaitCount(n int) []cloudevents.Message {
+	c.t.Helper()
+	received := c.await(fmt.Sprintf("%d messages", n), func(r []cloudevents.Message, _ []string) bool { return len(r) >= n })
+	if len(received) > n {
+		c.t.Fatalf("got %d messages, want %d", len(received), n)
+	}
+	return received
+}
+
+// publish hands events to the broker, in order, and waits until all are acknowledged.
+func (c *client) publish(topic string, events ...*ce.Event) {
+	c.t.Helper()
+	acks := newAcks(len(events))
+	for i, e := range events {
+		if err := c.conn.Publish(c.t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+			c.t.Fatalf("Publish of message %d on %q: %v", i, topic, err)
+		}
+	}
+	for i, err := range acks.await(c.t) {
+		if err != nil {
+			c.t.Errorf("message %d on %q was not acknowledged: %v", i, topic, err)
+		}
+	}
+}
+
+// acks collects the calls of done for numbered messages.
+type acks struct {
+	mu     sync.Mutex
+	errs   []error
+	called []int
+	left   int
+	all    chan struct{}
+}
+
+func newAcks(n int) *acks {
+	a := &acks{errs: make([]error, n), called: make([]int, n), left: n, all: make(chan struct{})}
+	if n == 0 {
+		close(a.all)
+	}
+	return a
+}
+
+func (a *acks) done(i int) func(error) {
+	return func(err error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.errs[i] = err
+		if a.called[i]++; a.called[i] == 1 {
+			if a.left--; a.left == 0 {
+				close(a.all)
+			}
+		}
+	}
+}
+
+// await waits until done was called for every message and returns what it was called with.
+func (a *acks) await(t *testing.T) []error {
+	t.Helper()
+	select {
+	case <-a.all:
+	case <-time.After(patience):
+		t.Fatalf("%d messages of %d were neither acknowledged nor given up", a.pending(), len(a.errs))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]error(nil), a.errs...)
+}
+
+func (a *acks) pending() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
+}
+
+// verifyOnce fails the test where done was called more than once.
+func (a *acks) verifyOnce(t *testing.T) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, n := range a.called {
+		if n > 1 {
+			t.Errorf("done was called %d times for message %d", n, i)
+		}
+	}
+}
+
+// event returns a small event whose id is given.
+func event(id string) *ce.Event {
+	e := ce.New()
+	e.SetID(id)
+	e.SetType("io.spokewire.transporttest")
+	e.SetSource("conformance")
+	return &e
+}
+
+// numbered returns n events with the ids prefix0, prefix1 and so on.
+func numbered(prefix string, n int) []*ce.Event {
+	events := make([]*ce.Event, n)
+	for i := range events {
+		events[i] = event(fmt.Sprintf("%s%d", prefix, i))
+	}
+	return events
+}
+
+// ids returns the ids of messages in their order.
+func ids(messages []cloudevents.Message) []string {
+	list := make([]string, len(messages))
+	for i, m := range messages {
+		list[i] = m.Event.ID()
+	}
+	return list
+}
+
+// root returns a topic, with a leading slash as in the ManifestWork profile, that no other check uses.
+func root(t *testing.T) string {
+	name := strings.NewReplacer("/", "-", "#", "-", "+", "-", " ", "-").Replace(t.Name())
+	return "/" + name + "-" + uuid.NewString()
+}
+
+// wait waits for a channel to be closed.
+func wait(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited %v in vain for %s", patience, what)
+	}
+}

@@ -1,0 +1,263 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+func (s *suite) deliveryChecks() []check {
+	return []check{
+		{"Delivers", s.delivers},
+		{"EventsArriveUnchanged", s.unchanged},
+		{"OrderPerTopic", s.order},
+		{"Filters", s.filters},
+		{"SharedSubscription", s.shared},
+		{"NothingRetained", s.retained},
+		{"SlowReceiver", s.slowReceiver},
+		{"AcknowledgedAfterReceive", s.ackAfterReceive},
+		{"RefusesWhatIsNoCloudEvent", s.refuses},
+	}
+}
+
+// delivers: every subscriber gets a message, the publisher included where it subscribes.
+func (s *suite) delivers(t *testing.T) {
+	topic := root(t)
+	first, second, outsider := s.connect(t, topic), s.connect(t, topic), s.connect(t, topic+"/other")
+	first.publish(topic, event("one"))
+	first.publish(topic+"/other", event("sentinel"))
+	for _, c := range []*client{first, second} {
+		got := c.awaitCount(1)[0]
+		if got.Topic != topic || got.Event.ID() != "one" {
+			t.Errorf("got %q on topic %q, want %q on %q", got.Event.ID(), got.Topic, "one", topic)
+		}
+	}
+	if got := ids(outsider.awaitCount(1)); got[0] != "sentinel" {
+		t.Errorf("a subscriber of another topic got %v", got)
+	}
+}
+
+// order: messages of one connection on one topic arrive in the order of Publish, whoever publishes beside.
+func (s *suite) order(t *testing.T) {
+	const publishers, each = 4, 1000
+	topic := root(t)
+	receiver := s.connect(t, topic+"/#")
+	finished := make(chan struct{}, publishers)
+	for p := range publishers {
+		publisher := s.connect(t)
+		go func() {
+			defer func() { finished <- struct{}{} }()
+			acks := newAcks(each)
+			for i, e := range numbered(fmt.Sprintf("%d/", p), each) {
+				err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic + "/x", Event: e}, acks.done(i))
+				if err != nil {
+					t.Errorf("Publish: %v", err)
+					return
+				}
+			}
+		}()
+	}
+	received := receiver.awaitCount(publishers * each)
+	for range publishers {
+		<-finished
+	}
+	for p := range publishers {
+		prefix := fmt.Sprintf("%d/", p)
+		got := slices.DeleteFunc(ids(received), func(id string) bool { return !strings.HasPrefix(id, prefix) })
+		want := make([]string, each)
+		for i := range want {
+			want[i] = fmt.Sprintf("%s%d", prefix, i)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("publisher %d: messages in another order than published (-want +got):\n%s", p, diff)
+		}
+	}
+}
+
+// filters: MQTT's syntax, leading slashes and empty levels included.
+func (s *suite) filters(t *testing.T) {
+	base := root(t)
+	table := []struct {
+		filter, topic string
+		matches       bool
+		reason        string
+	}{
+		{"/a/b", "/a/b", true, "equal"},
+		{"/a/b", "/a/c", false, "another level"},
+		{"/a/b", "/a/b/c", false, "no wildcard, a longer topic"},
+		{"/a/b/c", "/a/b", false, "no wildcard, a shorter topic"},
+		{"/+/b", "/a/b", true, "+ is one level"},
+		{"/+/b", "/a/a/b", false, "+ is not two levels"},
+		{"/+", "/", true, "+ matches an empty level"},
+		{"/a/+", "/a", false, "+ needs a level"},
+		{"/+/+", "/a/b", true, "two wildcards"},
+		{"/#", "/a/b/c", true, "# is any number of levels"},
+		{"/a/#", "/a", true, "# matches its parent"},
+		{"/a/#", "/ab", false, "# matches whole levels"},
+		{"/sources/+/clusters/c1/manifests", "/sources/s/clusters/c1/manifests", true, "an agent's filter"},
+		{"/sources/+/clusters/c1/manifests", "/sources/s/clusters/c10/manifests", false, "a cluster of a similar name"},
+		{"/ü/+", "/ü/日本語", true, "Unicode"},
+	}
+	publisher := s.connect(t)
+	for i, row := range table {
+		// Each row under its own base, and one sentinel after it: what has not come before the sentinel
+		// does not come.
+		prefix := fmt.Sprintf("%s/%d", base, i)
+		receiver := s.connect(t, prefix+row.filter, prefix+"-sentinel")
+		publisher.publish(prefix+row.topic, event("message"))
+		publisher.publish(prefix+"-sentinel", event("sentinel"))
+		received := receiver.await("the sentinel", func(r []cloudevents.Message, _ []string) bool {
+			return len(r) > 0 && r[len(r)-1].Event.ID() == "sentinel"
+		})
+		want := []string{"sentinel"}
+		if row.matches {
+			want = []string{"message", "sentinel"}
+		}
+		if diff := cmp.Diff(want, ids(received)); diff != "" {
+			t.Errorf("filter %q, topic %q (%s) (-want +got):\n%s", row.filter, row.topic, row.reason, diff)
+		}
+	}
+}
+
+// shared: each message goes to one member of a share group, and to everybody else who subscribed.
+func (s *suite) shared(t *testing.T) {
+	const count = 100
+	topic := root(t)
+	filter := "$share/group/" + topic + "/+"
+	members := make(chan string, 2*count)
+	hook := clientOptions{hook: func(m cloudevents.Message) { members <- m.Event.ID() }}
+	first, second := s.connectWith(t, hook, filter), s.connectWith(t, hook, filter)
+	other := s.connect(t, "$share/other/"+topic+"/+")
+	alone := s.connect(t, topic+"/+")
+	s.connect(t).publish(topic+"/x", numbered("", count)...)
+	alone.awaitCount(count)
+	other.awaitCount(count)
+	timeout := time.After(patience)
+	seen := map[string]bool{}
+	for range count {
+		select {
+		case id := <-members:
+			seen[id] = true
+		case <-timeout:
+			t.Fatalf("the members got %d messages, want %d", len(seen), count)
+		}
+	}
+	if len(seen) != count {
+		t.Errorf("the members got %d different messages, want %d", len(seen), count)
+	}
+	if len(first.snapshot()) == 0 || len(second.snapshot()) == 0 {
+		t.Errorf("one member got all messages: the group does not share them")
+	}
+}
+
+// retained: who subscribes later does not get what was published before.
+func (s *suite) retained(t *testing.T) {
+	topic := root(t)
+	publisher := s.connect(t)
+	publisher.publish(topic, event("early"))
+	receiver := s.connect(t, topic)
+	publisher.publish(topic, event("late"))
+	if diff := cmp.Diff([]string{"late"}, ids(receiver.awaitCount(1))); diff != "" {
+		t.Errorf("a new subscriber (-want +got):\n%s", diff)
+	}
+}
+
+// slowReceiver: at least once holds when the receiver is far behind.
+func (s *suite) slowReceiver(t *testing.T) {
+	const count = 10000
+	topic := root(t)
+	gate := make(chan struct{})
+	receiver := s.connectWith(t, clientOptions{before: func(cloudevents.Message) { <-gate }}, topic)
+	publisher := s.connect(t)
+	acks := newAcks(count)
+	for i, e := range numbered("", count) {
+		if i == count/2 {
+			close(gate)
+		}
+		if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+			t.Fatalf("Publish of message %d: %v", i, err)
+		}
+	}
+	for i, err := range acks.await(t) {
+		if err != nil {
+			t.Fatalf("message %d was not acknowledged: %v", i, err)
+		}
+	}
+	for i, id := range ids(receiver.awaitCount(count)) {
+		if want := fmt.Sprint(i); id != want {
+			t.Fatalf("message %d is %q, want %q", i, id, want)
+		}
+	}
+}
+
+// ackAfterReceive: what a crash interrupts in Receive is delivered again, and so is what was waiting.
+func (s *suite) ackAfterReceive(t *testing.T) {
+	sessions := need[SessionKeeper](t, s)
+	cutter := need[Cutter](t, s)
+	topic := root(t)
+	open := func(before func(cloudevents.Message)) *client {
+		transport := sessions.Session(t, strings.Trim(topic, "/"))
+		if err := transport.Claim("conformance"); err != nil {
+			t.Fatalf("Claim: %v", err)
+		}
+		return s.connectWith(t, clientOptions{transport: transport, before: before}, topic)
+	}
+	entered, crashed := make(chan struct{}), make(chan struct{})
+	first := open(func(m cloudevents.Message) {
+		if m.Event.ID() == "2" {
+			close(entered)
+			<-crashed
+		}
+	})
+	publisher := s.connect(t)
+	publisher.publish(topic, numbered("", 5)...)
+	wait(t, "the message in whose Receive the crash comes", entered)
+	cutter.Cut(t)
+	wait(t, "the end of the connection", first.conn.Done())
+	close(crashed)
+	if err := first.conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	away := s.connect(t)
+	away.publish(topic, event("5"))
+	second := open(nil)
+	second.await("the messages from the interrupted one on", func(r []cloudevents.Message, _ []string) bool {
+		got := ids(r)
+		return !slices.ContainsFunc([]string{"2", "3", "4", "5"}, func(id string) bool { return !slices.Contains(got, id) })
+	})
+}
+
+// refuses: what is not a CloudEvent goes to Refuse, and what follows is received.
+func (s *suite) refuses(t *testing.T) {
+	raw := need[RawPublisher](t, s)
+	topic := root(t)
+	receiver := s.connect(t, topic+"/#")
+	payloads := []string{"", "hello", "{", `{"specversion":"1.0"}`, "\xff\xfe", `[]`, `{"specversion":"1.0","id":"","source":"","type":""}`}
+	for _, p := range payloads {
+		raw.PublishRaw(t, topic+"/raw", []byte(p))
+	}
+	receiver.await("the refusals", func(_ []cloudevents.Message, refused []string) bool { return len(refused) == len(payloads) })
+	for _, got := range receiver.refused {
+		if got != topic+"/raw" {
+			t.Errorf("refused something on topic %q, want %q", got, topic+"/raw")
+		}
+	}
+	receiver.publish(topic+"/good", event("good"))
+	receiver.awaitCount(1)
+}
+
+// snapshot returns what was received so far.
+func (c *client) snapshot() []cloudevents.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.received
+}

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+func (s *suite) publishChecks() []check {
+	return []check{
+		{"Pipelines", s.pipelines},
+		{"ConcurrentPublishers", s.concurrent},
+		{"PublishInsideReceive", s.insideReceive},
+		{"PublishToSelfInsideReceive", s.toSelf},
+		{"TooLarge", s.tooLarge},
+		{"WindowFull", s.windowFull},
+		{"PublishAfterClose", s.publishAfterClose},
+	}
+}
+
+// pipelines: Publish does not wait for the acknowledgement.
+func (s *suite) pipelines(t *testing.T) {
+	const count = 16
+	staller := need[Staller](t, s)
+	topic := root(t)
+	receiver, publisher := s.connect(t, topic), s.connect(t)
+	resume := staller.Stall(t)
+	defer resume()
+	acks := newAcks(count)
+	for i, e := range numbered("", count) {
+		if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+			t.Fatalf("Publish of message %d: %v", i, err)
+		}
+	}
+	if pending := acks.pending(); pending != count {
+		t.Errorf("%d messages of %d were acknowledged by a broker that does not answer", count-pending, count)
+	}
+	resume()
+	for i, err := range acks.await(t) {
+		if err != nil {
+			t.Errorf("message %d was not acknowledged: %v", i, err)
+		}
+	}
+	receiver.awaitCount(count)
+	acks.verifyOnce(t)
+}
+
+// concurrent: many goroutines may publish on one connection.
+func (s *suite) concurrent(t *testing.T) {
+	const publishers, each = 16, 200
+	topic := root(t)
+	receiver, publisher := s.connect(t, topic+"/+"), s.connect(t)
+	acks := newAcks(publishers * each)
+	var group sync.WaitGroup
+	for p := range publishers {
+		group.Go(func() {
+			for i := range each {
+				m := cloudevents.Message{Topic: fmt.Sprintf("%s/%d", topic, p), Event: event(fmt.Sprintf("%d/%d", p, i))}
+				if err := publisher.conn.Publish(t.Context(), m, acks.done(p*each+i)); err != nil {
+					t.Errorf("Publish: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range acks.await(t) {
+		if err != nil {
+			t.Fatalf("a message was not acknowledged: %v", err)
+		}
+	}
+	acks.verifyOnce(t)
+	next := map[string]int{}
+	for _, m := range receiver.awaitCount(publishers * each) {
+		if want := fmt.Sprintf("%s/%d", strings.TrimPrefix(m.Topic, topic+"/"), next[m.Topic]); m.Event.ID() != want {
+			t.Fatalf("on topic %q message %q, want %q", m.Topic, m.Event.ID(), want)
+		}
+		next[m.Topic]++
+	}
+}
+
+// insideReceive: a receiver that answers each message from within Receive does not block itself, also when
+// far more is under way than any window holds.
+func (s *suite) insideReceive(t *testing.T) {
+	const count = 5000
+	topic := root(t)
+	var answerer atomic.Pointer[client]
+	ready := make(chan struct{})
+	c := s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+		<-ready
+		answer := cloudevents.Message{Topic: topic + "/pong", Event: m.Event}
+		if err := answerer.Load().conn.Publish(t.Context(), answer, func(error) {}); err != nil {
+			t.Errorf("Publish from within Receive: %v", err)
+		}
+	}}, topic+"/ping")
+	answerer.Store(c)
+	close(ready)
+	asker := s.connect(t, topic+"/pong")
+	asker.publish(topic+"/ping", numbered("", count)...)
+	asker.awaitCount(count)
+}
+
+// toSelf: the answer may come back to the one who gives it, and be answered again.
+func (s *suite) toSelf(t *testing.T) {
+	const chains, length = 50, 40
+	topic := root(t)
+	var self atomic.Pointer[client]
+	ready := make(chan struct{})
+	c := s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+		<-ready
+		var chain, step int
+		if _, err := fmt.Sscanf(m.Event.ID(), "%d-%d", &chain, &step); err != nil {
+			t.Errorf("event %q: %v", m.Event.ID(), err)
+		}
+		if step++; step == length {
+			return
+		}
+		next := cloudevents.Message{Topic: topic, Event: event(fmt.Sprintf("%d-%d", chain, step))}
+		if err := self.Load().conn.Publish(t.Context(), next, func(error) {}); err != nil {
+			t.Errorf("Publish from within Receive: %v", err)
+		}
+	}}, topic)
+	self.Store(c)
+	close(ready)
+	for chain := range chains {
+		c.publish(topic, event(fmt.Sprintf("%d-0", chain)))
+	}
+	c.awaitCount(chains * length)
+}
+
+// tooLarge: a message over the limit is refused with its size; one of exactly the limit passes.
+func (s *suite) tooLarge(t *testing.T) {
+	const limit = 8192
+	transport := need[Limiter](t, s).Limited(t, limit)
+	if err := transport.Claim("conformance"); err != nil {
+		t.Fatalf("Claim: %v", err)
+	}
+	topic := root(t)
+	c := s.connectWith(t, clientOptions{transport: transport}, topic)
+	if got := c.conn.MaxPacketSize(); got != limit {
+		t.Errorf("MaxPacketSize is %d, want %d", got, limit)
+	}
+	sized := func(bytes int) *ce.Event {
+		e := event("sized")
+		e.SetDataContentType("application/json")
+		e.DataEncoded = []byte(`"` + strings.Repeat("x", bytes-2) + `"`)
+		return e
+	}
+	refused := func(e *ce.Event) int {
+		t.Helper()
+		err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, func(error) {
+			t.Error("done was called although Publish returned an error")
+		})
+		var tooLarge *cloudevents.TooLargeError
+		if !errors.As(err, &tooLarge) {
+			t.Fatalf("Publish of a message over the limit: %v, want a *cloudevents.TooLargeError", err)
+		}
+		if tooLarge.Topic != topic || tooLarge.Limit != limit || tooLarge.Size <= limit {
+			t.Errorf("got %+v, want topic %q, limit %d and a size above it", tooLarge, topic, limit)
+		}
+		return tooLarge.Size
+	}
+	overhead := refused(sized(limit)) - limit // the same for sizes near it
+	if got := refused(sized(limit - overhead + 1)); got != limit+1 {
+		t.Errorf("a message of one byte too many has size %d, want %d", got, limit+1)
+	}
+	c.publish(topic, sized(limit-overhead), event("after"))
+	c.awaitCount(2)
+	if err := c.conn.Err(); err != nil {
+		t.Errorf("the connection ended: %v", err)
+	}
+}
+
+// windowFull: where the broker's window is full, Publish waits for room or for its context.
+func (s *suite) windowFull(t *testing.T) {
+	const most = 70_000 // MQTT's largest window is 65,535
+	staller := need[Staller](t, s)
+	topic := root(t)
+	publisher := s.connect(t)
+	resume := staller.Stall(t)
+	defer resume()
+	acks := newAcks(most)
+	accepted := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	progress := make(chan struct{}, most)
+	result := make(chan error, 1)
+	go func() {
+		for i := range most {
+			if err := publisher.conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: event(fmt.Sprint(i))}, acks.done(i)); err != nil {
+				result <- err
+				return
+			}
+			progress <- struct{}{}
+		}
+		result <- nil
+	}()
+	for blocked := false; !blocked; {
+		select {
+		case <-progress:
+			accepted++
+		case <-time.After(300 * time.Millisecond): // no progress: it waits for room
+			blocked = true
+		}
+	}
+	if accepted == most {
+		t.Fatalf("%d messages were accepted by a broker that does not answer", most)
+	}
+	cancel()
+	select {
+	case err := <-result:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Publish returned %v, want context.Canceled", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Publish goes on waiting although its context has ended")
+	}
+	for len(progress) > 0 {
+		<-progress
+		accepted++
+	}
+	resume()
+	last := newAcks(1)
+	if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("last")}, last.done(0)); err != nil {
+		t.Fatalf("Publish after the window had room again: %v", err)
+	}
+	if err := last.await(t)[0]; err != nil {
+		t.Errorf("the last message was not acknowledged: %v", err)
+	}
+	acks.verifyOnce(t)
+	if pending := acks.pending(); pending != most-accepted {
+		t.Errorf("done was called for %d messages, want the %d that were accepted", most-pending, accepted)
+	}
+}
+
+// publishAfterClose: an ended connection refuses messages.
+func (s *suite) publishAfterClose(t *testing.T) {
+	c := s.connect(t)
+	if err := c.conn.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: root(t), Event: event("late")}, func(error) {
+		t.Error("done was called although Publish returned an error")
+	})
+	if err == nil {
+		t.Error("Publish on a closed connection returned nil")
+	}
+}

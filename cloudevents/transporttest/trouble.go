@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package transporttest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+func (s *suite) troubleChecks() []check {
+	return []check{
+		{"LinkCut", s.linkCut},
+		{"DoneOnceWhenLinksAreCut", s.doneOnce},
+		{"CloseGivesUpUnacknowledged", s.closeGivesUp},
+		{"CloseFrozen", s.closeFrozen},
+	}
+}
+
+// linkCut: the end of the link ends the connection with a reason, and another connection works.
+func (s *suite) linkCut(t *testing.T) {
+	cutter := need[Cutter](t, s)
+	transport := s.claimed(t)
+	topic := root(t)
+	c := s.connectWith(t, clientOptions{transport: transport}, topic)
+	cutter.Cut(t)
+	wait(t, "the end of the connection", c.conn.Done())
+	if err := c.conn.Err(); err == nil {
+		t.Error("Err is nil after the link was cut")
+	}
+	err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("late")}, func(error) {
+		t.Error("done was called although Publish returned an error")
+	})
+	if err == nil {
+		t.Error("Publish on an ended connection returned nil")
+	}
+	reason := c.conn.Err()
+	if err := c.conn.Close(); err != nil {
+		t.Errorf("Close after the link was cut: %v", err)
+	}
+	if got := c.conn.Err(); !errors.Is(got, reason) {
+		t.Errorf("Close changed the reason from %v to %v", reason, got)
+	}
+	again := s.connectWith(t, clientOptions{transport: transport}, topic)
+	again.publish(topic, event("again"))
+	again.awaitCount(1)
+}
+
+// doneOnce: for each Publish that returned nil, done is called exactly once, whatever happens to the link.
+func (s *suite) doneOnce(t *testing.T) {
+	cutter := need[Cutter](t, s)
+	topic := root(t)
+	const rounds, publishers, most = 5, 4, 5000
+	for round := range rounds {
+		c := s.connect(t, topic)
+		var mu sync.Mutex
+		var accepted []*acks
+		var group sync.WaitGroup
+		for range publishers {
+			group.Go(func() {
+				for range most {
+					a := newAcks(1)
+					if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("x")}, a.done(0)); err != nil {
+						return
+					}
+					mu.Lock()
+					accepted = append(accepted, a)
+					mu.Unlock()
+				}
+			})
+		}
+		c.await("some messages", func(r []cloudevents.Message, _ []string) bool { return len(r) > 20*round })
+		cutter.Cut(t)
+		group.Wait()
+		wait(t, "the end of the connection", c.conn.Done())
+		for i, a := range accepted {
+			if err := a.await(t)[0]; err != nil && !errors.Is(err, cloudevents.ErrConnectionLost) {
+				t.Errorf("message %d: done got %v, want nil or cloudevents.ErrConnectionLost", i, err)
+			}
+		}
+		if err := c.conn.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		for _, a := range accepted {
+			a.verifyOnce(t)
+		}
+	}
+}
+
+// closeGivesUp: Close gives up on what is not acknowledged and says so.
+func (s *suite) closeGivesUp(t *testing.T) {
+	staller := need[Staller](t, s)
+	const count = 10
+	topic := root(t)
+	c := s.connect(t)
+	defer staller.Stall(t)()
+	acks := newAcks(count)
+	for i := range count {
+		if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event(fmt.Sprint(i))}, acks.done(i)); err != nil {
+			t.Fatalf("Publish of message %d: %v", i, err)
+		}
+	}
+	if err := c.conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if pending := acks.pending(); pending > 0 {
+		t.Errorf("after Close, %d messages are still waiting for done", pending)
+	}
+	for i, err := range acks.await(t) {
+		if !errors.Is(err, cloudevents.ErrConnectionLost) {
+			t.Errorf("message %d: done got %v, want cloudevents.ErrConnectionLost", i, err)
+		}
+	}
+	acks.verifyOnce(t)
+}
+
+// closeFrozen: Close does not wait for a broker that does not answer, not even with much left to write.
+func (s *suite) closeFrozen(t *testing.T) {
+	staller := need[Staller](t, s)
+	topic := root(t)
+	c := s.connect(t, topic)
+	defer staller.Stall(t)()
+	large := event("large")
+	large.SetDataContentType("text/plain")
+	large.DataEncoded = make([]byte, 512<<10)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 200 { // 100 MiB: more than any buffer on the way holds
+			if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: large}, func(error) {}); err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(300 * time.Millisecond): // it waits for room
+	}
+	start := time.Now()
+	if err := c.conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	// The promise is a second; three times that is a matter of machines.
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Close took %v with a broker that does not answer", took)
+	}
+	wait(t, "Publish to return after Close", ended)
+}

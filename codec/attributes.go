@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// The extension attributes of the profile. CloudEvents allows lower-case letters and digits only; the
+// enhancement writes some of these in camel case, so they are read in any case.
+const (
+	attrResourceID          = "resourceid"
+	attrResourceVersion     = "resourceversion"
+	attrDeletionTimestamp   = "deletiontimestamp"
+	attrSpecResourceID      = "specresourceid"
+	attrSpecResourceVersion = "specresourceversion"
+	// attrSpecResouceVersion is how the enhancement spells it in its event schema. Both are written, and
+	// the correct one wins on read.
+	attrSpecResouceVersion = "specresouceversion"
+
+	attrClusterName  = "clustername"
+	attrWorkName     = "workname"
+	attrWorkUID      = "workuid"
+	attrAgentSession = "agentsession"
+	attrSequenceID   = "sequenceid"
+	attrStatusSeq    = "statusseq"
+	attrStatusHash   = "statushash"
+	attrResyncID     = "resyncid"
+	attrChunkIndex   = "chunkindex"
+	attrChunkCount   = "chunkcount"
+	attrResyncScope  = "resyncscope"
+	attrTargetSource = "targetsource"
+	attrTraceParent  = "traceparent"
+)
+
+// ourAttributes lets the parser use these strings instead of a copy for each event. The ones that the most
+// events have come first.
+var ourAttributes = [...]string{
+	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
+	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
+	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrChunkIndex, attrChunkCount, attrResyncScope,
+	attrTargetSource,
+}
+
+// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as properties,
+// whose length is 16 bits.
+const maxAttribute = 1<<16 - 1
+
+// text writes an attribute, unless it is empty.
+func (d *draft) text(name, value string) {
+	if value == "" {
+		return
+	}
+	if reason := checkText(value); reason != "" {
+		d.fail(CodeAttribute, name, reason, nil)
+		return
+	}
+	d.ext[name] = value
+}
+
+// number writes an attribute as a decimal string: 64 bits do not fit a CloudEvents Integer.
+func (d *draft) number(name string, value int64) {
+	if value < 0 {
+		d.fail(CodeAttribute, name, "must not be negative", nil)
+		return
+	}
+	d.ext[name] = strconv.FormatInt(value, 10)
+}
+
+// optionalNumber writes an attribute, unless it is 0.
+func (d *draft) optionalNumber(name string, value int64) {
+	if value != 0 {
+		d.number(name, value)
+	}
+}
+
+// ref writes the identity of a work. Spec and status events have the ID and the version under different names.
+func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
+	if w.ResourceID == "" {
+		d.fail(CodeAttribute, idName, "is missing", nil)
+	}
+	d.text(idName, w.ResourceID)
+	d.number(versionName, w.Version)
+	d.text(attrWorkUID, string(w.UID))
+	if w.named() {
+		d.text(attrWorkName, w.Name)
+	}
+	if w.foreign(h) {
+		d.fail(CodeMismatch, idName, reasonForeign, nil)
+	}
+}
+
+const reasonForeign = "is not the resource ID of this source, cluster and work name"
+
+// named reports whether the work's name is known: it is the reader's default otherwise.
+func (w *WorkRef) named() bool { return w.Name != "" && w.Name != w.ResourceID }
+
+// foreign reports whether the resource ID of an incarnation is not that of its work. It cannot tell without the
+// name: a source that deletes a work it does not know, because an agent lists it, has no name to give.
+func (w *WorkRef) foreign(h *Header) bool {
+	return w.UID != "" && w.named() && !isResourceID(w.ResourceID, h.Source, h.Cluster, w.Name)
+}
+
+// nameless reports whether the name of an incarnation is unknown. Only a deletion may do without.
+func (w *WorkRef) nameless() bool { return w.UID != "" && !w.named() }
+
+// checkText says why a string cannot be an attribute of an event, "" when it can.
+func checkText(s string) string {
+	if len(s) > maxAttribute {
+		return "is longer than 65535 bytes"
+	}
+	ascii := true
+	for i := range len(s) {
+		switch b := s[i]; {
+		case b < ' ' || b == 0x7f:
+			return "has a control character"
+		case b >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	if ascii {
+		return ""
+	}
+	if !utf8.ValidString(s) {
+		return "is not valid UTF-8"
+	}
+	for _, r := range s {
+		switch {
+		case 0x80 <= r && r <= 0x9f:
+			return "has a control character"
+		case isNoncharacter(r):
+			return "has a Unicode noncharacter"
+		}
+	}
+	return ""
+}
+
+// isNoncharacter reports whether Unicode reserves r for internal use; CloudEvents and MQTT refuse those too.
+func isNoncharacter(r rune) bool {
+	return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef
+}

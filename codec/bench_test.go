@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// sizes are those of the manifests in bytes.
+var sizes = []int{1 << 10, 16 << 10, 256 << 10}
+
+func BenchmarkEncodeSpec(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			m := benchSpec(size)
+			buf := make([]byte, 0, size+4096)
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				_, e, err := codec.ManifestWork.Encode(m)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if buf, err = codec.AppendStructured(buf[:0], e); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeSpec(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			topic, payload := structured(b, benchSpec(size))
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				e, err := codec.ParseStructured(payload)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := codec.ManifestWork.Decode(topic, e); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkEncodeStatus(b *testing.B) {
+	m := benchStatus()
+	var buf []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		_, e, err := codec.ManifestWork.Encode(m)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if buf, err = codec.AppendStructured(buf[:0], e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeStatus(b *testing.B) {
+	topic, payload := structured(b, benchStatus())
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := codec.ParseStructured(payload)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := codec.ManifestWork.Decode(topic, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkStatusHash(b *testing.B) {
+	status := benchStatus().Status
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := codec.StatusHash(status); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkResourceID(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		codec.ResourceID("mwrs-controller", "cluster1", "nginx")
+	}
+}
+
+func BenchmarkSplitSpecResync(b *testing.B) {
+	for _, n := range []int{1, 1000, 10000, 100000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := benchSpecResync(n)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, chunk := range codec.SplitSpecResync(r, 0) {
+					if _, _, err := codec.ManifestWork.Encode(chunk); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkDecodeSpecResync(b *testing.B) {
+	topic, payload := structured(b, codec.SplitSpecResync(benchSpecResync(10000), 0)[0])
+	b.ReportAllocs()
+	b.SetBytes(int64(len(payload)))
+	for b.Loop() {
+		e, err := codec.ParseStructured(payload)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := codec.ManifestWork.Decode(topic, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// structured encodes a message to its topic and its bytes in structured mode.
+func structured(tb testing.TB, m codec.Message) (string, []byte) {
+	tb.Helper()
+	topic, e, err := codec.ManifestWork.Encode(m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	payload, err := codec.AppendStructured(nil, e)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return topic, payload
+}
+
+// benchSpec makes a spec event with ten attributes beside the required ones, and one ConfigMap.
+func benchSpec(size int) *codec.Spec {
+	const frame = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"default","labels":{"app":"web"}},"data":{}}`
+	var data strings.Builder
+	for i := 0; data.Len() < size-len(frame)-40; i++ {
+		if i > 0 {
+			data.WriteByte(',')
+		}
+		fmt.Fprintf(&data, `"key-%d":"some value of a usual length %d"`, i, i)
+	}
+	var m workv1.Manifest
+	m.Raw = []byte(strings.Replace(frame, `"data":{}`, `"data":{`+data.String()+`}`, 1))
+	work := &workv1.ManifestWork{}
+	work.Generation = 3
+	work.Labels = map[string]string{"app": "web"}
+	work.CreationTimestamp = metav1.NewTime(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
+	work.Spec.Workload.Manifests = []workv1.Manifest{m}
+	return &codec.Spec{
+		Header: codec.Header{
+			ID: "748d04ad-887a-44dd-b788-da1373227072", Time: time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC),
+			Source: "mwrs-controller", Cluster: "cluster1",
+		},
+		WorkRef: codec.WorkRef{
+			ResourceID: codec.ResourceID("mwrs-controller", "cluster1", "nginx"), Version: 1783432567890123456,
+			UID: "0c1f2a55-6a55-4a1e-9d59-5f0d1c5b2f11", Name: "nginx",
+		},
+		AgentSession: "4f6c1f50-0a8e-4f52-8a4b-4a8b8d1b2c3d",
+		StatusSeq:    1783432567890123400,
+		Work:         work,
+	}
+}
+
+func benchStatus() *codec.Status {
+	now := metav1.NewTime(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
+	conditions := []metav1.Condition{
+		{Type: "Applied", Status: "True", Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete", LastTransitionTime: now, ObservedGeneration: 3},
+		{Type: "Available", Status: "True", Reason: "ResourcesAvailable", Message: "All resources are available", LastTransitionTime: now, ObservedGeneration: 3},
+	}
+	return &codec.Status{
+		Header:     codec.Header{ID: "7a3e", Time: now.Time, Source: "mwrs-controller", Cluster: "cluster1", Agent: "cluster1-work-agent"},
+		WorkRef:    benchSpec(1024).WorkRef,
+		SequenceID: 1783432567890123499,
+		Status: &workv1.ManifestWorkStatus{
+			Conditions: conditions,
+			ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{
+				ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "settings", Namespace: "default"},
+				Conditions:   conditions,
+			}}},
+		},
+	}
+}
+
+func benchSpecResync(n int) *codec.SpecResync {
+	r := &codec.SpecResync{
+		Header: codec.Header{ID: "resync", Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: "r-1"},
+	}
+	for i := range n {
+		r.Entries = append(r.Entries, codec.SpecEntry{
+			ResourceID: codec.ResourceID("mwrs-controller", "cluster1", fmt.Sprint("work-", i)), Version: 1783432567890123456,
+			UID: "0c1f2a55-6a55-4a1e-9d59-5f0d1c5b2f11", Source: "mwrs-controller", SequenceID: 1783432567890123499,
+		})
+	}
+	return r
+}

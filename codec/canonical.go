@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+)
+
+// appendCanonical appends JSON text in the form of RFC 8785: no space, members sorted by the UTF-16 code units
+// of their names, strings with the fewest escapes, numbers as ECMAScript writes doubles. Of members with one
+// name the last counts, as everywhere in this package.
+func appendCanonical(dst, data []byte) ([]byte, error) {
+	c := cursor{data: data}
+	dst = c.canonical(dst)
+	return dst, c.end()
+}
+
+// canonical appends the value at the cursor; what it appends after a fault does not count.
+func (c *cursor) canonical(dst []byte) []byte {
+	switch b := c.peek(); {
+	case b == '{':
+		return c.canonicalObject(dst)
+	case b == '[':
+		dst = append(dst, b)
+		first := true
+		for c.open('['); c.element(); first = false {
+			if !first {
+				dst = append(dst, ',')
+			}
+			dst = c.canonical(dst)
+		}
+		return append(dst, ']')
+	case b == '"':
+		s, _ := unquote(c.value())
+		return appendString(dst, s)
+	case b == '-' || isDigit(b):
+		at := c.pos
+		out, err := appendCanonicalNumber(dst, c.value())
+		if err != nil {
+			c.fail(at, "number beyond the range of a double")
+			return dst
+		}
+		return out
+	default:
+		return append(dst, c.value()...)
+	}
+}
+
+// canonicalMember is a member that was appended in the order of the text: its place there, and its name.
+type canonicalMember struct {
+	name     []uint16
+	from, to int
+}
+
+func (c *cursor) canonicalObject(dst []byte) []byte {
+	var buf [8]canonicalMember
+	members := buf[:0]
+	start := len(dst)
+	for c.open('{'); c.member(); {
+		name := string(c.key)
+		m := canonicalMember{name: utf16.Encode([]rune(name)), from: len(dst)}
+		dst = c.canonical(append(appendString(dst, name), ':'))
+		m.to = len(dst)
+		members = append(members, m)
+	}
+	// Stable, so that the last of several with one name is the last of them still.
+	slices.SortStableFunc(members, func(a, b canonicalMember) int { return slices.Compare(a.name, b.name) })
+	text := slices.Clone(dst[start:])
+	dst = append(dst[:start], '{')
+	for i, m := range members {
+		if i+1 < len(members) && slices.Equal(m.name, members[i+1].name) {
+			continue
+		}
+		if len(dst) > start+1 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, text[m.from-start:m.to-start]...)
+	}
+	return append(dst, '}')
+}
+
+// appendCanonicalNumber writes a double as ECMAScript's Number::toString does.
+func appendCanonicalNumber(dst, raw []byte) ([]byte, error) {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return nil, err
+	}
+	abs := math.Abs(f)
+	switch {
+	case f == 0: // also for minus zero
+		return append(dst, '0'), nil
+	case 1e-6 <= abs && abs < 1e21:
+		return strconv.AppendFloat(dst, f, 'f', -1, 64), nil
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	// Go writes at least two digits of the exponent, ECMAScript no leading zero.
+	if n := len(dst); dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') {
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst, nil
+}

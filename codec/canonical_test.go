@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestCanonical has the examples of RFC 8785, sections 3.2.2 to 3.2.4.
+func TestCanonical(t *testing.T) {
+	for _, tc := range []struct{ name, reason, data, want string }{
+		{"section 3.2.2", "space, escapes, numbers, literals", `{
+			"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+			"string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+			"literals": [null, true, false]
+		}`, `{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`},
+		{"section 3.2.3", "order by UTF-16 code units, in which surrogates come before U+FB33", `{
+			"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
+			"1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"
+		}`, `{"\r":"Carriage Return","1":"One","` + "\u0080" + `":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`},
+		{"escapes", "the fewest", `"\b\t\n\f\r\u0000\u001f\u007f\u2028\/<>&"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f\u2028" + `/<>&"`},
+		{"nested", "at every level", `[ [ ] , { } , [ { "b" : [ 1 , 2 ] , "a" : { "d" : 1 , "c" : 2 } } ] ]`, `[[],{},[{"a":{"c":2,"d":1},"b":[1,2]}]]`},
+		{"same name", "the last counts", `{"a":1,"a":2}`, `{"a":2}`},
+		{"strings that look like brackets", "no comma is lost", `["[","["]`, `["[","["]`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := codec.Canonical(nil, []byte(tc.data))
+			if err != nil || string(got) != tc.want {
+				t.Errorf("%s:\n got %s, %v\nwant %s", tc.reason, got, err, tc.want)
+			}
+		})
+	}
+	for _, bad := range []string{"", "{", "1e400", `[-1e400]`, `{"a":1e999}`} {
+		if got, err := codec.Canonical(nil, []byte(bad)); err == nil {
+			t.Errorf("%q has no canonical form, got %s", bad, got)
+		}
+	}
+}
+
+// TestCanonicalNumbers has the table of RFC 8785, appendix B.
+func TestCanonicalNumbers(t *testing.T) {
+	for _, tc := range []struct {
+		bits uint64
+		want string
+	}{
+		{0x0000000000000000, "0"},
+		{0x8000000000000000, "0"},
+		{0x0000000000000001, "5e-324"},
+		{0x8000000000000001, "-5e-324"},
+		{0x7fefffffffffffff, "1.7976931348623157e+308"},
+		{0xffefffffffffffff, "-1.7976931348623157e+308"},
+		{0x4340000000000000, "9007199254740992"},
+		{0xc340000000000000, "-9007199254740992"},
+		{0x4430000000000000, "295147905179352830000"},
+		{0x44b52d02c7e14af5, "9.999999999999997e+22"},
+		{0x44b52d02c7e14af6, "1e+23"},
+		{0x44b52d02c7e14af7, "1.0000000000000001e+23"},
+		{0x444b1ae4d6e2ef4e, "999999999999999700000"},
+		{0x444b1ae4d6e2ef4f, "999999999999999900000"},
+		{0x444b1ae4d6e2ef50, "1e+21"},
+		{0x3eb0c6f7a0b5ed8c, "9.999999999999997e-7"},
+		{0x3eb0c6f7a0b5ed8d, "0.000001"},
+		{0x41b3de4355555553, "333333333.3333332"},
+		{0x41b3de4355555554, "333333333.33333325"},
+		{0x41b3de4355555555, "333333333.3333333"},
+		{0x41b3de4355555556, "333333333.3333334"},
+		{0x41b3de4355555557, "333333333.33333343"},
+		{0xbecbf647612f3696, "-0.0000033333333333333333"},
+		{0x43143ff3c1cb0959, "1424953923781206.2"},
+	} {
+		text := strconv.FormatFloat(math.Float64frombits(tc.bits), 'e', 17, 64)
+		got, err := codec.Canonical(nil, []byte(text))
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%016x: got %s, %v; want %s", tc.bits, got, err, tc.want)
+		}
+	}
+}
+
+// TestStatusHash has the hashes of canonical texts that were written by hand.
+func TestStatusHash(t *testing.T) {
+	sum := func(text string) string {
+		h := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(h[:])
+	}
+	const empty = `{"conditions":[],"resourceStatus":{"manifestConditions":[]}}`
+	for _, tc := range []struct {
+		name, reason string
+		status       *workv1.ManifestWorkStatus
+		want         string
+	}{
+		{"nil", "counts as empty", nil, sum(empty)},
+		{"empty", "the lists are there", &workv1.ManifestWorkStatus{}, sum(empty)},
+		{"empty lists", "the same as none", &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{}}, sum(empty)},
+		{"no conditions of a manifest", "the list is there", &workv1.ManifestWorkStatus{ResourceStatus: workv1.ManifestResourceStatus{Manifests: make([]workv1.ManifestCondition, 1)}},
+			sum(`{"conditions":[],"resourceStatus":{"manifestConditions":[{"conditions":[],"resourceMeta":{"group":"","kind":"","name":"","namespace":"","ordinal":0,"resource":"","version":""},"statusFeedback":{}}]}}`)},
+		{"full", "members sorted", newStatus().Status, sum(`{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"Apply manifest work complete","observedGeneration":3,"reason":"AppliedManifestWorkComplete","status":"True","type":"Applied"}],"resourceStatus":{"manifestConditions":[{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"","reason":"AppliedManifestComplete","status":"True","type":"Applied"}],"resourceMeta":{"group":"","kind":"ConfigMap","name":"a","namespace":"default","ordinal":0,"resource":"configmaps","version":"v1"},"statusFeedback":{"values":[{"fieldValue":{"integer":1,"type":"Integer"},"name":"ready"}]}}]}}`)},
+	} {
+		if got, err := codec.StatusHash(tc.status); err != nil || got != tc.want {
+			t.Errorf("%s: %s: got %s, %v; want %s", tc.name, tc.reason, got, err, tc.want)
+		}
+	}
+	if want := "f3ab30035beb6021142907b37e5c2e1a6f4efb5fa19eef91095a5c6187b03f08"; sum(empty) != want {
+		t.Errorf("got %s, want %s", sum(empty), want)
+	}
+	bad := newStatus().Status
+	bad.Conditions[0].LastTransitionTime.Time = time.Date(12024, 1, 1, 0, 0, 0, 0, time.UTC)
+	_, err := codec.StatusHash(bad)
+	wantError(t, err, codec.CodeData, "data", "nobody could read it")
+}

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"net/url"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	cetypes "github.com/cloudevents/sdk-go/v2/types"
+)
+
+// contextBuilder gathers attributes into a context. It writes the extensions map itself: SetExtension would
+// check and lower the case of each name once more.
+type contextBuilder struct {
+	ctx     *ce.EventContextV1
+	version string
+	err     *Error
+}
+
+func newContextBuilder() *contextBuilder {
+	return &contextBuilder{ctx: &ce.EventContextV1{
+		Extensions: make(map[string]any, 8),
+	}}
+}
+
+func (b *contextBuilder) fail(field, reason string, cause error) {
+	if b.err == nil {
+		b.err = &Error{Code: CodeAttribute, Field: field, Reason: reason, Err: cause}
+	}
+}
+
+// setJSON takes an attribute from a scanned JSON value.
+func (b *contextBuilder) setJSON(name string, raw []byte) {
+	if name == "" || len(raw) == 0 || isNull(raw) {
+		return
+	}
+	if text, ok := unquote(raw); ok {
+		b.set(name, text)
+		return
+	}
+	if raw[0] == '{' || raw[0] == '[' {
+		b.fail(name, "must be a string, number or boolean", nil)
+		return
+	}
+	b.set(name, string(raw))
+}
+
+// set takes an attribute whose name is in lower case.
+func (b *contextBuilder) set(name, value string) {
+	ctx := b.ctx
+	switch name {
+	case "specversion":
+		b.version = value
+	case "id":
+		ctx.ID = value
+	case "type":
+		ctx.Type = value
+	case "source":
+		u, err := parseURI(value)
+		if err != nil {
+			b.fail(name, "is not a URI reference", err)
+		}
+		ctx.Source.URL = u
+	case "subject":
+		ctx.Subject = optional(value)
+	case "datacontenttype":
+		ctx.DataContentType = optional(value)
+	case "dataschema":
+		u, err := parseURI(value)
+		if err != nil {
+			b.fail(name, "is not a URI", err)
+		}
+		ctx.DataSchema = &cetypes.URI{URL: u}
+	case "time":
+		b.setTime(value)
+	default:
+		ctx.Extensions[name] = value
+	}
+}
+
+func (b *contextBuilder) setTime(value string) {
+	if value == "" {
+		return
+	}
+	t, err := time.Parse(time.RFC3339Nano, value)
+	if err != nil {
+		b.fail("time", "is not an RFC 3339 timestamp", err)
+	}
+	b.ctx.Time = &cetypes.Timestamp{Time: t.UTC()}
+}
+
+// context returns what was gathered, or what is wrong with it.
+func (b *contextBuilder) context() (*ce.EventContextV1, error) {
+	switch {
+	case b.version == "":
+		b.fail("specversion", "is missing", nil)
+	case b.version != ce.CloudEventsVersionV1:
+		b.fail("specversion", "must be 1.0", nil)
+	}
+	if b.err != nil {
+		b.err.EventID = b.ctx.ID
+		return nil, b.err
+	}
+	if len(b.ctx.Extensions) == 0 {
+		b.ctx.Extensions = nil
+	}
+	return contextV1(&ce.Event{Context: b.ctx})
+}
+
+// optional returns nil for the empty string: CloudEvents knows no empty attribute.
+func optional(value string) *string {
+	if value == "" {
+		return nil
+	}
+	return &value
+}
+
+// parseURI parses a URI reference; most are a plain name, which needs no parser.
+func parseURI(s string) (url.URL, error) {
+	if isPlain(s) {
+		return url.URL{Path: s}, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return url.URL{}, err
+	}
+	return *u, nil
+}
+
+// isPlain reports whether s has only characters that a URI never escapes (unreserved in RFC 3986).
+func isPlain(s string) bool {
+	for i := range len(s) {
+		switch b := s[i]; {
+		case 'a' <= b|0x20 && b|0x20 <= 'z', isDigit(b), b == '-', b == '.', b == '_', b == '~':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func attributeError(eventID, field, reason string) *Error {
+	return &Error{Code: CodeAttribute, EventID: eventID, Field: field, Reason: reason}
+}

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The lists in the data of resync requests, and what an entry has. Numbers are decimal strings; JSON numbers
+// are read too.
+const (
+	listVersions = "resourceVersions"
+	listHashes   = "statusHashes"
+
+	entryResourceID = "resourceID"
+	entryVersion    = "resourceVersion"
+	entryHash       = "statusHash"
+	entryUID        = "uid"
+	entrySource     = "source"
+	entrySequenceID = "sequenceID"
+	entryStatusSeq  = "statusSeq"
+)
+
+func (d *draft) specEntries(entries []SpecEntry) {
+	d.data = append(make([]byte, 0, 64+160*len(entries)), `{"resourceVersions":[`...)
+	for i := range entries {
+		if field, reason := entries[i].check(); reason != "" {
+			d.fail(CodeData, entryField(listVersions, i, field), reason, nil)
+			return
+		}
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		d.data = entries[i].append(d.data)
+	}
+	d.data = append(d.data, "]}"...)
+}
+
+func (d *draft) statusEntries(entries []StatusEntry) {
+	d.data = append(make([]byte, 0, 64+192*len(entries)), `{"statusHashes":[`...)
+	for i := range entries {
+		if field, reason := entries[i].check(); reason != "" {
+			d.fail(CodeData, entryField(listHashes, i, field), reason, nil)
+			return
+		}
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		d.data = entries[i].append(d.data)
+	}
+	d.data = append(d.data, "]}"...)
+}
+
+func entryField(list string, i int, name string) string {
+	field := "data." + list + "[" + strconv.Itoa(i) + "]"
+	if name != "" {
+		field += "." + name
+	}
+	return field
+}
+
+// check names the field that keeps an entry from being written, and the reason.
+func (e *SpecEntry) check() (field, reason string) {
+	switch {
+	case e.Version < 0:
+		return entryVersion, "must not be negative"
+	case e.SequenceID < 0:
+		return entrySequenceID, "must not be negative"
+	case !utf8.ValidString(e.Source):
+		return entrySource, "is not valid UTF-8"
+	}
+	return checkEntry(e.ResourceID, e.UID)
+}
+
+func (e *StatusEntry) check() (field, reason string) {
+	switch {
+	case e.StatusSeq < 0:
+		return entryStatusSeq, "must not be negative"
+	case !utf8.ValidString(e.Hash):
+		return entryHash, "is not valid UTF-8"
+	}
+	return checkEntry(e.ResourceID, e.UID)
+}
+
+func checkEntry(id string, uid types.UID) (field, reason string) {
+	switch {
+	case id == "":
+		return entryResourceID, "is missing"
+	case !utf8.ValidString(id):
+		return entryResourceID, "is not valid UTF-8"
+	case !utf8.ValidString(string(uid)):
+		return entryUID, "is not valid UTF-8"
+	}
+	return "", ""
+}
+
+func (e *SpecEntry) append(dst []byte) []byte {
+	dst = appendString(append(dst, `{"resourceID":`...), e.ResourceID)
+	dst = append(dst, `,"resourceVersion":"`...)
+	dst = append(strconv.AppendInt(dst, e.Version, 10), '"')
+	dst = appendMember(dst, `,"uid":`, string(e.UID))
+	dst = appendMember(dst, `,"source":`, e.Source)
+	return append(appendNumber(dst, `,"sequenceID":"`, e.SequenceID), '}')
+}
+
+func (e *StatusEntry) append(dst []byte) []byte {
+	dst = appendString(append(dst, `{"resourceID":`...), e.ResourceID)
+	dst = append(dst, `,"statusHash":`...) // the enhancement's only other field: there even when empty
+	dst = appendString(dst, e.Hash)
+	dst = appendMember(dst, `,"uid":`, string(e.UID))
+	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
+}
+
+func appendMember(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	return appendString(append(dst, name...), value)
+}
+
+func appendNumber(dst []byte, name string, value int64) []byte {
+	if value == 0 {
+		return dst
+	}
+	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
+}
+
+func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
+	p := dataParser{cursor: cursor{data: data}}
+	var entries []SpecEntry
+	for p.open('{'); p.member(); {
+		if !p.enter(listVersions) {
+			continue
+		}
+		entries = nil
+		for p.open('['); p.entry(len(entries)); {
+			var e SpecEntry
+			for p.open('{'); p.member(); {
+				switch string(p.key) {
+				case entryResourceID:
+					e.ResourceID = p.string(entryResourceID)
+				case entryVersion:
+					e.Version = p.number(entryVersion)
+				case entryUID:
+					e.UID = types.UID(p.string(entryUID))
+				case entrySource:
+					e.Source = p.string(entrySource)
+				case entrySequenceID:
+					e.SequenceID = p.number(entrySequenceID)
+				default:
+					p.value()
+				}
+			}
+			p.required(entryResourceID, e.ResourceID)
+			entries = append(entries, e)
+		}
+		p.list = ""
+	}
+	return entries, p.finish()
+}
+
+func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
+	p := dataParser{cursor: cursor{data: data}}
+	var entries []StatusEntry
+	for p.open('{'); p.member(); {
+		if !p.enter(listHashes) {
+			continue
+		}
+		entries = nil
+		for p.open('['); p.entry(len(entries)); {
+			var e StatusEntry
+			for p.open('{'); p.member(); {
+				switch string(p.key) {
+				case entryResourceID:
+					e.ResourceID = p.string(entryResourceID)
+				case entryHash:
+					e.Hash = p.string(entryHash)
+				case entryUID:
+					e.UID = types.UID(p.string(entryUID))
+				case entryStatusSeq:
+					e.StatusSeq = p.number(entryStatusSeq)
+				default:
+					p.value()
+				}
+			}
+			p.required(entryResourceID, e.ResourceID)
+			entries = append(entries, e)
+		}
+		p.list = ""
+	}
+	return entries, p.finish()
+}
+
+// enter reports whether the current member is the list and can be opened. Any other member it passes, and a
+// null list too, which is as good as none.
+func (p *dataParser) enter(list string) bool {
+	if string(p.key) != list {
+		p.value()
+		return false
+	}
+	if p.peek() != '[' {
+		if raw := p.value(); raw != nil && !isNull(raw) {
+			p.fail("data."+list, "is not a list", nil)
+		}
+		return false
+	}
+	p.list = list
+	return true
+}
+
+// entry moves to the next entry of the list that is an object; i is the index it will have.
+func (p *dataParser) entry(i int) bool {
+	p.index = i
+	for p.element() {
+		if p.peek() == '{' {
+			return true
+		}
+		p.value()
+		p.fail("", "is not an object", nil)
+	}
+	return false
+}
+
+func (p *dataParser) required(name, value string) {
+	if value == "" {
+		p.fail(name, "is missing", nil)
+	}
+}

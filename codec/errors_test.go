@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// wantError checks that err is an Error with that code and field; "*" stands for any field.
+func wantError(t *testing.T, err error, code codec.Code, field, reason string) {
+	t.Helper()
+	var e *codec.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%s: got %v, want an *Error", reason, err)
+	}
+	if e.Code != code || field != "*" && e.Field != field {
+		t.Errorf("%s: got code %q, field %q (%v); want %q, %q", reason, e.Code, e.Field, err, code, field)
+	}
+	if e.Reason == "" {
+		t.Errorf("%s: the error says no reason", reason)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		err          *codec.Error
+		want         string
+	}{
+		{"all", "most general first", &codec.Error{Code: codec.CodeData, Topic: "/t", EventID: "7", Field: "data", Reason: "is bad", Err: io.EOF},
+			`topic "/t": event "7": data: is bad: EOF`},
+		{"reason only", "nothing is made up", &codec.Error{Reason: "is bad"}, "is bad"},
+	} {
+		if got := tc.err.Error(); got != tc.want {
+			t.Errorf("%s: %s: got %q, want %q", tc.name, tc.reason, got, tc.want)
+		}
+	}
+	if err := error(&codec.Error{Err: io.EOF}); !errors.Is(err, io.EOF) {
+		t.Error("Unwrap does not return the cause")
+	}
+}

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+// What tests from outside check against encoding/json and RFC 8785.
+var (
+	Canonical    = appendCanonical
+	AppendString = appendString
+	Unquote      = unquote
+)
+
+// Valid reports whether the scanner accepts data.
+func Valid(data []byte) bool {
+	_, err := validate(data)
+	return err == nil
+}

@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"errors"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	cetypes "github.com/cloudevents/sdk-go/v2/types"
+)
+
+// ManifestWork is the profile of the event based ManifestWork enhancement, and the default: topics with a leading
+// slash, one event type per kind of event, attributes in lower case. Peers that know only what the
+// enhancement defines are understood, and understand what Encode makes.
+var ManifestWork Profile = manifestWork{}
+
+// Event types of the profile. A spec event always goes out as created, also for updates and deletions; the
+// other two are read from peers that distinguish them.
+const (
+	typeSpecCreated  = "io.open-cluster-management.v1.manifestwork.spec.created"
+	typeSpecUpdated  = "io.open-cluster-management.v1.manifestwork.spec.updated"
+	typeSpecDeleted  = "io.open-cluster-management.v1.manifestwork.spec.deleted"
+	typeStatus       = "io.open-cluster-management.v1.manifestwork.status.created"
+	typeSpecResync   = "io.open-cluster-management.v1.manifestwork.specresync.requested"
+	typeStatusResync = "io.open-cluster-management.v1.manifestwork.statusresync.requested"
+)
+
+type manifestWork struct{}
+
+func (manifestWork) Name() string { return "ManifestWork" }
+
+func (manifestWork) sealed() {}
+
+func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
+	d := draft{ext: make(map[string]any, 12)}
+	var h *Header
+	switch m := m.(type) {
+	case *Spec:
+		if m != nil {
+			h = &m.Header
+			d.spec(m)
+		}
+	case *Status:
+		if m != nil {
+			h = &m.Header
+			d.status(m)
+		}
+	case *SpecResync:
+		if m != nil {
+			h = &m.Header
+			d.specResync(m)
+		}
+	case *StatusResync:
+		if m != nil {
+			h = &m.Header
+			d.statusResync(m)
+		}
+	}
+	if h == nil {
+		return "", nil, &Error{Code: CodeType, Reason: "the message is nil"}
+	}
+	if d.err != nil {
+		d.err.EventID = h.ID
+		return "", nil, d.err
+	}
+	return d.topic, d.event(h), nil
+}
+
+// draft gathers the parts of an event. Its first error stays; what comes after it does not count.
+type draft struct {
+	topic string
+	kind  string
+	// source is the CloudEvents source: the ID of who publishes the event.
+	source string
+	ext    map[string]any
+	data   []byte
+	err    *Error
+}
+
+func (d *draft) fail(code Code, field, reason string, cause error) {
+	if d.err == nil {
+		d.err = &Error{Code: code, Field: field, Reason: reason, Err: cause}
+	}
+}
+
+// header checks and writes what all messages share.
+func (d *draft) header(h *Header) {
+	if h.ID == "" {
+		d.fail(CodeAttribute, "id", "is missing", nil)
+	} else if reason := checkText(h.ID); reason != "" {
+		d.fail(CodeAttribute, "id", reason, nil)
+	}
+	if !isRFC3339(h.Time) {
+		d.fail(CodeAttribute, "time", reasonTime, nil)
+	}
+	if d.source == "" {
+		d.fail(CodeAttribute, "source", "is missing", nil)
+	} else if reason := checkText(d.source); reason != "" {
+		d.fail(CodeAttribute, "source", reason, nil)
+	}
+	d.text(attrClusterName, h.Cluster)
+	d.text(attrResyncID, h.ResyncID)
+	d.text(attrTraceParent, h.TraceParent)
+}
+
+// names checks the parts of the topic. An empty name passes only where the topic does not have it.
+func (d *draft) names(source, cluster string, needSource, needCluster bool) {
+	for _, n := range [...]struct {
+		kind, name string
+		need       bool
+	}{{"source", source, needSource}, {"cluster", cluster, needCluster}} {
+		if n.name == "" && !n.need {
+			continue
+		}
+		var e *Error
+		if err := ValidateName(n.kind, n.name); errors.As(err, &e) && d.err == nil {
+			d.err = e
+		}
+	}
+}
+
+// event puts the parts together.
+func (d *draft) event(h *Header) *ce.Event {
+	ctx := &ce.EventContextV1{
+		ID:     h.ID,
+		Source: cetypes.URIRef{URL: sourceURI(d.source)},
+		Type:   d.kind,
+	}
+	if len(d.ext) > 0 {
+		ctx.Extensions = d.ext
+	}
+	if !h.Time.IsZero() {
+		ctx.Time = &cetypes.Timestamp{Time: h.Time.UTC()}
+	}
+	if d.data != nil {
+		contentType := contentTypeJSON
+		ctx.DataContentType = &contentType
+	}
+	return &ce.Event{Context: ctx, DataEncoded: d.data}
+}
+
+func (manifestWork) Decode(topic string, e *ce.Event) (Message, error) {
+	m, err := decode(topic, e)
+	if err == nil {
+		return m, nil
+	}
+	err.Topic = topic
+	if e != nil && e.Context != nil {
+		err.EventID = e.Context.GetID()
+	}
+	return m, err
+}
+
+func decode(topic string, e *ce.Event) (Message, *Error) {
+	addr, err := parseTopic(topic)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cause := contextV1(e)
+	if cause != nil {
+		errors.As(cause, &err)
+		return nil, err
+	}
+	if !addr.carries(ctx.Type) {
+		return nil, &Error{Code: CodeType, Field: "type", Reason: "is not one that belongs on this topic"}
+	}
+	r := &reader{ext: lowerNames(ctx.Extensions)}
+	h := r.header(addr, ctx)
+	switch addr.kind {
+	case kindSpec:
+		return r.spec(h, e, ctx)
+	case kindStatus:
+		return r.status(h, e, ctx)
+	case kindSpecResync:
+		return r.specResync(h, addr, e, ctx)
+	default:
+		return r.statusResync(h, addr, e, ctx)
+	}
+}

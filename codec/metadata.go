@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The metadata that travels is written and read by hand: it is in every spec event, and encoding/json would
+// need longer for it than all the rest of the event takes.
+
+// metadata appends what of the object's metadata belongs to the source.
+func (d *draft) metadata(m *metav1.ObjectMeta) {
+	d.data = append(d.data, '{')
+	d.stringMap("labels", m.Labels)
+	d.stringMap("annotations", m.Annotations)
+	if len(m.OwnerReferences) > 0 {
+		d.json("ownerReferences", m.OwnerReferences)
+	}
+	if m.Generation < 0 {
+		d.fail(CodeData, "data.metadata.generation", "must not be negative", nil)
+	}
+	if m.Generation != 0 {
+		d.name("generation")
+		d.data = strconv.AppendInt(d.data, m.Generation, 10)
+	}
+	if !m.CreationTimestamp.IsZero() {
+		if !isRFC3339(m.CreationTimestamp.Time) {
+			d.fail(CodeData, "data.metadata.creationTimestamp", reasonTime, nil)
+		}
+		d.name("creationTimestamp")
+		d.data = append(d.data, '"')
+		d.data = m.CreationTimestamp.UTC().AppendFormat(d.data, time.RFC3339)
+		d.data = append(d.data, '"')
+	}
+	d.data = append(d.data, '}')
+}
+
+// name appends the name of a member, and the comma before it.
+func (d *draft) name(name string) {
+	if d.data[len(d.data)-1] != '{' {
+		d.data = append(d.data, ',')
+	}
+	d.data = append(appendString(d.data, name), ':')
+}
+
+// stringMap appends labels or annotations sorted by key, so that equal works have equal data.
+func (d *draft) stringMap(name string, m map[string]string) {
+	if len(m) == 0 {
+		return
+	}
+	var buf [16]string
+	keys := buf[:0]
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	d.name(name)
+	d.data = append(d.data, '{')
+	for i, key := range keys {
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		d.data = append(appendString(d.data, key), ':')
+		d.data = appendString(d.data, m[key])
+	}
+	d.data = append(d.data, '}')
+}
+
+// metadata reads what of the object's metadata belongs to the source; the rest is ignored.
+func (p *dataParser) metadata(m *metav1.ObjectMeta) {
+	if p.peek() != '{' {
+		if raw := p.value(); !isNull(raw) {
+			p.fail("data.metadata", "is not an object", nil)
+		}
+		return
+	}
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "labels":
+			m.Labels = p.stringMap("data.metadata.labels")
+		case "annotations":
+			m.Annotations = p.stringMap("data.metadata.annotations")
+		case "ownerReferences":
+			m.OwnerReferences = nil
+			p.json("data.metadata.ownerReferences", &m.OwnerReferences)
+		case "generation":
+			m.Generation = p.number("data.metadata.generation")
+		case "creationTimestamp":
+			m.CreationTimestamp = p.time("data.metadata.creationTimestamp")
+		default:
+			p.value()
+		}
+	}
+}
+
+func (p *dataParser) stringMap(field string) map[string]string {
+	if p.peek() != '{' {
+		if raw := p.value(); !isNull(raw) {
+			p.fail(field, "is not an object", nil)
+		}
+		return nil
+	}
+	m := map[string]string{}
+	for p.open('{'); p.member(); {
+		key := string(p.key)
+		m[key] = p.string(field)
+	}
+	return m
+}
+
+// string reads a string; null is the empty one, as in Kubernetes.
+func (p *dataParser) string(field string) string {
+	raw := p.value()
+	s, ok := unquote(raw)
+	if !ok && !isNull(raw) {
+		p.fail(field, "is not a string", nil)
+	}
+	return s
+}
+
+// number reads a number from 0 to 2^63-1, as a number or as a decimal string; null is 0.
+func (p *dataParser) number(field string) int64 {
+	raw := p.value()
+	if raw == nil || isNull(raw) {
+		return 0
+	}
+	text, ok := unquote(raw)
+	if !ok {
+		text = string(raw)
+	}
+	n, ok := parseNumber(text)
+	if !ok {
+		p.fail(field, "is not a decimal number from 0 to 2^63-1", nil)
+	}
+	return n
+}
+
+// time reads an RFC 3339 timestamp in whole seconds; null is the zero time.
+func (p *dataParser) time(field string) metav1.Time {
+	s := p.string(field)
+	if s == "" {
+		return metav1.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || !isRFC3339(t) {
+		p.fail(field, "is not an RFC 3339 timestamp", nil)
+	}
+	// Local, as metav1.Time decodes itself.
+	return metav1.Time{Time: t.Truncate(time.Second).Local()}
+}

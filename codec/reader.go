@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	cetypes "github.com/cloudevents/sdk-go/v2/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// reader reads the attributes of one event. Its first error stays; what comes after it does not count.
+type reader struct {
+	ext map[string]any
+	err *Error
+}
+
+func (r *reader) fail(code Code, field, reason string, cause error) {
+	if r.err == nil {
+		r.err = &Error{Code: code, Field: field, Reason: reason, Err: cause}
+	}
+}
+
+// lowerNames returns the extensions with names in lower case. Transports of others may hand over names as
+// they came; of two that differ in case only, the one in lower case counts.
+func lowerNames(ext map[string]any) map[string]any {
+	for name := range ext {
+		if name == strings.ToLower(name) {
+			continue
+		}
+		lower := make(map[string]any, len(ext))
+		// Upper case sorts before lower case, so lower case is written last.
+		for _, name := range slices.Sorted(maps.Keys(ext)) {
+			lower[strings.ToLower(name)] = ext[name]
+		}
+		return lower
+	}
+	return ext
+}
+
+// text returns an attribute, "" when the event does not have it.
+func (r *reader) text(name string) string {
+	v, ok := r.ext[name]
+	if !ok {
+		return ""
+	}
+	s, ok := v.(string)
+	if !ok {
+		if s, ok = formatAttribute(v); !ok {
+			r.fail(CodeAttribute, name, "has a type that CloudEvents does not know", nil)
+			return ""
+		}
+	}
+	if reason := checkText(s); reason != "" {
+		r.fail(CodeAttribute, name, reason, nil)
+		return ""
+	}
+	return s
+}
+
+// formatAttribute is cetypes.Format with exact numbers: that one refuses what has more than 32 bits and
+// truncates fractions.
+func formatAttribute(v any) (string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return "", true
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	case int:
+		return strconv.Itoa(v), true
+	case uint64:
+		return strconv.FormatUint(v, 10), true
+	case float64:
+		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			return "", false
+		}
+		return strconv.FormatFloat(v, 'f', -1, 64), true
+	}
+	s, err := cetypes.Format(v)
+	return s, err == nil
+}
+
+// number returns an attribute that is a decimal number, 0 when the event does not have it.
+func (r *reader) number(name string) int64 {
+	s := r.text(name)
+	if s == "" {
+		return 0
+	}
+	n, ok := parseNumber(s)
+	if !ok {
+		r.fail(CodeAttribute, name, "is not a decimal number from 0 to 2^63-1", nil)
+	}
+	return n
+}
+
+// parseNumber takes digits only: no sign, fraction or exponent.
+func parseNumber(s string) (int64, bool) {
+	if s == "" || !isDigit(s[0]) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+// timestamp returns an attribute that is an RFC 3339 timestamp in whole seconds, nil when the event does not
+// have it.
+func (r *reader) timestamp(name string) *metav1.Time {
+	s := r.text(name)
+	if s == "" {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		r.fail(CodeAttribute, name, "is not an RFC 3339 timestamp", nil)
+		return nil
+	}
+	t = t.UTC().Truncate(time.Second)
+	if t.IsZero() || !isRFC3339(t) {
+		r.fail(CodeAttribute, name, reasonTime, nil)
+	}
+	return &metav1.Time{Time: t}
+}
+
+// header reads what all events share and holds it against the topic.
+func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
+	h := Header{ID: ctx.ID, Source: a.source, Cluster: a.cluster}
+	if reason := checkText(ctx.ID); reason != "" {
+		r.fail(CodeAttribute, "id", reason, nil)
+	}
+	if ctx.Time != nil {
+		h.Time = ctx.Time.UTC()
+		if !isRFC3339(h.Time) {
+			r.fail(CodeAttribute, "time", reasonTime, nil)
+		}
+	}
+	publisher := sourceID(ctx.Source.URL)
+	if reason := checkText(publisher); reason != "" {
+		r.fail(CodeAttribute, "source", reason, nil)
+	}
+	switch a.kind {
+	case kindStatus, kindSpecResync:
+		h.Agent = publisher
+	default:
+		if publisher != a.source {
+			r.fail(CodeMismatch, "source", "is not the source that the topic names", nil)
+		}
+	}
+	switch cluster := r.text(attrClusterName); {
+	case cluster == "":
+	case a.cluster == "": // a broadcast that is meant for one cluster
+		if ValidateName("cluster", cluster) != nil {
+			r.fail(CodeAttribute, attrClusterName, "is not a cluster name", nil)
+		}
+		h.Cluster = cluster
+	case cluster != a.cluster:
+		r.fail(CodeMismatch, attrClusterName, "is not the cluster that the topic names", nil)
+	}
+	h.ResyncID = r.text(attrResyncID)
+	h.TraceParent = r.text(attrTraceParent)
+	return h
+}
+
+// ref reads the identity of a work.
+func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
+	w := WorkRef{ResourceID: r.text(idName), UID: types.UID(r.text(attrWorkUID)), Name: r.text(attrWorkName)}
+	if w.ResourceID == "" {
+		r.fail(CodeAttribute, idName, "is missing", nil)
+	}
+	if w.Name == "" {
+		w.Name = w.ResourceID
+	}
+	found := false
+	for _, name := range versionNames {
+		if r.text(name) != "" {
+			w.Version, found = r.number(name), true
+			break
+		}
+	}
+	if !found {
+		r.fail(CodeAttribute, versionNames[0], "is missing", nil)
+	}
+	if w.foreign(h) {
+		r.fail(CodeMismatch, idName, reasonForeign, nil)
+	}
+	return w
+}

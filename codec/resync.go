@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"math"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+)
+
+// specResync drafts an agent's request for specs.
+func (d *draft) specResync(m *SpecResync) {
+	broadcast := m.Broadcast || m.Source == ""
+	d.names(m.Source, m.Cluster, !broadcast, true)
+	d.topic = address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
+	d.kind, d.source = typeSpecResync, m.Agent
+	d.header(&m.Header)
+	d.text(attrAgentSession, m.AgentSession)
+	target := m.TargetSource
+	switch {
+	case target == "" && broadcast:
+		target = m.Source // the topic does not say it
+	case target != "" && m.Source != "" && target != m.Source:
+		d.fail(CodeMismatch, attrTargetSource, "is not the source that the message is for", nil)
+	case target != "":
+		if ValidateName("source", target) != nil {
+			d.fail(CodeAttribute, attrTargetSource, "is not a source ID", nil)
+		}
+	}
+	d.text(attrTargetSource, target)
+	if m.Scope == ScopeLists {
+		d.fail(CodeAttribute, attrResyncScope, "is for status resyncs only", nil)
+	}
+	d.request(&m.Header, m.Scope, m.Chunk)
+	if d.err == nil && len(m.Entries) > 0 {
+		d.specEntries(m.Entries)
+	}
+}
+
+// statusResync drafts a source's request for statuses.
+func (d *draft) statusResync(m *StatusResync) {
+	broadcast := m.Broadcast || m.Cluster == ""
+	d.names(m.Source, m.Cluster, true, !broadcast)
+	d.topic = address{kind: kindStatusResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
+	d.kind, d.source = typeStatusResync, m.Source
+	d.header(&m.Header)
+	d.request(&m.Header, m.Scope, m.Chunk)
+	if d.err == nil && len(m.Entries) > 0 {
+		d.statusEntries(m.Entries)
+	}
+}
+
+// request writes what both kinds of request have.
+func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
+	if scope != ScopeAll && scope != ScopeListed && scope != ScopeLists {
+		d.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
+	}
+	d.text(attrResyncScope, string(scope))
+	switch {
+	case chunk == Chunk{}:
+		return
+	case chunk.Count < 0 || chunk.Count > math.MaxInt32:
+		d.fail(CodeAttribute, attrChunkCount, "is not from 0 to 2^31-1", nil)
+	case chunk.Index < 0 || chunk.Index >= chunk.Count:
+		d.fail(CodeAttribute, attrChunkIndex, "is not below chunkcount", nil)
+	case h.ResyncID == "": // nothing else ties the chunks together
+		d.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it", nil)
+	}
+	d.number(attrChunkIndex, int64(chunk.Index))
+	d.number(attrChunkCount, int64(chunk.Count))
+}
+
+// specResync reads an agent's request for specs.
+func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &SpecResync{
+		Header:       h,
+		AgentSession: r.text(attrAgentSession),
+		TargetSource: r.text(attrTargetSource),
+		Broadcast:    a.broadcast,
+	}
+	switch {
+	case m.TargetSource == "":
+	case !a.broadcast && m.TargetSource != a.source:
+		r.fail(CodeMismatch, attrTargetSource, "is not the source that the topic names", nil)
+	case ValidateName("source", m.TargetSource) != nil:
+		r.fail(CodeAttribute, attrTargetSource, "is not a source ID", nil)
+	default:
+		m.Source = m.TargetSource
+	}
+	m.Scope, m.Chunk = r.request(&h)
+	if m.Scope == ScopeLists {
+		r.fail(CodeAttribute, attrResyncScope, "is for status resyncs only", nil)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	data, err := payload(e, ctx)
+	if err == nil && data != nil {
+		m.Entries, err = readSpecEntries(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// statusResync reads a source's request for statuses.
+func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &StatusResync{Header: h, Broadcast: a.broadcast}
+	m.Scope, m.Chunk = r.request(&h)
+	if r.err != nil {
+		return nil, r.err
+	}
+	data, err := payload(e, ctx)
+	if err == nil && data != nil {
+		m.Entries, err = readStatusEntries(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// request reads what both kinds of request have. An unknown scope is an error: taken as everything, it would
+// make works missing that the sender never meant to list.
+func (r *reader) request(h *Header) (Scope, Chunk) {
+	scope := Scope(r.text(attrResyncScope))
+	if scope != ScopeAll && scope != ScopeListed && scope != ScopeLists {
+		r.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
+	}
+	index, count := r.number(attrChunkIndex), r.number(attrChunkCount)
+	switch {
+	case index == 0 && count == 0:
+	case count > math.MaxInt32:
+		r.fail(CodeAttribute, attrChunkCount, "is not from 0 to 2^31-1", nil)
+	case index >= count:
+		r.fail(CodeAttribute, attrChunkIndex, "is not below chunkcount", nil)
+	case h.ResyncID == "":
+		r.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it", nil)
+	}
+	return scope, Chunk{Index: int(index), Count: int(count)}
+}

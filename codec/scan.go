@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import "strconv"
+
+// maxDepth is how deep arrays and objects may be nested: encoding/json's own limit, so that whatever passes
+// here can be decoded there, and hostile input ends in an error instead of an exhausted stack.
+const maxDepth = 10000
+
+// syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.
+type syntaxError struct {
+	offset int
+	reason string
+}
+
+func (e *syntaxError) Error() string {
+	return e.reason + " at byte " + strconv.Itoa(e.offset)
+}
+
+// What can be wrong with JSON text.
+const (
+	reasonEnd     = "unexpected end of JSON"
+	reasonValue   = "expected a JSON value"
+	reasonKey     = "expected a string as key"
+	reasonColon   = "expected a colon"
+	reasonComma   = "expected a comma or the end"
+	reasonString  = "control character in string"
+	reasonEscape  = "bad escape in string"
+	reasonLiteral = "bad literal"
+	reasonNumber  = "bad number"
+	reasonDepth   = "nested too deep"
+	reasonObject  = "expected an object"
+	reasonArray   = "expected an array"
+	reasonMore    = "text after the JSON value"
+)
+
+// The scan functions validate one value that begins at data[i], in one pass and without allocating. They
+// return the index after it and "", or the index of the fault and the reason. What they accept is what
+// encoding/json.Valid accepts: invalid UTF-8 in strings passes and is replaced when a string is read.
+
+func scanValue(data []byte, i, depth int) (int, string) {
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	switch b := data[i]; b {
+	case '"':
+		return scanString(data, i)
+	case '{':
+		return scanObject(data, i, depth+1)
+	case '[':
+		return scanArray(data, i, depth+1)
+	case 't':
+		return scanLiteral(data, i, "true")
+	case 'f':
+		return scanLiteral(data, i, "false")
+	case 'n':
+		return scanLiteral(data, i, "null")
+	default:
+		if b == '-' || isDigit(b) {
+			return scanNumber(data, i)
+		}
+		return i, reasonValue
+	}
+}
+
+func scanObject(data []byte, i, depth int) (int, string) {
+	if depth > maxDepth {
+		return i, reasonDepth
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == '}' {
+		return i + 1, ""
+	}
+	for {
+		var reason string
+		if i, reason = scanKey(data, i); reason != "" {
+			return i, reason
+		}
+		if i, reason = scanValue(data, i, depth); reason != "" {
+			return i, reason
+		}
+		i = skipSpace(data, i)
+		switch {
+		case i >= len(data):
+			return i, reasonEnd
+		case data[i] == ',':
+			i = skipSpace(data, i+1)
+		case data[i] == '}':
+			return i + 1, ""
+		default:
+			return i, reasonComma
+		}
+	}
+}
+
+// scanKey validates a key and its colon and returns where the value begins.
+func scanKey(data []byte, i int) (int, string) {
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	if data[i] != '"' {
+		return i, reasonKey
+	}
+	i, reason := scanString(data, i)
+	if reason != "" {
+		return i, reason
+	}
+	if i < len(data) && data[i] != ':' {
+		i = skipSpace(data, i)
+	}
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	if data[i] != ':' {
+		return i, reasonColon
+	}
+	return skipSpace(data, i+1), ""
+}
+
+func scanArray(data []byte, i, depth int) (int, string) {
+	if depth > maxDepth {
+		return i, reasonDepth
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == ']' {
+		return i + 1, ""
+	}
+	for {
+		var reason string
+		if i, reason = scanValue(data, i, depth); reason != "" {
+			return i, reason
+		}
+		i = skipSpace(data, i)
+		switch {
+		case i >= len(data):
+			return i, reasonEnd
+		case data[i] == ',':
+			i = skipSpace(data, i+1)
+		case data[i] == ']':
+			return i + 1, ""
+		default:
+			return i, reasonComma
+		}
+	}
+}
+
+func scanString(data []byte, i int) (int, string) {
+	for i++; i < len(data); i++ {
+		switch b := data[i]; {
+		case b == '"':
+			return i + 1, ""
+		case b == '\\':
+			var reason string
+			if i, reason = scanEscape(data, i); reason != "" {
+				return i, reason
+			}
+		case b < ' ':
+			return i, reasonString
+		}
+	}
+	return i, reasonEnd
+}
+
+// scanEscape returns the index of the last byte of the escape that begins at data[i].
+func scanEscape(data []byte, i int) (int, string) {
+	i++
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	switch data[i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i, ""
+	case 'u':
+		for range 4 {
+			i++
+			if i >= len(data) {
+				return i, reasonEnd
+			}
+			if !isHex(data[i]) {
+				return i, reasonEscape
+			}
+		}
+		return i, ""
+	default:
+		return i, reasonEscape
+	}
+}
+
+func scanNumber(data []byte, i int) (int, string) {
+	if data[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(data):
+		return i, reasonEnd
+	case data[i] == '0': // no digit may follow a leading zero
+		i++
+	case isDigit(data[i]):
+		i = skipDigits(data, i)
+	default:
+		return i, reasonNumber
+	}
+	if i < len(data) && data[i] == '.' {
+		next := skipDigits(data, i+1)
+		if next == i+1 {
+			return next, reasonNumber
+		}
+		i = next
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		next := skipDigits(data, i)
+		if next == i {
+			return next, reasonNumber
+		}
+		i = next
+	}
+	return i, ""
+}
+
+func scanLiteral(data []byte, i int, literal string) (int, string) {
+	if len(data)-i < len(literal) || string(data[i:i+len(literal)]) != literal {
+		return i, reasonLiteral
+	}
+	return i + len(literal), ""
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func skipDigits(data []byte, i int) int {
+	for i < len(data) && isDigit(data[i]) {
+		i++
+	}
+	return i
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+func isHex(b byte) bool {
+	return isDigit(b) || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
+}

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import "strconv"
+
+// ResyncChunkSize is the usual size limit of a chunk in bytes: see [SplitSpecResync].
+const ResyncChunkSize = 128 << 10
+
+// chunkOverhead is what a chunk has beyond an event without entries: content type, index, count, the end of
+// its ID, and the brackets around the list.
+const chunkOverhead = 256
+
+// SplitSpecResync divides a request into chunks, none of which is longer than limit bytes as an event in structured
+// mode of the profile [ManifestWork]; only a single entry that does not fit is in a chunk of its own all
+// the same. limit 0 means [ResyncChunkSize].
+//
+// What fits is returned as it is. Else each chunk is a copy of r with its part of the entries (sharing
+// their memory), Chunk set, and the ID `<id>-<index>`. r must have a ResyncID then, or Encode refuses
+// the chunks; a request that cannot be encoded is returned as it is, for Encode to say why.
+func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
+	empty := *r
+	empty.Entries = nil
+	var buf []byte
+	ends := chunkEnds(&empty, limit, len(r.Entries), func(i int) int {
+		buf = r.Entries[i].append(buf[:0])
+		return len(buf)
+	})
+	if len(ends) <= 1 {
+		return []*SpecResync{r}
+	}
+	chunks := make([]*SpecResync, len(ends))
+	start := 0
+	for i, end := range ends {
+		c := *r
+		c.ID = chunkID(r.ID, i)
+		c.Chunk = Chunk{Index: i, Count: len(ends)}
+		c.Entries = r.Entries[start:end:end]
+		chunks[i], start = &c, end
+	}
+	return chunks
+}
+
+// SplitStatusResync does for a status resync what [SplitSpecResync] does for a spec resync.
+func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
+	empty := *r
+	empty.Entries = nil
+	var buf []byte
+	ends := chunkEnds(&empty, limit, len(r.Entries), func(i int) int {
+		buf = r.Entries[i].append(buf[:0])
+		return len(buf)
+	})
+	if len(ends) <= 1 {
+		return []*StatusResync{r}
+	}
+	chunks := make([]*StatusResync, len(ends))
+	start := 0
+	for i, end := range ends {
+		c := *r
+		c.ID = chunkID(r.ID, i)
+		c.Chunk = Chunk{Index: i, Count: len(ends)}
+		c.Entries = r.Entries[start:end:end]
+		chunks[i], start = &c, end
+	}
+	return chunks
+}
+
+func chunkID(id string, index int) string { return id + "-" + strconv.Itoa(index) }
+
+// chunkEnds returns the index after the last entry of each chunk. empty is the message without entries, size
+// gives the length of an entry.
+func chunkEnds(empty Message, limit, n int, size func(int) int) []int {
+	if limit <= 0 {
+		limit = ResyncChunkSize
+	}
+	_, e, err := ManifestWork.Encode(empty)
+	if err != nil {
+		return nil
+	}
+	envelope, err := AppendStructured(nil, e)
+	if err != nil {
+		return nil
+	}
+	room := limit - len(envelope) - chunkOverhead
+	var ends []int
+	used := 0
+	for i := range n {
+		length := size(i) + 1 // the comma
+		if used > 0 && used+length > room {
+			ends = append(ends, i)
+			used = 0
+		}
+		used += length
+	}
+	return append(ends, n)
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// statusData is the data of a status event: the API's status under the enhancement's names. Outer fields hide the
+// inner ones of the same name; what a later API adds travels without a change here.
+type statusData struct {
+	workv1.ManifestWorkStatus
+	Conditions     []metav1.Condition `json:"conditions"`
+	ResourceStatus resourceStatusData `json:"resourceStatus"`
+}
+
+type resourceStatusData struct {
+	workv1.ManifestResourceStatus
+	ManifestConditions []workv1.ManifestCondition `json:"manifestConditions"`
+}
+
+// marshalStatus writes the data of a status event. The lists are always there, so that an empty status is
+// something else than none, and its hash does not depend on how it came to be empty.
+func marshalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
+	data := statusData{ManifestWorkStatus: *s, Conditions: s.Conditions}
+	data.ResourceStatus.ManifestResourceStatus = s.ResourceStatus
+	data.ResourceStatus.Manifests = nil
+	if data.Conditions == nil {
+		data.Conditions = []metav1.Condition{}
+	}
+	data.ResourceStatus.ManifestConditions = presentConditions(s.ResourceStatus.Manifests)
+	if !statusTimes(s) {
+		return nil, errors.New("a condition's time " + reasonTime)
+	}
+	return json.Marshal(data)
+}
+
+// presentConditions returns the list, and the conditions of each entry, without nil: the API requires them, and
+// stores differ in whether an empty list comes back as nil. list is not changed.
+func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestCondition {
+	out := list
+	for i := range list {
+		if list[i].Conditions != nil {
+			continue
+		}
+		if &out[0] == &list[0] {
+			out = slices.Clone(list)
+		}
+		out[i].Conditions = []metav1.Condition{}
+	}
+	if out == nil {
+		out = []workv1.ManifestCondition{}
+	}
+	return out
+}
+
+// statusTimes reports whether the times in a status can be written and read again: metav1.Time does not check.
+func statusTimes(s *workv1.ManifestWorkStatus) bool {
+	good := func(list []metav1.Condition) bool {
+		for i := range list {
+			if !isRFC3339(list[i].LastTransitionTime.Time) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range s.ResourceStatus.Manifests {
+		if !good(s.ResourceStatus.Manifests[i].Conditions) {
+			return false
+		}
+	}
+	return good(s.Conditions)
+}
+
+// readStatus reads the data of a status event; the API's own names are understood as well.
+func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
+	c := cursor{data: raw}
+	c.open('{')
+	var data statusData
+	err := c.err
+	if err == nil {
+		err = utiljson.Unmarshal(raw, &data)
+	}
+	if err != nil {
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: err}
+	}
+	s := data.ManifestWorkStatus
+	s.Conditions = data.Conditions
+	s.ResourceStatus = data.ResourceStatus.ManifestResourceStatus
+	if data.ResourceStatus.ManifestConditions != nil {
+		s.ResourceStatus.Manifests = data.ResourceStatus.ManifestConditions
+	}
+	if !statusTimes(&s) {
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	}
+	return &s, nil
+}
+
+// StatusHash returns the hash by which source and agent find out whether they hold the same status: the SHA-256, in
+// lower-case hex, of the status event's data in RFC 8785 form. A nil status counts as an empty one. RFC 8785
+// knows numbers as doubles only: integers beyond 2^53 that differ by less than a double can tell have one hash.
+//
+// It returns an error when the status cannot be written as JSON, such as a time beyond the year 9999.
+func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
+	if status == nil {
+		status = &workv1.ManifestWorkStatus{}
+	}
+	data, err := marshalStatus(status)
+	if err != nil {
+		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
+	}
+	canonical, err := appendCanonical(make([]byte, 0, len(data)), data)
+	if err != nil {
+		return "", &Error{Code: CodeData, Field: "data", Reason: "has no canonical form", Err: err}
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// status drafts a status event.
+func (d *draft) status(m *Status) {
+	d.names(m.Source, m.Cluster, true, true)
+	d.topic = address{kind: kindStatus, source: m.Source, cluster: m.Cluster}.topic()
+	d.kind, d.source = typeStatus, m.Agent
+	d.header(&m.Header)
+	d.ref(&m.Header, &m.WorkRef, attrSpecResourceID, attrSpecResourceVersion)
+	d.number(attrSpecResouceVersion, m.Version)
+	d.optionalNumber(attrSequenceID, m.SequenceID)
+	d.text(attrStatusHash, m.Hash)
+	if m.Status == nil || d.err != nil {
+		return
+	}
+	data, err := marshalStatus(m.Status)
+	if err != nil {
+		d.fail(CodeData, "data", "cannot be written as JSON", err)
+	}
+	d.data = data
+}
+
+// status reads a status event.
+func (r *reader) status(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &Status{
+		Header:     h,
+		WorkRef:    r.ref(&h, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion),
+		SequenceID: r.number(attrSequenceID),
+		Hash:       r.text(attrStatusHash),
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	data, err := payload(e, ctx)
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return m, nil
+	}
+	if m.Status, err = readStatus(data); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

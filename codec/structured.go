@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	cetypes "github.com/cloudevents/sdk-go/v2/types"
+)
+
+// ContentTypeStructured is the content type of an event in structured mode: the whole event as one JSON
+// object, as [AppendStructured] writes it.
+const ContentTypeStructured = "application/cloudevents+json"
+
+// contentTypeJSON is the content type of our data.
+const contentTypeJSON = "application/json"
+
+// AppendStructured appends e in the CloudEvents JSON format to dst and returns the extended buffer. Context
+// attributes come first, extensions sorted by name, data last. JSON data is copied as it is, without another
+// look (what a [Profile] made is valid); other data becomes a string, or data_base64 where e asks for it or
+// where it is not UTF-8.
+//
+// It returns an [*Error], and dst unchanged, when a required attribute (id, source, type) is missing or an
+// extension has a type that CloudEvents does not know.
+func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
+	ctx, err := contextV1(e)
+	if err != nil {
+		return dst, err
+	}
+	out := append(dst, `{"specversion":"1.0","id":`...)
+	out = appendString(out, ctx.ID)
+	out = append(out, `,"source":`...)
+	out = appendString(out, ctx.Source.String())
+	out = append(out, `,"type":`...)
+	out = appendString(out, ctx.Type)
+	if ctx.Subject != nil {
+		out = append(out, `,"subject":`...)
+		out = appendString(out, *ctx.Subject)
+	}
+	if ctx.DataSchema != nil {
+		out = append(out, `,"dataschema":`...)
+		out = appendString(out, ctx.DataSchema.String())
+	}
+	if ctx.Time != nil {
+		out = append(out, `,"time":"`...)
+		out = append(ctx.Time.UTC().AppendFormat(out, time.RFC3339Nano), '"')
+	}
+	if ctx.DataContentType != nil {
+		out = append(out, `,"datacontenttype":`...)
+		out = appendString(out, *ctx.DataContentType)
+	}
+	if out, err = appendExtensions(out, ctx); err != nil {
+		return dst, err
+	}
+	return append(appendData(out, e, ctx), '}'), nil
+}
+
+// contextV1 returns the context of e, with its required attributes checked.
+func contextV1(e *ce.Event) (*ce.EventContextV1, error) {
+	if e == nil || e.Context == nil {
+		return nil, &Error{Code: CodeAttribute, Reason: "the event has no context"}
+	}
+	ctx, ok := e.Context.(*ce.EventContextV1)
+	if !ok { // CloudEvents 0.3 has the same attributes under the names of 1.0
+		ctx = e.Context.AsV1()
+	}
+	switch {
+	case ctx.ID == "":
+		return nil, attributeError(ctx.ID, "id", "is missing")
+	case ctx.Source.URL == (cetypes.URIRef{}).URL:
+		return nil, attributeError(ctx.ID, "source", "is missing")
+	case ctx.Type == "":
+		return nil, attributeError(ctx.ID, "type", "is missing")
+	}
+	return ctx, nil
+}
+
+// extensionNames returns the names sorted, in buf if it is large enough.
+func extensionNames(buf []string, ctx *ce.EventContextV1) []string {
+	for name := range ctx.Extensions {
+		buf = append(buf, name)
+	}
+	slices.Sort(buf)
+	return buf
+}
+
+func appendExtensions(dst []byte, ctx *ce.EventContextV1) ([]byte, error) {
+	var buf [16]string
+	for _, name := range extensionNames(buf[:0], ctx) {
+		dst = append(dst, ',')
+		dst = append(appendString(dst, name), ':')
+		switch v := ctx.Extensions[name].(type) {
+		case string:
+			dst = appendString(dst, v)
+		case int32:
+			dst = strconv.AppendInt(dst, int64(v), 10)
+		case bool:
+			dst = strconv.AppendBool(dst, v)
+		default:
+			s, err := cetypes.Format(v)
+			if err != nil {
+				return nil, &Error{Code: CodeAttribute, EventID: ctx.ID, Field: name,
+					Reason: "cannot be expressed as an attribute", Err: err}
+			}
+			dst = appendString(dst, s)
+		}
+	}
+	return dst, nil
+}
+
+func appendData(dst []byte, e *ce.Event, ctx *ce.EventContextV1) []byte {
+	if len(e.DataEncoded) == 0 {
+		return dst
+	}
+	isJSON := ctx.DataContentType == nil || isJSONType(*ctx.DataContentType)
+	switch {
+	case e.DataBase64 || !isJSON && !utf8.Valid(e.DataEncoded):
+		dst = append(dst, `,"data_base64":"`...)
+		return append(base64.StdEncoding.AppendEncode(dst, e.DataEncoded), '"')
+	case isJSON:
+		return append(append(dst, `,"data":`...), e.DataEncoded...)
+	default:
+		return appendString(append(dst, `,"data":`...), string(e.DataEncoded))
+	}
+}
+
+// isJSONType reports whether data of that content type is JSON: section 3.1 of the CloudEvents JSON format.
+func isJSONType(contentType string) bool {
+	if contentType == contentTypeJSON {
+		return true
+	}
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	return media == "" || strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json")
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+)
+
+// ParseStructured reads an event in the CloudEvents JSON format. Names of attributes are read in any case;
+// the last of several with one name counts. Numbers and booleans become strings exactly as they are written,
+// so 64 bits survive; null is as good as absent. Members whose names cannot be attributes (other than
+// letters and digits) are ignored, unknown attributes are kept as extensions.
+//
+// JSON data is a slice of the argument, which must not be changed afterwards.
+//
+// It returns an [*Error]: [CodeData] for malformed JSON and data of the wrong form, [CodeAttribute] for an
+// attribute that is missing or malformed and for another specversion than 1.0.
+func ParseStructured(data []byte) (*ce.Event, error) {
+	b := newContextBuilder()
+	var body, body64 []byte
+	c := cursor{data: data}
+	for c.open('{'); c.member(); {
+		switch string(c.key) {
+		case "data":
+			body = c.value()
+		case "data_base64":
+			body64 = c.value()
+		default:
+			name := attributeName(c.key)
+			if name == "data" { // in another case
+				body = c.value()
+				continue
+			}
+			b.setJSON(name, c.value())
+		}
+	}
+	if err := c.end(); err != nil {
+		return nil, &Error{Code: CodeData, EventID: b.ctx.ID, Reason: "the event is not a JSON object", Err: err}
+	}
+	ctx, err := b.context()
+	if err != nil {
+		return nil, err
+	}
+	e := &ce.Event{Context: ctx}
+	if err := setData(e, ctx, body, body64); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// setData gives e the data of a structured event; body and body64 are scanned values, or nil.
+func setData(e *ce.Event, ctx *ce.EventContextV1, body, body64 []byte) error {
+	if isNull(body64) {
+		body64 = nil
+	}
+	switch {
+	case body != nil && body64 != nil:
+		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data_base64", Reason: "is there beside data"}
+	case body64 != nil:
+		return setBase64(e, ctx, body64)
+	case body == nil:
+		return nil
+	case ctx.DataContentType == nil || isJSONType(*ctx.DataContentType):
+		e.DataEncoded = body
+		return nil
+	case isNull(body):
+		return nil
+	}
+	text, ok := unquote(body)
+	if !ok {
+		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data",
+			Reason: "must be a string, as datacontenttype is not JSON"}
+	}
+	e.DataEncoded = []byte(text)
+	return nil
+}
+
+func setBase64(e *ce.Event, ctx *ce.EventContextV1, raw []byte) error {
+	text, ok := unquote(raw)
+	if !ok {
+		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data_base64", Reason: "must be a string"}
+	}
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data_base64", Reason: "is not base64", Err: err}
+	}
+	e.DataEncoded, e.DataBase64 = decoded, true
+	return nil
+}
+
+// attributeName returns the name in lower case, "" when no attribute can have it. Names that every event has
+// cost no memory.
+func attributeName(key []byte) string {
+	switch string(key) {
+	case "specversion":
+		return "specversion"
+	case "id":
+		return "id"
+	case "source":
+		return "source"
+	case "type":
+		return "type"
+	case "time":
+		return "time"
+	case "datacontenttype":
+		return "datacontenttype"
+	}
+	for _, name := range ourAttributes {
+		if string(key) == name {
+			return name
+		}
+	}
+	if !isAttributeName(key) {
+		return ""
+	}
+	return string(bytes.ToLower(key))
+}
+
+// isAttributeName reports whether the bytes are ASCII letters and digits only.
+func isAttributeName[T string | []byte](name T) bool {
+	for i := range len(name) {
+		if b := name[i] | 0x20; !isDigit(name[i]) && (b < 'a' || b > 'z') {
+			return false
+		}
+	}
+	return len(name) > 0
+}

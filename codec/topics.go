@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"errors"
+	"strings"
+)
+
+// kind is what the events on a topic are about.
+type kind int
+
+const (
+	kindSpec kind = iota
+	kindStatus
+	kindSpecResync
+	kindStatusResync
+)
+
+// address is what a topic says.
+type address struct {
+	kind kind
+	// source and cluster are empty where the topic does not have them.
+	source, cluster string
+	// broadcast marks the resync topics of the enhancement, which all peers read; ours name one source
+	// and one cluster.
+	broadcast bool
+}
+
+// The last level of each topic.
+const (
+	levelSpec         = "manifests"
+	levelStatus       = "manifestsstatus"
+	levelSpecResync   = "specresync"
+	levelStatusResync = "statusresync"
+)
+
+func (manifestWork) SourceFilters(source string) []string {
+	return []string{
+		pairTopic(source, "+", levelStatus),
+		"/sources/resync/+/" + levelSpec,
+		pairTopic(source, "+", levelSpecResync),
+	}
+}
+
+func (manifestWork) AgentFilters(cluster string) []string {
+	return []string{
+		pairTopic("+", cluster, levelSpec),
+		"/sources/+/resync/clusters/" + levelStatus,
+		pairTopic("+", cluster, levelStatusResync),
+	}
+}
+
+func pairTopic(source, cluster, last string) string {
+	return "/sources/" + source + "/clusters/" + cluster + "/" + last
+}
+
+// topic is the inverse of parseTopic.
+func (a address) topic() string {
+	switch {
+	case a.kind == kindSpec:
+		return pairTopic(a.source, a.cluster, levelSpec)
+	case a.kind == kindStatus:
+		return pairTopic(a.source, a.cluster, levelStatus)
+	case a.kind == kindSpecResync && a.broadcast:
+		return "/sources/resync/" + a.cluster + "/" + levelSpec
+	case a.kind == kindSpecResync:
+		return pairTopic(a.source, a.cluster, levelSpecResync)
+	case a.broadcast:
+		return "/sources/" + a.source + "/resync/clusters/" + levelStatus
+	default:
+		return pairTopic(a.source, a.cluster, levelStatusResync)
+	}
+}
+
+// carries reports whether events of that type belong on the topic.
+func (a address) carries(eventType string) bool {
+	switch a.kind {
+	case kindSpec:
+		return eventType == typeSpecCreated || eventType == typeSpecUpdated || eventType == typeSpecDeleted
+	case kindStatus:
+		return eventType == typeStatus
+	case kindSpecResync:
+		return eventType == typeSpecResync
+	default:
+		return eventType == typeStatusResync
+	}
+}
+
+func parseTopic(topic string) (address, *Error) {
+	a, ok := splitTopic(topic)
+	if !ok {
+		return a, &Error{Code: CodeTopic, Reason: "is none of the profile ManifestWork"}
+	}
+	var e *Error
+	if a.source != "" || a.kind != kindSpecResync {
+		if err := ValidateName("source", a.source); errors.As(err, &e) {
+			return a, e
+		}
+	}
+	if a.cluster != "" || !a.broadcast {
+		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
+			return a, e
+		}
+	}
+	return a, nil
+}
+
+// splitTopic tells the topics apart by their number of levels and their fixed words. A source or cluster that
+// is called "resync" or "clusters" is no trouble: of two topics with equally many levels, one fixed word
+// differs.
+func splitTopic(topic string) (address, bool) {
+	rest, ok := strings.CutPrefix(topic, "/sources/")
+	if !ok || strings.Count(rest, "/") < 2 {
+		return address{}, false
+	}
+	first, rest, _ := strings.Cut(rest, "/")
+	second, rest, _ := strings.Cut(rest, "/")
+	if rest == levelSpec && first == "resync" {
+		return address{kind: kindSpecResync, cluster: second, broadcast: true}, second != ""
+	}
+	if second == "resync" && rest == "clusters/"+levelStatus {
+		return address{kind: kindStatusResync, source: first, broadcast: true}, true
+	}
+	third, last, ok := strings.Cut(rest, "/")
+	if !ok || second != "clusters" {
+		return address{}, false
+	}
+	a := address{source: first, cluster: third}
+	switch last {
+	case levelSpec:
+		a.kind = kindSpec
+	case levelStatus:
+		a.kind = kindStatus
+	case levelSpecResync:
+		a.kind = kindSpecResync
+	case levelStatusResync:
+		a.kind = kindStatusResync
+	default:
+		return address{}, false
+	}
+	return a, true
+}

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"encoding/json"
+	"strconv"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// manifestDepth is how deep a manifest lies in a structured event: the event, its data, the list.
+const manifestDepth = 3
+
+// deleteOption is the API's DeleteOption with the orphaning rules at the level where the enhancement has them. Fields that a
+// later API adds travel without a change here.
+type deleteOption struct {
+	workv1.DeleteOption
+	// A pointer, as rules that are there but empty are not the same as none to the API.
+	SelectiveOrphaningRules *[]workv1.OrphaningRule `json:"selectiveOrphaningRules,omitempty"`
+}
+
+// work writes the data of a spec event: {"metadata":…,"manifests":[…],"deleteOption":…,…}; of a deletion,
+// the metadata only.
+func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
+	size := 512
+	for i := range w.Spec.Workload.Manifests {
+		size += len(w.Spec.Workload.Manifests[i].Raw) + 1
+	}
+	d.data = append(make([]byte, 0, size), `{"metadata":`...)
+	d.metadata(&w.ObjectMeta)
+	if !deletion {
+		d.data = append(d.data, `,"manifests":[`...)
+		for i := range w.Spec.Workload.Manifests {
+			if i > 0 {
+				d.data = append(d.data, ',')
+			}
+			d.manifest(i, &w.Spec.Workload.Manifests[i])
+		}
+		d.data = append(d.data, ']')
+		d.options(&w.Spec)
+	}
+	d.data = append(d.data, '}')
+}
+
+// manifest appends one manifest as it is, after one validating scan.
+func (d *draft) manifest(i int, m *workv1.Manifest) {
+	raw := m.Raw
+	if len(raw) == 0 && m.Object != nil {
+		var err error
+		if raw, err = json.Marshal(m.Object); err != nil {
+			d.fail(CodeData, manifestField(i), "cannot be written as JSON", err)
+			return
+		}
+	}
+	c := cursor{data: raw, depth: manifestDepth}
+	value := c.value()
+	switch err := c.end(); {
+	case len(raw) == 0:
+		d.fail(CodeData, manifestField(i), "is empty", nil)
+	case err != nil:
+		d.fail(CodeData, manifestField(i), "is not valid JSON", err)
+	case value[0] != '{':
+		d.fail(CodeData, manifestField(i), "is not an object", nil)
+	default:
+		d.data = append(d.data, value...)
+	}
+}
+
+// options appends what a spec has beside the manifests.
+func (d *draft) options(s *workv1.ManifestWorkSpec) {
+	if s.DeleteOption != nil {
+		option := deleteOption{DeleteOption: *s.DeleteOption}
+		if orphan := s.DeleteOption.SelectivelyOrphan; orphan != nil {
+			rules := append([]workv1.OrphaningRule{}, orphan.OrphaningRules...)
+			option.SelectivelyOrphan, option.SelectiveOrphaningRules = nil, &rules
+		}
+		d.json("deleteOption", option)
+	}
+	if len(s.ManifestConfigs) > 0 {
+		d.json("manifestConfigs", s.ManifestConfigs)
+	}
+	if s.Executor != nil {
+		d.json("executor", s.Executor)
+	}
+}
+
+// json appends a member of small size.
+func (d *draft) json(name string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		d.fail(CodeData, "data."+name, "cannot be written as JSON", err)
+		return
+	}
+	d.name(name)
+	d.data = append(d.data, text...)
+}
+
+func manifestField(i int) string { return "data.manifests[" + strconv.Itoa(i) + "]" }
+
+// readWork reads the data of a spec event; of a deletion, the metadata only, so that nothing else can hold a
+// deletion up.
+func readWork(data []byte, deletion bool) (*workv1.ManifestWork, *Error) {
+	w := &workv1.ManifestWork{}
+	if data == nil {
+		if !deletion {
+			return nil, &Error{Code: CodeData, Field: "data", Reason: "is missing"}
+		}
+		return w, nil
+	}
+	p := dataParser{cursor: cursor{data: data}}
+	hasManifests := false
+	for p.open('{'); p.member(); {
+		switch key := string(p.key); {
+		case key == "metadata":
+			p.metadata(&w.ObjectMeta)
+		case deletion:
+			p.value()
+		case key == "manifests":
+			hasManifests = true
+			p.manifests(&w.Spec.Workload)
+		case key == "deleteOption":
+			p.deleteOption(&w.Spec)
+		case key == "manifestConfigs":
+			p.json("data.manifestConfigs", &w.Spec.ManifestConfigs)
+		case key == "executor":
+			p.json("data.executor", &w.Spec.Executor)
+		default:
+			p.value()
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	// A missing list is no empty list: taken as one, it would remove everything from the cluster.
+	if !hasManifests && !deletion {
+		return nil, &Error{Code: CodeData, Field: "data.manifests", Reason: "is missing"}
+	}
+	return w, nil
+}
+
+// dataParser reads the data of an event. Its first error stays: a fault of syntax in the cursor, a value of
+// another shape in bad.
+type dataParser struct {
+	cursor
+	bad *Error
+	// list and index say which entry of a resync request is being read; the paths of its fields are put
+	// together only when one is needed.
+	list  string
+	index int
+}
+
+func (p *dataParser) fail(field, reason string, cause error) {
+	if p.list != "" {
+		field = entryField(p.list, p.index, field)
+	}
+	if p.bad == nil {
+		p.bad = &Error{Code: CodeData, Field: field, Reason: reason, Err: cause}
+	}
+}
+
+// finish checks that the data ends here and returns the first error. A fault of syntax goes first: what is
+// not JSON has no fields.
+func (p *dataParser) finish() *Error {
+	if err := p.end(); err != nil {
+		return &Error{Code: CodeData, Field: "data", Reason: "is not a JSON object", Err: err}
+	}
+	return p.bad
+}
+
+// json decodes a member of small size into target, as Kubernetes does: case-sensitive, integers exact. A
+// later member of the same name replaces the value.
+func (p *dataParser) json(field string, target any) {
+	raw := p.value()
+	if raw == nil {
+		return
+	}
+	if err := utiljson.Unmarshal(raw, target); err != nil {
+		p.fail(field, "has another form than expected", err)
+	}
+}
+
+func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {
+	t.Manifests = nil
+	switch p.peek() {
+	case '[':
+	case 'n':
+		p.value()
+		return
+	default:
+		p.value()
+		p.fail("data.manifests", "is not a list", nil)
+		return
+	}
+	for p.open('['); p.element(); {
+		raw := p.value()
+		if raw != nil && raw[0] != '{' {
+			p.fail(manifestField(len(t.Manifests)), "is not an object", nil)
+		}
+		var m workv1.Manifest
+		m.Raw = raw
+		t.Manifests = append(t.Manifests, m)
+	}
+}
+
+func (p *dataParser) deleteOption(s *workv1.ManifestWorkSpec) {
+	var option *deleteOption
+	p.json("data.deleteOption", &option)
+	s.DeleteOption = nil
+	if option == nil {
+		return
+	}
+	s.DeleteOption = &option.DeleteOption
+	if rules := option.SelectiveOrphaningRules; rules != nil {
+		s.DeleteOption.SelectivelyOrphan = &workv1.SelectivelyOrphan{OrphaningRules: *rules}
+	}
+}

@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e holds the end-to-end tests of the SDK: on a real kube-apiserver,
+// kube-controller-manager and etcd (package kube), and on a real Mosquitto
+// (github.com/spokewire/sdk-go/internal/mosquitto). It is a module of its own, so
+// that what the tests need is no requirement of the SDK.
+//
+// `make test` runs them. They skip what is not installed, and fail instead of
+// skipping when the environment variable CI is "true".
+package e2e

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube runs a real Kubernetes control plane beside a test: etcd and
+// kube-apiserver through controller-runtime's envtest, and on demand
+// kube-controller-manager with the two controllers that make deletion work.
+//
+//	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+//	cluster.StartControllerManager()
+//	client, err := kubernetes.NewForConfig(cluster.Config())
+//
+// There are no nodes: pods are accepted and never run.
+package kube
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+)
+
+const (
+	// startLimit is generous because other packages' tests run at the same time.
+	startLimit = time.Minute
+	// logShown is how many bytes of the API server's log a failed test prints.
+	logShown = 16 << 10
+)
+
+// Options says what a cluster starts with. The zero value is an empty cluster.
+type Options struct {
+	// CRDs are files or folders with CustomResourceDefinitions in YAML that are
+	// installed, and established, when Start returns.
+	CRDs []string
+	// APIServerFlags are added to the API server's command line; the names have no
+	// leading dashes.
+	APIServerFlags map[string][]string
+}
+
+// Cluster is a running control plane. Its methods must be called from the test's
+// own goroutine, except Config, which any may call.
+type Cluster struct {
+	t      testing.TB
+	assets string // the folder of the binaries
+	env    *envtest.Environment
+	config *rest.Config
+	log    daemon.Log
+
+	kubeconfig string // the file
+	manager    *daemon.Daemon
+}
+
+// Start runs a cluster until the end of the test. It takes some three seconds, so
+// subtests may want to share one and work in namespaces of their own. The test is skipped where the binaries are missing. When it fails, the end of the
+// API server's log is part of its output.
+func Start(t testing.TB, opts Options) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, assets: assets(t, "etcd", "kube-apiserver")}
+	c.env = &envtest.Environment{
+		BinaryAssetsDirectory:    c.assets,
+		CRDDirectoryPaths:        opts.CRDs,
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: startLimit,
+		ControlPlaneStopTimeout:  startLimit,
+		UseExistingCluster:       new(bool), // whatever the environment says
+	}
+	server := c.env.ControlPlane.GetAPIServer()
+	// With a folder of ours, envtest keeps certificates and users over a restart.
+	server.CertDir = t.TempDir()
+	server.Path = filepath.Join(c.assets, "kube-apiserver")
+	server.Out, server.Err = &c.log, &c.log
+	for name, values := range opts.APIServerFlags {
+		server.Configure().Append(name, values...)
+	}
+	t.Cleanup(c.cleanup)
+	config, err := c.env.Start()
+	if err != nil {
+		t.Fatalf("kube: %v", err)
+	}
+	c.config = config
+	return c
+}
+
+// Config returns a copy of the configuration of a client that may do everything,
+// with limits (1,000 requests per second) that no test reaches.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// User returns the configuration of a client with the rights that RBAC gives to
+// name and groups: none, at first.
+func (c *Cluster) User(name string, groups ...string) *rest.Config {
+	c.t.Helper()
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, c.config)
+	if err != nil {
+		c.t.Fatalf("kube: user %s: %v", name, err)
+	}
+	return user.Config()
+}
+
+// Kubeconfig returns the path of a kubeconfig file with the rights of Config.
+func (c *Cluster) Kubeconfig() string {
+	c.t.Helper()
+	if c.kubeconfig == "" {
+		file := filepath.Join(c.t.TempDir(), "kubeconfig")
+		if err := os.WriteFile(file, c.env.KubeConfig, 0o600); err != nil {
+			c.t.Fatalf("kube: %v", err)
+		}
+		c.kubeconfig = file
+	}
+	return c.kubeconfig
+}
+
+// InstallCRDs installs CustomResourceDefinitions from files or folders and returns
+// when they are established.
+func (c *Cluster) InstallCRDs(paths ...string) {
+	c.t.Helper()
+	_, err := envtest.InstallCRDs(c.config, envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true})
+	if err != nil {
+		c.t.Fatalf("kube: install CRDs: %v", err)
+	}
+}
+
+// StopAPIServer ends the API server in good order. etcd and its data stay.
+func (c *Cluster) StopAPIServer() {
+	c.t.Helper()
+	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
+		c.t.Fatalf("kube: stop the API server: %v", err)
+	}
+}
+
+// StartAPIServer starts the API server again after StopAPIServer, on the same
+// address and with the same users.
+func (c *Cluster) StartAPIServer() {
+	c.t.Helper()
+	if err := c.env.ControlPlane.APIServer.Start(); err != nil {
+		c.t.Fatalf("kube: start the API server: %v\n%s", err, c.log.Last(logShown))
+	}
+}
+
+// RestartAPIServer is StopAPIServer and StartAPIServer.
+func (c *Cluster) RestartAPIServer() {
+	c.t.Helper()
+	c.StopAPIServer()
+	c.StartAPIServer()
+}
+
+func (c *Cluster) cleanup() {
+	c.StopControllerManager()
+	if err := c.env.Stop(); err != nil {
+		c.t.Errorf("kube: stop: %v", err)
+	}
+	if c.t.Failed() {
+		c.t.Logf("end of the log of kube-apiserver:\n%s", c.log.Last(logShown))
+		if c.manager != nil {
+			c.t.Logf("end of the log of kube-controller-manager:\n%s", c.manager.Log())
+		}
+	}
+}

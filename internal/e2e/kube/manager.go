@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+)
+
+// managerFlags keep everything off that needs nodes, and make the two controllers
+// as quick as a test wants them.
+var managerFlags = []string{
+	"--controllers=garbage-collector-controller,namespace-controller",
+	"--leader-elect=false",
+	"--kube-api-qps=1000",
+	"--kube-api-burst=2000",
+	"--bind-address=127.0.0.1",
+	"--authentication-skip-lookup=true",
+	"--v=2",
+}
+
+// StartControllerManager starts kube-controller-manager with the garbage collector
+// and the namespace controller, and returns when both work: objects whose owner is
+// gone are deleted, and namespaces can be. It looks for new types only every 30
+// seconds, so install the CRDs of the test first. It may be called again after
+// StopControllerManager.
+func (c *Cluster) StartControllerManager() {
+	c.t.Helper()
+	path := filepath.Join(assets(c.t, "kube-controller-manager"), "kube-controller-manager")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	_ = listener.Close()
+	manager, err := daemon.Start(path, append([]string{
+		"--kubeconfig=" + c.Kubeconfig(),
+		"--cert-dir=" + c.t.TempDir(),
+		fmt.Sprintf("--secure-port=%d", address.Port),
+	}, managerFlags...)...)
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+	c.manager = manager
+	transport := &http.Transport{
+		// Its certificate is one it made for itself a moment ago.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
+		DisableKeepAlives: true,
+	}
+	client := &http.Client{Transport: transport, Timeout: time.Second}
+	err = manager.WaitReady(startLimit, func() error {
+		response, err := client.Get("https://" + address.String() + "/healthz")
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("healthz: %s", response.Status)
+		}
+		if !strings.Contains(manager.Log(), "all resource monitors have synced") {
+			return fmt.Errorf("the garbage collector has not read all types yet")
+		}
+		return nil
+	})
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+}
+
+// StopControllerManager ends the controller manager, if it runs.
+func (c *Cluster) StopControllerManager() {
+	if c.manager != nil {
+		c.manager.Stop()
+	}
+}
