@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 
 	mochi "github.com/mochi-mqtt/server/v2"
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type embedded struct {
 	server *mochi.Server
 	addr   string
+	stop   func() // may be called more than once
 }
 
 // embeddedOptions configures it.
@@ -48,8 +50,9 @@ func startEmbedded(t testing.TB, o embeddedOptions) embedded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Close() })
-	return embedded{server: server, addr: addr}
+	stop := sync.OnceFunc(func() { _ = server.Close() })
+	t.Cleanup(stop)
+	return embedded{server: server, addr: addr, stop: stop}
 }
 
 func newEmbedded(listener net.Listener, o embeddedOptions) (*mochi.Server, error) {

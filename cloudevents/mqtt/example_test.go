@@ -6,15 +6,11 @@ package mqtt_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
-	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/hooks/auth"
-	"github.com/mochi-mqtt/server/v2/listeners"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
@@ -26,14 +22,8 @@ func startBroker() (url string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err := server.AddHook(new(auth.AllowHook), nil); err != nil {
-		panic(err)
-	}
-	if err := server.AddListener(listeners.NewNet("example", listener)); err != nil {
-		panic(err)
-	}
-	if err := server.Serve(); err != nil {
+	server, err := newEmbedded(listener, embeddedOptions{})
+	if err != nil {
 		panic(err)
 	}
 	return "mqtt://" + listener.Addr().String(), func() { _ = server.Close() }

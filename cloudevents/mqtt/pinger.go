@@ -14,9 +14,10 @@ import (
 	paholog "github.com/eclipse/paho.golang/paho/log"
 )
 
-// pinger sends PINGREQ after an interval in which nothing was received or nothing sent, and ends the
-// connection when nothing at all comes within half an interval after that. So a dead link is found after
-// one and a half intervals; paho's own pinger takes two, and counts whole packets instead of bytes.
+// pinger sends PINGREQ after three quarters of an interval in which nothing was received or nothing sent, and ends
+// the connection when nothing at all comes within as long after that. So the broker hears of the client within each
+// interval, as it must, and a dead link is found after one and a half; paho's own pinger takes two, and
+// counts whole packets instead of bytes.
 type pinger struct{ wire *wire }
 
 var _ paho.Pinger = (*pinger)(nil)
@@ -27,7 +28,7 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 		return nil // the broker wants none
 	}
 	interval := time.Duration(keepAlive) * time.Second
-	timer := time.NewTimer(interval)
+	timer := time.NewTimer(interval / 2)
 	defer timer.Stop()
 	var pinged time.Duration // when the last PINGREQ was sent; zero: none
 	for {
@@ -40,7 +41,9 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 		lastIn, lastOut := time.Duration(p.wire.lastIn.Load()), time.Duration(p.wire.lastOut.Load())
 		next, ping, dead := check(now, lastIn, lastOut, pinged, interval)
 		if dead {
-			return fmt.Errorf("the broker was silent for %v: the link is dead", (now - lastIn).Round(time.Millisecond))
+			err := fmt.Errorf("the broker was silent for %v: the link is dead", (now - lastIn).Round(time.Millisecond))
+			p.wire.fail(err) // first, or the read that ends because of it might be taken for the reason
+			return err
 		}
 		if ping {
 			pinged = now
@@ -56,14 +59,15 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 
 // check decides what to do now, and when to look again. All times are on one clock.
 func check(now, lastIn, lastOut, pinged, interval time.Duration) (next time.Duration, ping, dead bool) {
+	patience := interval * 3 / 4
 	if pinged > 0 && lastIn < pinged {
-		deadline := pinged + interval/2
+		deadline := pinged + patience
 		return deadline - now, false, now >= deadline
 	}
-	if due := min(lastIn, lastOut) + interval; now < due {
+	if due := min(lastIn, lastOut) + patience; now < due {
 		return due - now, false, false
 	}
-	return interval / 2, true, false
+	return patience, true, false
 }
 
 // PacketSent does nothing: wire knows.

@@ -6,7 +6,6 @@ package work
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -147,10 +146,9 @@ func jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.Man
 	}
 	patched, err := patch.Apply(doc)
 	if err != nil {
-		if errors.Is(err, jsonpatch.ErrTestFailed) {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", resource, current.Name, err.Error(), 0, false)
-		}
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", resource, current.Name, err.Error(), 0, true)
+		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", resource, current.Name, "", 0, false)
+		refused.ErrStatus.Message += ": " + err.Error()
+		return nil, refused
 	}
 	next := &workv1.ManifestWork{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(patched, next); err != nil {
