@@ -1,5 +1,75 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work has the two ends of the wire: a Source that creates ManifestWorks and an Agent that serves them.
+// Package work has the two ends of the wire: a [Source] sends ManifestWorks to any number of clusters and shows
+// what they report, an [Agent] serves those of one cluster. Both have a clientset with the generated interface
+// (open-cluster-management.io/api/client/work), so a hub controller or a work agent changes its constructor
+// and nothing else. The works travel as CloudEvents over a broker; none is stored in the hub's etcd.
+//
+// On the hub:
+//
+//	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker:8883", CAFile: "ca.crt"})
+//	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "rollouts"})
+//	go source.Start(ctx)
+//	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+//	_, err = works.Create(ctx, manifestWork, metav1.CreateOptions{})
+//
+// On a managed cluster:
+//
+//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"rollouts"}})
+//	go agent.Start(ctx)
+//	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
+//
+// The clientsets work before Start: what is written waits in the outbox.
+//
+// # Verbs
+//
+//	verb                      source                              agent
+//	Create                    yes, generateName and dryRun        MethodNotSupported
+//	Update                    spec and metadata                   finalizers, labels, annotations
+//	UpdateStatus, Patch of    MethodNotSupported: the status      yes, published to the work's source
+//	  "status"                belongs to agents
+//	Patch: JSON and merge     yes                                 metadata and status
+//	Patch: apply, strategic   UnsupportedMediaType                UnsupportedMediaType
+//	Delete, DeleteCollection  yes, preconditions and dryRun       MethodNotSupported
+//	Get, List                 any namespace, selectors, pages     its cluster
+//	Watch                     any number, selectors, resuming,    likewise
+//	                          bookmarks, initial events
+//
+// Errors are StatusErrors with the API server's reasons. The clients of other resources, discovery and the
+// REST client exist and answer MethodNotSupported.
+//
+// # What differs from the API server
+//
+//   - A namespace is a cluster's name and always exists.
+//   - managedFields are not kept.
+//   - A watch delivers the store's own objects, shared with other watches and informers: they are read-only, as
+//     objects from an informer are anyway. Get, List and the writes return copies.
+//   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
+//     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone, or
+//     [Source.Forget] gives up on the cluster.
+//   - On an agent, metadata that the user changes stays on the cluster. A key that the source changes afterwards
+//     gets the source's value.
+//   - A write that would overfill the outbox fails with TooManyRequests and a delay; one that the broker would
+//     not take, with RequestEntityTooLarge.
+//   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered
+//     ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not look as if it were gone.
+//
+// # Guarantees
+//
+// Once a write has returned, it is delivered however often the broker, the agent or the connection goes away,
+// as long as the source's process lives. Events that come late, twice or out of order do not turn anything
+// back: each work has a version that orders all that is said of it, across deletion and re-creation, and an
+// incarnation by which a late "gone" of an old work never removes a new one. After each (re)connection both
+// sides compare what they have and send only what differs.
+//
+// A source keeps its works in memory. After a restart its owner creates them anew: agents adopt equal specs
+// without applying them again and answer with their status at once. Works that are not created anew stay on
+// their clusters until [Source.InventoryComplete] says that no more will come.
+//
+// # Two sources, one name
+//
+// Works of several sources may meet on a cluster. The first keeps the name; the other is told by the condition
+// Degraded, reason NameConflict, and served when the name is free. A spec that an agent cannot decode is
+// answered with Degraded, reason InvalidSpec, and the last good one stays applied.
 package work

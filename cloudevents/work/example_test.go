@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// A hub sends a work to a cluster, whose agent reports on it. With mqtt.New in the place of the memory bus the
+// two live in different processes.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	bus := memory.New()
+
+	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go source.Start(ctx)
+	go agent.Start(ctx)
+	<-source.Ready()
+	<-agent.Ready()
+
+	// The agent's side: a watch, here, where a controller has an informer.
+	onAgent := agent.Clientset().WorkV1().ManifestWorks("cluster1")
+	arriving, err := onAgent.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The hub's side: the generated interface.
+	onHub := source.Clientset().WorkV1().ManifestWorks("cluster1")
+	created, err := onHub.Create(ctx, &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{Name: "app"},
+		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{
+			RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app"}}`)},
+		}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	reported, err := onHub.Watch(ctx, metav1.ListOptions{ResourceVersion: created.ResourceVersion})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	event := <-arriving.ResultChan()
+	fmt.Println("agent:", event.Type, event.Object.(*workv1.ManifestWork).Name)
+	status := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete"}]}}`)
+	if _, err := onAgent.Patch(ctx, "app", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		log.Fatal(err)
+	}
+	event = <-reported.ResultChan()
+	condition := event.Object.(*workv1.ManifestWork).Status.Conditions[0]
+	fmt.Println("hub:", event.Type, condition.Type, condition.Status)
+	// Output:
+	// agent: ADDED app
+	// hub: MODIFIED Applied True
+}
+
+// A hub controller's informer and lister work on a source as they do on the Kubernetes clientset.
+func ExampleNewSource() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{
+		SourceID: work.SourceID("https://hub.example.com:6443", "rollouts"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go source.Start(ctx)
+
+	factory := workinformers.NewSharedInformerFactory(source.Clientset(), 0)
+	informer := factory.Work().V1().ManifestWorks()
+	lister := informer.Lister()
+	added := make(chan string, 1)
+	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { added <- obj.(*workv1.ManifestWork).Name },
+	}); err != nil {
+		log.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+
+	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+	if _, err := works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("added:", <-added)
+	listed, err := lister.ManifestWorks("cluster1").Get("app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("generation:", listed.Generation)
+	// Output:
+	// added: app
+	// generation: 1
+}
+
+// An agent's user finds the agent's ID in what the hub logs, and the works of its cluster in one namespace.
+func ExampleNewAgent() {
+	ctx, cancel := context.WithCancel(context.Background())
+	agent, err := work.NewAgent(memory.New().Transport(), work.AgentOptions{
+		ClusterName:        "cluster1",
+		InitialSyncTimeout: -1, // nobody answers here, so do not wait
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- agent.Start(ctx) }()
+	<-agent.Ready()
+	works, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("works:", len(works.Items), "healthy:", agent.Healthy() == nil)
+	cancel()
+	fmt.Println("stopped:", <-stopped)
+	// Output:
+	// works: 0 healthy: true
+	// stopped: <nil>
+}
+
+// The source ID that the enhancement describes: a hash of the hub's URL, and the consumer's name.
+func ExampleSourceID() {
+	fmt.Println(work.SourceID("https://hub.example.com:6443", "rollouts"))
+	// Output: badbd4de19b63989-rollouts
+}
