@@ -58,29 +58,44 @@ type canonicalMember struct {
 
 func (c *cursor) canonicalObject(dst []byte) []byte {
 	var buf [8]canonicalMember
-	members := buf[:0]
+	members, sorted := buf[:0], true
+	dst = append(dst, '{')
 	start := len(dst)
 	for c.open('{'); c.member(); {
+		if len(members) > 0 {
+			dst = append(dst, ',')
+		}
 		name := string(c.key)
 		m := canonicalMember{name: utf16.Encode([]rune(name)), from: len(dst)}
+		if n := len(members); n > 0 && slices.Compare(members[n-1].name, m.name) >= 0 {
+			sorted = false
+		}
 		dst = c.canonical(append(appendString(dst, name), ':'))
 		m.to = len(dst)
 		members = append(members, m)
 	}
+	if !sorted {
+		dst = reorder(dst, start, members)
+	}
+	return append(dst, '}')
+}
+
+// reorder sorts the members that begin at dst[start].
+func reorder(dst []byte, start int, members []canonicalMember) []byte {
+	text := slices.Clone(dst[start:])
+	dst = dst[:start]
 	// Stable, so that the last of several with one name is the last of them still.
 	slices.SortStableFunc(members, func(a, b canonicalMember) int { return slices.Compare(a.name, b.name) })
-	text := slices.Clone(dst[start:])
-	dst = append(dst[:start], '{')
 	for i, m := range members {
 		if i+1 < len(members) && slices.Equal(m.name, members[i+1].name) {
 			continue
 		}
-		if len(dst) > start+1 {
+		if len(dst) > start {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, text[m.from-start:m.to-start]...)
 	}
-	return append(dst, '}')
+	return dst
 }
 
 // appendCanonicalNumber writes a double as ECMAScript's Number::toString does.

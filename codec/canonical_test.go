@@ -32,6 +32,7 @@ func TestCanonical(t *testing.T) {
 		{"escapes", "the fewest", `"\b\t\n\f\r\u0000\u001f\u007f\u2028\/<>&"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f\u2028" + `/<>&"`},
 		{"nested", "at every level", `[ [ ] , { } , [ { "b" : [ 1 , 2 ] , "a" : { "d" : 1 , "c" : 2 } } ] ]`, `[[],{},[{"a":{"c":2,"d":1},"b":[1,2]}]]`},
 		{"same name", "the last counts", `{"a":1,"a":2}`, `{"a":2}`},
+		{"same name in disorder", "the last counts", `{"b":0,"a":1,"b":2,"a":3}`, `{"a":3,"b":2}`},
 		{"strings that look like brackets", "no comma is lost", `["[","["]`, `["[","["]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

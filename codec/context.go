@@ -47,7 +47,8 @@ func (b *contextBuilder) setJSON(name string, raw []byte) {
 	b.set(name, string(raw))
 }
 
-// set takes an attribute whose name is in lower case.
+// set takes an attribute whose name is in lower case. A later value replaces an earlier one, as encoding/json
+// does it with members of one name.
 func (b *contextBuilder) set(name, value string) {
 	ctx := b.ctx
 	switch name {
@@ -88,6 +89,7 @@ func (b *contextBuilder) setTime(value string) {
 	if err != nil {
 		b.fail("time", "is not an RFC 3339 timestamp", err)
 	}
+	// UTC, so that the same instant is the same text when it is written again.
 	b.ctx.Time = &cetypes.Timestamp{Time: t.UTC()}
 }
 
@@ -103,7 +105,7 @@ func (b *contextBuilder) context() (*ce.EventContextV1, error) {
 		b.err.EventID = b.ctx.ID
 		return nil, b.err
 	}
-	if len(b.ctx.Extensions) == 0 {
+	if len(b.ctx.Extensions) == 0 { // as the SDK has it
 		b.ctx.Extensions = nil
 	}
 	return contextV1(&ce.Event{Context: b.ctx})

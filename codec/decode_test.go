@@ -10,6 +10,7 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
@@ -173,7 +174,7 @@ func TestDecodeBadSpec(t *testing.T) {
 
 // TestDecodeMalformedData reads data that no parser has seen yet, as it comes in binary mode.
 func TestDecodeMalformedData(t *testing.T) {
-	for _, data := range []string{`{`, `{"manifests":[]}x`, `{"manifests":[}`, `{"manifests":[{}}`, `{"manifests":[],}`, `{"metadata":{"labels":{"a":"b"`, "\x00"} {
+	for _, data := range []string{`{`, `{"manifests":[]}x`, `{"manifests":[}`, `{"manifests":[{}}`, `{"manifests":[],}`, `{"manifests":[` + nested(10001) + `]}`, `{"manifests":[`, `{"metadata":{"labels":{"a":"b"`, "\x00"} {
 		topic, e, err := codec.ManifestWork.Encode(newSpec())
 		if err != nil {
 			t.Fatal(err)
@@ -273,7 +274,7 @@ func TestDecodeForeignContexts(t *testing.T) {
 	ctx := e.Context.(*ce.EventContextV1)
 	ctx.Extensions["SpecResourceVersion"] = ctx.Extensions["specresourceversion"]
 	delete(ctx.Extensions, "specresourceversion")
-	ctx.Extensions["sequenceid"] = int64(newStatus().SequenceID)
+	ctx.Extensions["sequenceid"] = newStatus().SequenceID
 	ctx.Extensions["ClusterName"] = "the one in lower case counts"
 	m, err := codec.ManifestWork.Decode(topic, e)
 	if err != nil {
@@ -302,6 +303,28 @@ func TestDecodeWithoutContext(t *testing.T) {
 	for _, e := range []*ce.Event{nil, {}, {Context: &ce.EventContextV1{}}} {
 		_, err := codec.ManifestWork.Decode("/sources/s/clusters/c/manifests", e)
 		wantError(t, err, codec.CodeAttribute, "*", "an event without attributes")
+	}
+}
+
+func TestGone(t *testing.T) {
+	condition := func(kind, status string) *codec.Status {
+		return &codec.Status{Status: &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{
+			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: kind, Status: metav1.ConditionStatus(status)},
+		}}}
+	}
+	for _, tc := range []struct {
+		name, reason string
+		status       *codec.Status
+		want         bool
+	}{
+		{"acknowledgement", "says nothing about it", &codec.Status{}, false},
+		{"other condition", "not the one", condition("Available", "True"), false},
+		{"not deleted", "the condition is there, but not true", condition(codec.ConditionDeleted, "False"), false},
+		{"gone", "beside other conditions", condition(codec.ConditionDeleted, "True"), true},
+	} {
+		if got := tc.status.Gone(); got != tc.want {
+			t.Errorf("%s: %s: got %t, want %t", tc.name, tc.reason, got, tc.want)
+		}
 	}
 }
 

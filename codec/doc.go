@@ -2,4 +2,105 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package codec turns ManifestWorks into CloudEvents and back.
+//
+// A source (a controller on the hub) sends ManifestWorks to the agents of managed clusters over a broker, and
+// gets their statuses back. This package is the wire format of that traffic: topics, attributes and data. It
+// does no I/O and starts nothing; every function is one from values to values. Use it to write a source or an
+// agent of your own, a bridge, or a tool that looks into the traffic. Those who want a ManifestWork clientset
+// need cloudevents/work instead, which is built on it.
+//
+//	spec := &codec.Spec{
+//		Header: codec.Header{ID: uuid.NewString(), Time: time.Now(), Source: "mwrs-controller", Cluster: "cluster1"},
+//		WorkRef: codec.WorkRef{
+//			ResourceID: codec.ResourceID("mwrs-controller", "cluster1", work.Name),
+//			Version:    1,
+//			Name:       work.Name,
+//		},
+//		Work: work,
+//	}
+//	topic, event, err := codec.ManifestWork.Encode(spec)
+//	if err != nil {
+//		return err
+//	}
+//	payload, err := codec.AppendStructured(nil, event)
+//	if err != nil {
+//		return err
+//	}
+//	publish(topic, codec.ContentTypeStructured, payload)
+//
+// and on the other side
+//
+//	event, err := codec.ParseStructured(payload)
+//	if err != nil {
+//		return err
+//	}
+//	message, err := codec.ManifestWork.Decode(topic, event)
+//	switch m := message.(type) {
+//	case *codec.Spec:
+//		apply(m.Work)
+//	…
+//
+// # Messages
+//
+// A [Message] is one of four. The profile [ManifestWork] publishes each on a topic of its own and says in the
+// CloudEvents type what it is (io.open-cluster-management.v1.manifestwork. and the word below):
+//
+//	[Spec]          source to agent   /sources/<source>/clusters/<cluster>/manifests             spec.created
+//	[Status]        agent to source   /sources/<source>/clusters/<cluster>/manifestsstatus       status.created
+//	[SpecResync]    agent to sources  /sources/resync/<cluster>/manifests                        specresync.requested
+//	                … to one source   /sources/<source>/clusters/<cluster>/specresync
+//	[StatusResync]  source to agents  /sources/<source>/resync/clusters/manifestsstatus          statusresync.requested
+//	                … to one agent    /sources/<source>/clusters/<cluster>/statusresync
+//
+// Profile.SourceFilters and Profile.AgentFilters give the filters to subscribe to. Updates and deletions go out as
+// spec.created too; spec.updated and spec.deleted are read.
+//
+// # Attributes
+//
+// Attribute names are written in lower case and read in any. Numbers are decimal strings, because a CloudEvents
+// Integer has 32 bits; JSON numbers are read as exact 64 bits. The format's own:
+//
+//	resourceid, resourceversion            spec: which work, and the protocol's version
+//	deletiontimestamp                      spec: the work shall go; RFC 3339, UTC
+//	specresourceid, specresourceversion    status: what of the spec it answers; the version is written under the
+//	                                       misspelt specresouceversion too, and the correct one wins on read
+//
+// Ours, absent from peers that know only the format's own, and then defaulted:
+//
+//	clustername, workname, workuid         what the event is about (default: the topic's cluster, the resource ID)
+//	agentsession, statusseq                spec: the agent process and the status that the source last heard of
+//	sequenceid, statushash                 status: its place in the order of statuses, and its hash
+//	resyncid, chunkindex, chunkcount       resync: which request, and which part of it
+//	resyncscope, targetsource              resync: what it covers, and who shall answer
+//	traceparent                            W3C trace context
+//
+// # Data
+//
+//	spec     {"metadata":{…},"manifests":[…],"deleteOption":{…},"manifestConfigs":[…],"executor":{…}}
+//	delete   {"metadata":{…}}
+//	status   {"conditions":[…],"resourceStatus":{"manifestConditions":[…]}}
+//	resync   {"resourceVersions":[{"resourceID":"…","resourceVersion":"3",…}]}
+//	         {"statusHashes":[{"resourceID":"…","statusHash":"…",…}]}
+//
+// The metadata has labels, annotations, ownerReferences, generation and creationTimestamp. The orphaning rules are
+// deleteOption.selectiveOrphaningRules; the API's selectivelyOrphans.orphaningRules is read as well. Keys are
+// case-sensitive, unknown ones are ignored, and of two with one name the last counts.
+//
+// # Guarantees
+//
+//   - What Encode accepts, Decode gives back: every field of a ManifestWork's spec and status, times to the second.
+//   - Manifests stay the bytes they are. Encode validates and copies them; Decode returns slices of the event.
+//   - Decode holds an event against its topic. A cluster or source other than the topic's, or a resource ID that is
+//     not the one of the work, is refused with [CodeMismatch]: topic ACLs in a broker then keep everybody in
+//     their own room.
+//   - No input panics or exhausts the stack: JSON is at most 10,000 levels deep. Every refusal is an [*Error] with a
+//     [Code], the field and the reason, and without any content of manifests.
+//   - Everything is safe for concurrent use.
+//
+// # What it does not do
+//
+// It decides nothing: which version is newer, what to answer, when to ask again. It keeps no state and never looks
+// at a clock. It does not limit sizes, except that resync requests can be split ([SplitSpecResync]). It does
+// not default or validate a work as the API server does. Finalizers, UID and resourceVersion of the API object do not
+// travel.
 package codec

@@ -25,6 +25,9 @@ const (
 	entryStatusSeq  = "statusSeq"
 )
 
+// The lists are written and read by hand: a resync of 10,000 works would otherwise hold up the events behind it for
+// many milliseconds.
+
 func (d *draft) specEntries(entries []SpecEntry) {
 	d.data = append(make([]byte, 0, 64+160*len(entries)), `{"resourceVersions":[`...)
 	for i := range entries {
@@ -115,6 +118,7 @@ func (e *StatusEntry) append(dst []byte) []byte {
 	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
 }
 
+// appendMember writes a member, unless it is empty: strict peers do without ours.
 func appendMember(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst
@@ -129,6 +133,8 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
 }
 
+// readSpecEntries reads the list. An entry without a version has version 0, which is older than any: the source
+// sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []SpecEntry
@@ -163,6 +169,8 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	return entries, p.finish()
 }
 
+// readStatusEntries reads the list. An entry without a hash has the empty one, which no status has: the agent
+// sends the status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []StatusEntry

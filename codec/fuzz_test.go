@@ -155,10 +155,12 @@ func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 	if err := json.Unmarshal(payload, &theirs); err != nil {
 		t.Fatalf("the SDK does not read what we wrote: %v\n%s", err, payload)
 	}
+	asBase64 := theirs.DataBase64
 	theirs.DataBase64 = false
 	if diff := cmp.Diff(want, &theirs, sameEvent); diff != "" {
 		t.Fatalf("the SDK reads something else (-want +got):\n%s\n%s", diff, payload)
 	}
+	theirs.DataBase64 = asBase64
 	written, err := theirs.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +169,7 @@ func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 	if err != nil {
 		t.Fatalf("we do not read what the SDK wrote: %v\n%s", err, written)
 	}
+	got.DataBase64 = false
 	if diff := cmp.Diff(want, got, sameEvent); diff != "" {
 		t.Fatalf("we read something else (-want +got):\n%s\n%s", diff, written)
 	}
@@ -175,7 +178,9 @@ func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 // FuzzScan holds the scanner against encoding/json.
 func FuzzScan(f *testing.F) {
 	for _, s := range scanCases() {
-		f.Add([]byte(s))
+		if len(s) < 1000 { // mutants of the deepest would take all the time
+			f.Add([]byte(s))
+		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		valid := json.Valid(data)

@@ -69,8 +69,8 @@ func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
 
 // draft gathers the parts of an event. Its first error stays; what comes after it does not count.
 type draft struct {
-	topic string
-	kind  string
+	topic     string
+	eventType string
 	// source is the CloudEvents source: the ID of who publishes the event.
 	source string
 	ext    map[string]any
@@ -125,7 +125,7 @@ func (d *draft) event(h *Header) *ce.Event {
 	ctx := &ce.EventContextV1{
 		ID:     h.ID,
 		Source: cetypes.URIRef{URL: sourceURI(d.source)},
-		Type:   d.kind,
+		Type:   d.eventType,
 	}
 	if len(d.ext) > 0 {
 		ctx.Extensions = d.ext

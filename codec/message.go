@@ -28,7 +28,8 @@ type Header struct {
 	// Time is when the event was made, to the nanosecond and in UTC. Zero: the event carries no time.
 	Time time.Time
 	// Source is the ID of the source whose works the event is about. It is a level of the topic. Empty
-	// only in a [SpecResync] to every source.
+	// only in a [SpecResync] to every source; in one on the topic of all sources that has a target, Decode
+	// sets the target.
 	Source string
 	// Cluster is the name of the cluster that the event is about. It is a level of the topic where the
 	// topic has one, else the attribute clustername. Empty only in a [StatusResync] to every cluster.
@@ -53,7 +54,9 @@ type WorkRef struct {
 	Version int64
 	// UID is the incarnation: the UID that the source's API object has. Empty from strict peers.
 	UID types.UID
-	// Name is the work's name. Decode sets it to ResourceID where the event does not carry it.
+	// Name is the work's name. Decode sets it to ResourceID where the event does not carry it. With a UID
+	// it is required in a [Spec], unless that is a deletion: a source can delete a work that an agent
+	// lists without knowing its name.
 	Name string
 }
 
@@ -83,7 +86,8 @@ type Status struct {
 	SequenceID int64
 	// Hash is the attribute statushash, empty when the event carries none.
 	Hash string
-	// Status is the work's status, nil when the event only acknowledges UID and Version.
+	// Status is the work's status, nil when the event only acknowledges UID and Version: it has no data,
+	// or null. An empty object is an empty status.
 	Status *workv1.ManifestWorkStatus
 }
 
@@ -127,7 +131,8 @@ type SpecResync struct {
 	Header
 	// AgentSession is the session of the asking agent process.
 	AgentSession string
-	// TargetSource is the source that shall answer; empty for every source.
+	// TargetSource is the source that shall answer; empty for every source. It cannot be another than
+	// Source, if that is set; for a request on the topic of all sources Encode takes it from Source.
 	TargetSource string
 	Scope        Scope
 	Chunk        Chunk

@@ -23,9 +23,9 @@ type reader struct {
 	err *Error
 }
 
-func (r *reader) fail(code Code, field, reason string, cause error) {
+func (r *reader) fail(code Code, field, reason string) {
 	if r.err == nil {
-		r.err = &Error{Code: code, Field: field, Reason: reason, Err: cause}
+		r.err = &Error{Code: code, Field: field, Reason: reason}
 	}
 }
 
@@ -55,12 +55,12 @@ func (r *reader) text(name string) string {
 	s, ok := v.(string)
 	if !ok {
 		if s, ok = formatAttribute(v); !ok {
-			r.fail(CodeAttribute, name, "has a type that CloudEvents does not know", nil)
+			r.fail(CodeAttribute, name, "has a type that CloudEvents does not know")
 			return ""
 		}
 	}
 	if reason := checkText(s); reason != "" {
-		r.fail(CodeAttribute, name, reason, nil)
+		r.fail(CodeAttribute, name, reason)
 		return ""
 	}
 	return s
@@ -96,7 +96,7 @@ func (r *reader) number(name string) int64 {
 	}
 	n, ok := parseNumber(s)
 	if !ok {
-		r.fail(CodeAttribute, name, "is not a decimal number from 0 to 2^63-1", nil)
+		r.fail(CodeAttribute, name, "is not a decimal number from 0 to 2^63-1")
 	}
 	return n
 }
@@ -119,12 +119,12 @@ func (r *reader) timestamp(name string) *metav1.Time {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		r.fail(CodeAttribute, name, "is not an RFC 3339 timestamp", nil)
+		r.fail(CodeAttribute, name, "is not an RFC 3339 timestamp")
 		return nil
 	}
 	t = t.UTC().Truncate(time.Second)
 	if t.IsZero() || !isRFC3339(t) {
-		r.fail(CodeAttribute, name, reasonTime, nil)
+		r.fail(CodeAttribute, name, reasonTime)
 	}
 	return &metav1.Time{Time: t}
 }
@@ -133,35 +133,37 @@ func (r *reader) timestamp(name string) *metav1.Time {
 func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	h := Header{ID: ctx.ID, Source: a.source, Cluster: a.cluster}
 	if reason := checkText(ctx.ID); reason != "" {
-		r.fail(CodeAttribute, "id", reason, nil)
+		r.fail(CodeAttribute, "id", reason)
 	}
 	if ctx.Time != nil {
 		h.Time = ctx.Time.UTC()
 		if !isRFC3339(h.Time) {
-			r.fail(CodeAttribute, "time", reasonTime, nil)
+			r.fail(CodeAttribute, "time", reasonTime)
 		}
 	}
 	publisher := sourceID(ctx.Source.URL)
 	if reason := checkText(publisher); reason != "" {
-		r.fail(CodeAttribute, "source", reason, nil)
+		r.fail(CodeAttribute, "source", reason)
 	}
 	switch a.kind {
 	case kindStatus, kindSpecResync:
+		// Any ID will do: the topic says for which cluster it speaks, and strict agents put the source's
+		// ID into their resyncs, as the example in the enhancement does.
 		h.Agent = publisher
 	default:
 		if publisher != a.source {
-			r.fail(CodeMismatch, "source", "is not the source that the topic names", nil)
+			r.fail(CodeMismatch, "source", "is not the source that the topic names")
 		}
 	}
 	switch cluster := r.text(attrClusterName); {
 	case cluster == "":
 	case a.cluster == "": // a broadcast that is meant for one cluster
 		if ValidateName("cluster", cluster) != nil {
-			r.fail(CodeAttribute, attrClusterName, "is not a cluster name", nil)
+			r.fail(CodeAttribute, attrClusterName, "is not a cluster name")
 		}
 		h.Cluster = cluster
 	case cluster != a.cluster:
-		r.fail(CodeMismatch, attrClusterName, "is not the cluster that the topic names", nil)
+		r.fail(CodeMismatch, attrClusterName, "is not the cluster that the topic names")
 	}
 	h.ResyncID = r.text(attrResyncID)
 	h.TraceParent = r.text(attrTraceParent)
@@ -172,11 +174,13 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
 	w := WorkRef{ResourceID: r.text(idName), UID: types.UID(r.text(attrWorkUID)), Name: r.text(attrWorkName)}
 	if w.ResourceID == "" {
-		r.fail(CodeAttribute, idName, "is missing", nil)
+		r.fail(CodeAttribute, idName, "is missing")
 	}
 	if w.Name == "" {
 		w.Name = w.ResourceID
 	}
+	// The first name that the event has counts, even if its value is bad: a guess between two versions could
+	// take a state back.
 	found := false
 	for _, name := range versionNames {
 		if r.text(name) != "" {
@@ -185,10 +189,10 @@ func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
 		}
 	}
 	if !found {
-		r.fail(CodeAttribute, versionNames[0], "is missing", nil)
+		r.fail(CodeAttribute, versionNames[0], "is missing")
 	}
 	if w.foreign(h) {
-		r.fail(CodeMismatch, idName, reasonForeign, nil)
+		r.fail(CodeMismatch, idName, reasonForeign)
 	}
 	return w
 }

@@ -11,10 +11,11 @@ import (
 
 // specResync drafts an agent's request for specs.
 func (d *draft) specResync(m *SpecResync) {
+	// The topic of all sources is the only one that names no source.
 	broadcast := m.Broadcast || m.Source == ""
 	d.names(m.Source, m.Cluster, !broadcast, true)
 	d.topic = address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
-	d.kind, d.source = typeSpecResync, m.Agent
+	d.eventType, d.source = typeSpecResync, m.Agent
 	d.header(&m.Header)
 	d.text(attrAgentSession, m.AgentSession)
 	target := m.TargetSource
@@ -33,6 +34,7 @@ func (d *draft) specResync(m *SpecResync) {
 		d.fail(CodeAttribute, attrResyncScope, "is for status resyncs only", nil)
 	}
 	d.request(&m.Header, m.Scope, m.Chunk)
+	// Without entries there is no data either: an empty payload is how the enhancement asks for everything.
 	if d.err == nil && len(m.Entries) > 0 {
 		d.specEntries(m.Entries)
 	}
@@ -40,10 +42,11 @@ func (d *draft) specResync(m *SpecResync) {
 
 // statusResync drafts a source's request for statuses.
 func (d *draft) statusResync(m *StatusResync) {
+	// On the topic of all agents, clustername tells for which one the hashes are, if they are for one.
 	broadcast := m.Broadcast || m.Cluster == ""
 	d.names(m.Source, m.Cluster, true, !broadcast)
 	d.topic = address{kind: kindStatusResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
-	d.kind, d.source = typeStatusResync, m.Source
+	d.eventType, d.source = typeStatusResync, m.Source
 	d.header(&m.Header)
 	d.request(&m.Header, m.Scope, m.Chunk)
 	if d.err == nil && len(m.Entries) > 0 {
@@ -82,15 +85,15 @@ func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventConte
 	switch {
 	case m.TargetSource == "":
 	case !a.broadcast && m.TargetSource != a.source:
-		r.fail(CodeMismatch, attrTargetSource, "is not the source that the topic names", nil)
+		r.fail(CodeMismatch, attrTargetSource, "is not the source that the topic names")
 	case ValidateName("source", m.TargetSource) != nil:
-		r.fail(CodeAttribute, attrTargetSource, "is not a source ID", nil)
+		r.fail(CodeAttribute, attrTargetSource, "is not a source ID")
 	default:
 		m.Source = m.TargetSource
 	}
 	m.Scope, m.Chunk = r.request(&h)
 	if m.Scope == ScopeLists {
-		r.fail(CodeAttribute, attrResyncScope, "is for status resyncs only", nil)
+		r.fail(CodeAttribute, attrResyncScope, "is for status resyncs only")
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -127,17 +130,18 @@ func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventCon
 func (r *reader) request(h *Header) (Scope, Chunk) {
 	scope := Scope(r.text(attrResyncScope))
 	if scope != ScopeAll && scope != ScopeListed && scope != ScopeLists {
-		r.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
+		r.fail(CodeAttribute, attrResyncScope, "is unknown")
 	}
+	// The count comes from the network and its reader may size a table by it: 31 bits are an int everywhere.
 	index, count := r.number(attrChunkIndex), r.number(attrChunkCount)
 	switch {
 	case index == 0 && count == 0:
 	case count > math.MaxInt32:
-		r.fail(CodeAttribute, attrChunkCount, "is not from 0 to 2^31-1", nil)
+		r.fail(CodeAttribute, attrChunkCount, "is not from 0 to 2^31-1")
 	case index >= count:
-		r.fail(CodeAttribute, attrChunkIndex, "is not below chunkcount", nil)
+		r.fail(CodeAttribute, attrChunkIndex, "is not below chunkcount")
 	case h.ResyncID == "":
-		r.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it", nil)
+		r.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it")
 	}
 	return scope, Chunk{Index: int(index), Count: int(count)}
 }

@@ -14,7 +14,7 @@ import (
 func (d *draft) spec(m *Spec) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindSpec, source: m.Source, cluster: m.Cluster}.topic()
-	d.kind, d.source = typeSpecCreated, m.Source
+	d.eventType, d.source = typeSpecCreated, m.Source
 	d.header(&m.Header)
 	d.ref(&m.Header, &m.WorkRef, attrResourceID, attrResourceVersion)
 	d.text(attrAgentSession, m.AgentSession)
@@ -50,7 +50,7 @@ func (r *reader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *
 		StatusSeq:         r.number(attrStatusSeq),
 	}
 	if m.DeletionTimestamp == nil && m.nameless() {
-		r.fail(CodeMismatch, attrResourceID, reasonForeign, nil)
+		r.fail(CodeMismatch, attrResourceID, reasonForeign)
 	}
 	if r.err != nil {
 		return nil, r.err

@@ -84,6 +84,7 @@ func statusTimes(s *workv1.ManifestWorkStatus) bool {
 
 // readStatus reads the data of a status event; the API's own names are understood as well.
 func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
+	// encoding/json takes null members and more for a status; what is no object is not even meant as one.
 	c := cursor{data: raw}
 	c.open('{')
 	var data statusData
@@ -131,7 +132,7 @@ func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 func (d *draft) status(m *Status) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindStatus, source: m.Source, cluster: m.Cluster}.topic()
-	d.kind, d.source = typeStatus, m.Agent
+	d.eventType, d.source = typeStatus, m.Agent
 	d.header(&m.Header)
 	d.ref(&m.Header, &m.WorkRef, attrSpecResourceID, attrSpecResourceVersion)
 	d.number(attrSpecResouceVersion, m.Version)

@@ -79,6 +79,3 @@ func unquote(raw []byte) (string, bool) {
 
 // isNull reports whether a scanned value is null.
 func isNull(raw []byte) bool { return string(raw) == "null" }
-
-// isNumber reports whether a scanned value is a number.
-func isNumber(raw []byte) bool { return len(raw) > 0 && (raw[0] == '-' || isDigit(raw[0])) }

@@ -94,12 +94,12 @@ func parseTopic(topic string) (address, *Error) {
 		return a, &Error{Code: CodeTopic, Reason: "is none of the profile ManifestWork"}
 	}
 	var e *Error
-	if a.source != "" || a.kind != kindSpecResync {
+	if a.kind != kindSpecResync || !a.broadcast { // the one topic without a source
 		if err := ValidateName("source", a.source); errors.As(err, &e) {
 			return a, e
 		}
 	}
-	if a.cluster != "" || !a.broadcast {
+	if a.kind != kindStatusResync || !a.broadcast { // the one topic without a cluster
 		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
 			return a, e
 		}
@@ -118,7 +118,7 @@ func splitTopic(topic string) (address, bool) {
 	first, rest, _ := strings.Cut(rest, "/")
 	second, rest, _ := strings.Cut(rest, "/")
 	if rest == levelSpec && first == "resync" {
-		return address{kind: kindSpecResync, cluster: second, broadcast: true}, second != ""
+		return address{kind: kindSpecResync, cluster: second, broadcast: true}, true
 	}
 	if second == "resync" && rest == "clusters/"+levelStatus {
 		return address{kind: kindStatusResync, source: first, broadcast: true}, true

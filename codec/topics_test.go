@@ -12,6 +12,12 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
+func TestName(t *testing.T) {
+	if got := codec.ManifestWork.Name(); got != "ManifestWork" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestFilters(t *testing.T) {
 	want := []string{
 		"/sources/src/clusters/+/manifestsstatus",
@@ -110,6 +116,8 @@ func TestDecodeTopic(t *testing.T) {
 		{"too long", "/sources/s/clusters/c/manifests/x", "a level too many"},
 		{"trailing slash", "/sources/s/clusters/c/manifests/", "an empty level"},
 		{"empty source", "/sources//clusters/c/manifests", "a name must not be empty"},
+		{"directed resync of no source", "/sources//clusters/c/specresync", "it is not the one to all sources"},
+		{"directed resync of no cluster", "/sources/s/clusters//statusresync", "it is not the one to all clusters"},
 		{"empty cluster", "/sources/s/clusters//manifests", "a name must not be empty"},
 		{"resync of no cluster", "/sources/resync//manifests", "a name must not be empty"},
 		{"resync of no source", "/sources//resync/clusters/manifestsstatus", "a name must not be empty"},

@@ -14,8 +14,8 @@ import (
 // manifestDepth is how deep a manifest lies in a structured event: the event, its data, the list.
 const manifestDepth = 3
 
-// deleteOption is the API's DeleteOption with the orphaning rules at the level where the enhancement has them. Fields that a
-// later API adds travel without a change here.
+// deleteOption is the API's DeleteOption with the orphaning rules at the level where the enhancement has them.
+// Fields that a later API adds travel without a change here.
 type deleteOption struct {
 	workv1.DeleteOption
 	// A pointer, as rules that are there but empty are not the same as none to the API.
@@ -70,6 +70,8 @@ func (d *draft) manifest(i int, m *workv1.Manifest) {
 }
 
 // options appends what a spec has beside the manifests.
+//
+// These parts are small and often absent: encoding/json is fast enough for them, and knows their fields.
 func (d *draft) options(s *workv1.ManifestWorkSpec) {
 	if s.DeleteOption != nil {
 		option := deleteOption{DeleteOption: *s.DeleteOption}
@@ -196,7 +198,7 @@ func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {
 	}
 	for p.open('['); p.element(); {
 		raw := p.value()
-		if raw != nil && raw[0] != '{' {
+		if len(raw) > 0 && raw[0] != '{' {
 			p.fail(manifestField(len(t.Manifests)), "is not an object", nil)
 		}
 		var m workv1.Manifest

@@ -4,8 +4,11 @@
 package mqtt_test
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +25,8 @@ import (
 
 // harness has every ability. All transports reach the broker through a proxy that can cut and stall.
 type harness struct {
+	scheme string // default: mqtt
+	path   string
 	proxy  *tcpproxy.Proxy
 	broker string // host:port, for those who go past the proxy
 	binary bool
@@ -38,14 +43,16 @@ func newTransport(t testing.TB, o mqtt.Options) *mqtt.Transport {
 	return transport
 }
 
+func (h harness) url() string { return cmp.Or(h.scheme, "mqtt") + "://" + h.proxy.Addr() + h.path }
+
 func (h harness) Binary() bool { return h.binary }
 
 func (h harness) Transport(t *testing.T) cloudevents.Transport {
-	return newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + h.proxy.Addr()})
+	return newTransport(t, mqtt.Options{BrokerURL: h.url()})
 }
 
 func (h harness) Session(t *testing.T, name string) cloudevents.Transport {
-	return newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + h.proxy.Addr(), ClientID: name, SessionExpiry: time.Hour})
+	return newTransport(t, mqtt.Options{BrokerURL: h.url(), ClientID: name, SessionExpiry: time.Hour})
 }
 
 func (h harness) Limited(t *testing.T, limit int) cloudevents.Transport {
@@ -100,6 +107,18 @@ func TestConformanceEmbedded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestConformanceWebSocket: the same through WebSockets, whose messages have other bounds than packets.
+func TestConformanceWebSocket(t *testing.T) {
+	broker := startEmbedded(t, embeddedOptions{})
+	server := httptest.NewServer(bridge(broker.addr))
+	defer server.Close()
+	limited := func(t *testing.T, limit int) mqtt.Options {
+		return mqtt.Options{BrokerURL: broker.url(), MaxPacketSize: uint32(limit)}
+	}
+	proxy := tcpproxy.Start(t, strings.TrimPrefix(server.URL, "http://"))
+	transporttest.Run(t, harness{scheme: "ws", path: "/mqtt", proxy: proxy, broker: broker.addr, limited: limited})
 }
 
 func TestConformanceMosquitto(t *testing.T) {

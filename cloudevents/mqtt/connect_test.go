@@ -106,7 +106,7 @@ func TestConnectErrors(t *testing.T) {
 	}{
 		{"nobody listens", mqtt.Options{BrokerURL: "mqtt://" + gone.Addr().String()}, []string{"connection refused"}, false},
 		{"hangs up", mqtt.Options{BrokerURL: "mqtt://" + hangUp}, []string{"is it an MQTT v5 broker?"}, false},
-		{"HTTP server", mqtt.Options{BrokerURL: "mqtt://" + httpAddr}, []string{"connect to mqtt://"}, false},
+		{"HTTP server", mqtt.Options{BrokerURL: "mqtt://" + httpAddr, ConnectTimeout: 200 * time.Millisecond}, []string{"connect to mqtt://"}, false},
 		{"no TLS there", mqtt.Options{BrokerURL: "mqtts://" + httpAddr}, []string{"does not speak TLS on this port"}, true},
 		{"no WebSocket there", mqtt.Options{BrokerURL: "ws://" + httpAddr + "/mqtt"}, []string{"HTTP 404", "check the path"}, true},
 		{"gateway without broker", mqtt.Options{BrokerURL: "ws://" + strings.TrimPrefix(overloaded.URL, "http://")}, []string{"HTTP 502"}, false},

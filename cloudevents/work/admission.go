@@ -88,7 +88,6 @@ func carryOver(current, next *workv1.ManifestWork) {
 	next.DeletionTimestamp = current.DeletionTimestamp
 	next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds
 	next.GenerateName = current.GenerateName
-	next.SelfLink = ""
 	next.ManagedFields = current.ManagedFields
 }
 

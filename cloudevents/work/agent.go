@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
-	"open-cluster-management.io/api/client/work/clientset/versioned"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -27,7 +27,7 @@ type Agent struct {
 	options   AgentOptions
 	engine    *cloudevents.Engine
 	ids       *idSequence
-	clientset versioned.Interface
+	clientset workclientset.Interface
 	store     *store.Store[*agentWork]
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
@@ -107,7 +107,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 // Clientset returns the clientset of the agent. Its works are those of the agent's cluster, in the namespace
 // of that name. Objects that Get, List, Update and Patch return are the caller's own; those that a watch
 // delivers are shared and must not be changed, as with any informer.
-func (a *Agent) Clientset() versioned.Interface { return a.clientset }
+func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
 // watches and returns nil. A second call returns [cloudevents.ErrStarted].

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"open-cluster-management.io/api/client/work/clientset/versioned"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -24,18 +24,18 @@ var (
 
 // clientset answers for ManifestWorks from a role, and for everything else that they are not supported.
 type clientset struct {
-	versioned.Interface // the generated one, in front of a server that refuses
-	v1                  workV1
+	workclientset.Interface // the generated one, in front of a server that refuses
+	v1                      workV1
 }
 
 type workV1 struct {
-	workclientset.WorkV1Interface
+	worktyped.WorkV1Interface
 	role role
 }
 
-func newClientset(r role) versioned.Interface {
+func newClientset(r role) workclientset.Interface {
 	// The host is never contacted: the transport answers.
-	refusing := versioned.NewForConfigOrDie(&rest.Config{
+	refusing := workclientset.NewForConfigOrDie(&rest.Config{
 		Host:      "http://manifestworks-over-cloudevents.invalid",
 		Transport: refuse{},
 		QPS:       -1, // answers are local: nothing to limit
@@ -44,10 +44,10 @@ func newClientset(r role) versioned.Interface {
 }
 
 // WorkV1 returns the client for the group version that ManifestWorks are in.
-func (c *clientset) WorkV1() workclientset.WorkV1Interface { return &c.v1 }
+func (c *clientset) WorkV1() worktyped.WorkV1Interface { return &c.v1 }
 
 // ManifestWorks returns the client for the works of a namespace; empty stands for all, as far as a verb allows.
-func (c *workV1) ManifestWorks(namespace string) workclientset.ManifestWorkInterface {
+func (c *workV1) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
 	return &works{role: c.role, namespace: namespace}
 }
 

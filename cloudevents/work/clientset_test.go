@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -25,7 +25,7 @@ import (
 )
 
 // offline is the clientset of a source that was never started: writes wait in the outbox.
-func offline(t *testing.T, options work.SourceOptions) workclientset.WorkV1Interface {
+func offline(t *testing.T, options work.SourceOptions) worktyped.WorkV1Interface {
 	t.Helper()
 	options.SourceID = "hub"
 	source, err := work.NewSource(memory.New().Transport(), options)
@@ -44,125 +44,125 @@ func TestErrors(t *testing.T) {
 	named := func(name string) *workv1.ManifestWork { return newWork(name, "1") }
 	tests := []struct {
 		name   string
-		call   func(workclientset.ManifestWorkInterface, *workv1.ManifestWork) error
+		call   func(worktyped.ManifestWorkInterface, *workv1.ManifestWork) error
 		reason metav1.StatusReason
 		text   string
 	}{
-		{"get missing", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"get missing", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Get(t.Context(), "none", metav1.GetOptions{})
 			return err
 		}, metav1.StatusReasonNotFound, `manifestworks.work.open-cluster-management.io "none" not found`},
-		{"create existing", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create existing", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named("app"), metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonAlreadyExists, "already exists"},
-		{"create without name", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create without name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named(""), metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "metadata.name: Required value"},
-		{"create with a bad name", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create with a bad name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named("Not_A_Name"), metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "metadata.name: Invalid value"},
-		{"create with a bad label", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create with a bad label", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			w := named("x")
 			w.Labels = map[string]string{"a b": "c"}
 			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "metadata.labels"},
-		{"create with a broken manifest", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create with a broken manifest", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			w := named("x")
 			w.Spec.Workload.Manifests[0].Raw = []byte(`{"kind":`)
 			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "spec.workload.manifests[0]: Invalid value: must be a JSON object"},
-		{"create with a manifest without kind", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create with a manifest without kind", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			w := named("x")
 			w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1"}`)
 			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "spec.workload.manifests[0].kind: Required value"},
-		{"create in another namespace", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create in another namespace", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			w := named("x")
 			w.Namespace = "cluster2"
 			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "does not match the namespace"},
-		{"create with a resourceVersion", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"create with a resourceVersion", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), stale(named("x")), metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "resourceVersion should not be set"},
-		{"stale update", func(c workclientset.ManifestWorkInterface, w *workv1.ManifestWork) error {
+		{"stale update", func(c worktyped.ManifestWorkInterface, w *workv1.ManifestWork) error {
 			_, err := c.Update(t.Context(), stale(w), metav1.UpdateOptions{})
 			return err
 		}, metav1.StatusReasonConflict, "the object has been modified"},
-		{"update without a resourceVersion", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"update without a resourceVersion", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Update(t.Context(), named("app"), metav1.UpdateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "metadata.resourceVersion: Invalid value: 0: must be specified for an update"},
-		{"update missing", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"update missing", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Update(t.Context(), stale(named("none")), metav1.UpdateOptions{})
 			return err
 		}, metav1.StatusReasonNotFound, "not found"},
-		{"update of another incarnation", func(c workclientset.ManifestWorkInterface, w *workv1.ManifestWork) error {
+		{"update of another incarnation", func(c worktyped.ManifestWorkInterface, w *workv1.ManifestWork) error {
 			w.UID = "other"
 			_, err := c.Update(t.Context(), w, metav1.UpdateOptions{})
 			return err
 		}, metav1.StatusReasonConflict, "Precondition failed: UID in precondition: other"},
-		{"update of the status", func(c workclientset.ManifestWorkInterface, w *workv1.ManifestWork) error {
+		{"update of the status", func(c worktyped.ManifestWorkInterface, w *workv1.ManifestWork) error {
 			_, err := c.UpdateStatus(t.Context(), w, metav1.UpdateOptions{})
 			return err
 		}, metav1.StatusReasonMethodNotAllowed, "manifestworks/status"},
-		{"patch of the status", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"patch of the status", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
 			return err
 		}, metav1.StatusReasonMethodNotAllowed, "manifestworks/status"},
-		{"strategic patch", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"strategic patch", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.StrategicMergePatchType, []byte(`{}`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonUnsupportedMediaType, "unknown format"},
-		{"malformed merge patch", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"malformed merge patch", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "the merge patch cannot be read"},
-		{"merge patch of a wrong type", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"merge patch of a wrong type", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"workload":7}}`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "the patched spec"},
-		{"merge patch of the name", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"merge patch of the name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"name":"b"}}`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "do not match those on the request"},
-		{"JSON patch whose test fails", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"JSON patch whose test fails", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.JSONPatchType, []byte(`[{"op":"test","path":"/metadata/name","value":"b"}]`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "test"},
-		{"delete missing", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"delete missing", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "none", metav1.DeleteOptions{})
 		}, metav1.StatusReasonNotFound, "not found"},
-		{"delete of another incarnation", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"delete of another incarnation", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "app", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
 		}, metav1.StatusReasonConflict, "UID in precondition: other"},
-		{"delete of another version", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"delete of another version", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "app", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
 		}, metav1.StatusReasonConflict, "ResourceVersion in precondition: 1"},
-		{"list with a bad selector", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"list with a bad selector", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.List(t.Context(), metav1.ListOptions{LabelSelector: "a in"})
 			return err
 		}, metav1.StatusReasonBadRequest, "label selector"},
-		{"list by an unknown field", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"list by an unknown field", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.x=1"})
 			return err
 		}, metav1.StatusReasonBadRequest, "field label not supported: spec.x"},
-		{"list from a made-up token", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"list from a made-up token", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.List(t.Context(), metav1.ListOptions{Continue: "%%%"})
 			return err
 		}, metav1.StatusReasonBadRequest, "continue key is not valid"},
-		{"watch from a version that is none", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"watch from a version that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "abc"})
 			return err
 		}, metav1.StatusReasonBadRequest, "invalid resource version"},
-		{"dry run that is none", func(c workclientset.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"dry run that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named("x"), metav1.CreateOptions{DryRun: []string{"Some"}})
 			return err
 		}, metav1.StatusReasonInvalid, "dryRun"},

@@ -19,6 +19,21 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
+// run is how a program runs a source or an agent; a controller-runtime manager can do it as well.
+func run(ctx context.Context, r interface{ Start(context.Context) error }) {
+	if err := r.Start(ctx); err != nil {
+		log.Print(err)
+	}
+}
+
+// must keeps the examples short.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // A hub sends a work to a cluster, whose agent reports on it. With mqtt.New in the place of the memory bus the
 // two live in different processes.
 func Example() {
@@ -26,48 +41,31 @@ func Example() {
 	defer cancel()
 	bus := memory.New()
 
-	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	go source.Start(ctx)
-	go agent.Start(ctx)
+	source := must(work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"}))
+	agent := must(work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}}))
+	go run(ctx, source)
+	go run(ctx, agent)
 	<-source.Ready()
 	<-agent.Ready()
 
 	// The agent's side: a watch, here, where a controller has an informer.
 	onAgent := agent.Clientset().WorkV1().ManifestWorks("cluster1")
-	arriving, err := onAgent.Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	arriving := must(onAgent.Watch(ctx, metav1.ListOptions{}))
 
 	// The hub's side: the generated interface.
 	onHub := source.Clientset().WorkV1().ManifestWorks("cluster1")
-	created, err := onHub.Create(ctx, &workv1.ManifestWork{
+	created := must(onHub.Create(ctx, &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{Name: "app"},
 		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{
 			RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app"}}`)},
 		}}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	reported, err := onHub.Watch(ctx, metav1.ListOptions{ResourceVersion: created.ResourceVersion})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))
+	reported := must(onHub.Watch(ctx, metav1.ListOptions{ResourceVersion: created.ResourceVersion}))
 
 	event := <-arriving.ResultChan()
 	fmt.Println("agent:", event.Type, event.Object.(*workv1.ManifestWork).Name)
 	status := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete"}]}}`)
-	if _, err := onAgent.Patch(ctx, "app", types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
-		log.Fatal(err)
-	}
+	must(onAgent.Patch(ctx, "app", types.MergePatchType, status, metav1.PatchOptions{}, "status"))
 	event = <-reported.ResultChan()
 	condition := event.Object.(*workv1.ManifestWork).Status.Conditions[0]
 	fmt.Println("hub:", event.Type, condition.Type, condition.Status)
@@ -80,35 +78,25 @@ func Example() {
 func ExampleNewSource() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{
+	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{
 		SourceID: work.SourceID("https://hub.example.com:6443", "rollouts"),
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	go source.Start(ctx)
+	}))
+	go run(ctx, source)
 
 	factory := workinformers.NewSharedInformerFactory(source.Clientset(), 0)
 	informer := factory.Work().V1().ManifestWorks()
 	lister := informer.Lister()
 	added := make(chan string, 1)
-	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	must(informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { added <- obj.(*workv1.ManifestWork).Name },
-	}); err != nil {
-		log.Fatal(err)
-	}
+	}))
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 
 	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
-	if _, err := works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{}); err != nil {
-		log.Fatal(err)
-	}
+	must(works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{}))
 	fmt.Println("added:", <-added)
-	listed, err := lister.ManifestWorks("cluster1").Get("app")
-	if err != nil {
-		log.Fatal(err)
-	}
+	listed := must(lister.ManifestWorks("cluster1").Get("app"))
 	fmt.Println("generation:", listed.Generation)
 	// Output:
 	// added: app
@@ -118,20 +106,14 @@ func ExampleNewSource() {
 // An agent's user finds the agent's ID in what the hub logs, and the works of its cluster in one namespace.
 func ExampleNewAgent() {
 	ctx, cancel := context.WithCancel(context.Background())
-	agent, err := work.NewAgent(memory.New().Transport(), work.AgentOptions{
+	agent := must(work.NewAgent(memory.New().Transport(), work.AgentOptions{
 		ClusterName:        "cluster1",
 		InitialSyncTimeout: -1, // nobody answers here, so do not wait
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	}))
 	stopped := make(chan error, 1)
 	go func() { stopped <- agent.Start(ctx) }()
 	<-agent.Ready()
-	works, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	works := must(agent.Clientset().WorkV1().ManifestWorks("cluster1").List(ctx, metav1.ListOptions{}))
 	fmt.Println("works:", len(works.Items), "healthy:", agent.Healthy() == nil)
 	cancel()
 	fmt.Println("stopped:", <-stopped)

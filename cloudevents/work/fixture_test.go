@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -92,7 +92,7 @@ func (s *scene) source(options work.SourceOptions) *hub {
 	return &hub{Source: source, process: s.run(source), t: s.t}
 }
 
-func (h *hub) works(cluster string) workclientset.ManifestWorkInterface {
+func (h *hub) works(cluster string) worktyped.ManifestWorkInterface {
 	return h.Clientset().WorkV1().ManifestWorks(cluster)
 }
 
@@ -115,7 +115,7 @@ func (s *scene) agent(options work.AgentOptions) *spoke {
 	return &spoke{Agent: agent, process: s.run(agent), t: s.t, cluster: options.ClusterName}
 }
 
-func (a *spoke) works() workclientset.ManifestWorkInterface {
+func (a *spoke) works() worktyped.ManifestWorkInterface {
 	return a.Clientset().WorkV1().ManifestWorks(a.cluster)
 }
 

@@ -136,7 +136,8 @@ func mergeMember[T any](current T, patch json.RawMessage) (T, error) {
 	if err != nil {
 		return next, err
 	}
-	return next, kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)
+	err = kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)
+	return next, err
 }
 
 func jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {

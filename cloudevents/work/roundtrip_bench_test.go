@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"open-cluster-management.io/api/client/work/clientset/versioned"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -147,7 +147,7 @@ func benchStart(b *testing.B, p interface {
 	<-p.Ready()
 }
 
-func benchInformer(b *testing.B, c versioned.Interface, handler cache.ResourceEventHandlerFuncs) {
+func benchInformer(b *testing.B, c workclientset.Interface, handler cache.ResourceEventHandlerFuncs) {
 	factory := workinformers.NewSharedInformerFactory(c, 0)
 	informer := factory.Work().V1().ManifestWorks().Informer()
 	if _, err := informer.AddEventHandler(handler); err != nil {

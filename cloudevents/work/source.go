@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	"open-cluster-management.io/api/client/work/clientset/versioned"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -30,7 +30,7 @@ type Source struct {
 	options   SourceOptions
 	engine    *cloudevents.Engine
 	ids       *idSequence
-	clientset versioned.Interface
+	clientset workclientset.Interface
 	store     *store.Store[*sourceWork]
 
 	// The store's lock guards what follows.
@@ -93,7 +93,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 
 // Clientset returns the clientset of the source. Objects that Get, List, Create, Update and Patch return are
 // the caller's own; those that a watch delivers are shared and must not be changed, as with any informer.
-func (s *Source) Clientset() versioned.Interface { return s.clientset }
+func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
 // watches and returns nil. A second call returns [cloudevents.ErrStarted].

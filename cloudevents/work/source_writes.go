@@ -63,7 +63,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	obj.UID = types.UID(uuid.NewString())
 	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
 	obj.Generation = 1
-	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds, obj.ManagedFields, obj.SelfLink = nil, nil, nil, ""
+	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds, obj.ManagedFields = nil, nil, nil
 	obj.Status = workv1.ManifestWorkStatus{}
 	if err := validateNew(obj); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
@@ -54,12 +54,12 @@ const maxCommits = 1000
 
 // works is the client for the works of one namespace.
 type works struct {
-	workclientset.ManifestWorkExpansion
+	worktyped.ManifestWorkExpansion
 	role      role
 	namespace string
 }
 
-var _ workclientset.ManifestWorkInterface = &works{}
+var _ worktyped.ManifestWorkInterface = &works{}
 
 // Get returns a copy of the object, or NotFound.
 func (w *works) Get(ctx context.Context, name string, _ metav1.GetOptions) (*workv1.ManifestWork, error) {
@@ -183,13 +183,18 @@ func (w *works) mutate(ctx context.Context, name string, sub subresource, dryRun
 // has none.
 func precondition(current, next *workv1.ManifestWork) error {
 	if next.UID != "" && next.UID != current.UID {
-		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", next.UID, current.UID)) //nolint:staticcheck // the API server's text
+		return preconditionFailed(current, "UID", next.UID, current.UID)
 	}
 	if next.ResourceVersion != "" && next.ResourceVersion != current.ResourceVersion {
 		return conflict(current.Name)
 	}
 	return nil
+}
+
+// preconditionFailed has the API server's text.
+func preconditionFailed(current *workv1.ManifestWork, what string, want, got any) error {
+	return apierrors.NewConflict(resource, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
+		"Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, got))
 }
 
 func conflict(name string) error {
@@ -225,12 +230,10 @@ func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
 		return nil
 	}
 	if p.UID != nil && *p.UID != current.UID {
-		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.UID)) //nolint:staticcheck // the API server's text
+		return preconditionFailed(current, "UID", *p.UID, current.UID)
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion {
-		return apierrors.NewConflict(resource, current.Name, fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, current.ResourceVersion)) //nolint:staticcheck // the API server's text
+		return preconditionFailed(current, "ResourceVersion", *p.ResourceVersion, current.ResourceVersion)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,26 +24,31 @@ const stopGrace = 10 * time.Second
 // and 1,024 files are not enough for a broker with thousands of clients.
 const withFileLimit = `ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"`
 
+// How much of the log is kept, and how much of that an error text carries.
+const (
+	logLimit   = 128 << 10
+	errorLimit = 4 << 10
+)
+
 // ErrNotReady is returned by WaitReady when the time is over, or the process has
-// ended, before the check held. The error text carries the end of the log.
+// ended, before the check held. The error text carries the last lines of the log.
 var ErrNotReady = errors.New("daemon: not ready")
 
 // Daemon is one running program. Its methods may be called concurrently.
 type Daemon struct {
 	name string
 	cmd  *exec.Cmd
-	log  *tail
+	log  *Log
 	done chan struct{}
 
 	stopOnce sync.Once
-	waitErr  error // written before done is closed
 }
 
 // Start runs the program at path with args. Standard output and error both go to
 // the log. The caller must call Stop or Kill.
 func Start(path string, args ...string) (*Daemon, error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", withFileLimit, path}, args...)...)
-	log := &tail{limit: 128 << 10}
+	log := &Log{}
 	cmd.Stdout, cmd.Stderr = log, log
 	// A grandchild that keeps the pipe open must not block Wait for ever.
 	cmd.WaitDelay = time.Second
@@ -54,7 +58,7 @@ func Start(path string, args ...string) (*Daemon, error) {
 	}
 	go func() {
 		defer close(d.done)
-		d.waitErr = cmd.Wait()
+		_ = cmd.Wait() // what it says is in cmd.ProcessState too
 	}()
 	return d, nil
 }
@@ -76,7 +80,7 @@ func (d *Daemon) Running() bool {
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
 // Log returns the last part, at most 128 KiB, of what the program wrote so far.
-func (d *Daemon) Log() string { return d.log.String() }
+func (d *Daemon) Log() string { return d.log.Last(logLimit) }
 
 // Stop asks the process to end with SIGTERM, kills it when it does not within
 // ten seconds, and returns when it is gone. It is idempotent.
@@ -112,9 +116,9 @@ func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 		}
 		select {
 		case <-d.done:
-			return fmt.Errorf("%w: %s ended (%v):\n%s", ErrNotReady, d.name, d.waitErr, d.Log())
+			return fmt.Errorf("%w: %s ended (%v):\n%s", ErrNotReady, d.name, d.cmd.ProcessState, d.log.Last(errorLimit))
 		case <-deadline.C:
-			return fmt.Errorf("%w: %s after %v: %w:\n%s", ErrNotReady, d.name, limit, err, d.Log())
+			return fmt.Errorf("%w: %s after %v: %w:\n%s", ErrNotReady, d.name, limit, err, d.log.Last(errorLimit))
 		case <-tick.C:
 		}
 	}
@@ -133,28 +137,4 @@ func Find(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("daemon: %s: %w", name, exec.ErrNotFound)
-}
-
-// tail is an io.Writer that keeps the last limit bytes.
-type tail struct {
-	mu    sync.Mutex
-	limit int
-	buf   []byte
-}
-
-func (w *tail) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.buf = append(w.buf, p...)
-	// Cut only at twice the limit, so that not every line moves the whole buffer.
-	if len(w.buf) > 2*w.limit {
-		w.buf = append(w.buf[:0], w.buf[len(w.buf)-w.limit:]...)
-	}
-	return len(p), nil
-}
-
-func (w *tail) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.TrimRight(string(w.buf[max(0, len(w.buf)-w.limit):]), "\n")
 }

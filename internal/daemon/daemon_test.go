@@ -84,8 +84,7 @@ func TestWaitReadyReportsWhy(t *testing.T) {
 }
 
 func TestLogKeepsTheEnd(t *testing.T) {
-	d := start(t, `i=0; while [ $i -lt 8000 ]; do i=$((i+1)); echo "line $i of a log that is longer than what is kept"; done; echo up`)
-	<-d.Done()
+	d := start(t, `i=0; while [ $i -lt 8000 ]; do i=$((i+1)); echo "line $i of a log that is longer than what is kept"; done; echo up; exec sleep 60`)
 	log := d.Log()
 	if len(log) > 128<<10 {
 		t.Errorf("len(Log()) = %d, want at most 128 KiB", len(log))

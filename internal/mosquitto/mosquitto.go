@@ -197,15 +197,21 @@ func (b *Broker) launch() error {
 
 // freePorts returns n different ports that nobody listened on a moment ago.
 func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		// Held open until all are found, or the system may give one out twice.
+	var ports []int
+	var listeners []net.Listener
+	// Held open until all are found, or the system may give one out twice.
+	defer func() {
+		for _, listener := range listeners {
+			_ = listener.Close()
+		}
+	}()
+	for range n {
 		listener, err := net.Listen("tcp", address(0))
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = listener.Close() }()
-		ports[i] = listener.Addr().(*net.TCPAddr).Port
+		listeners = append(listeners, listener)
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }

@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: The Spokewire Authors
+# SPDX-License-Identifier: Apache-2.0
+
+# What a newcomer needs is `make test`; what a change must pass is `make check`.
+# Everything that is built on the way is cached outside the source tree.
+
+GO        ?= go
+FUZZTIME  ?= 30s
+BENCH     ?= .
+BENCHTIME ?= 1s
+
+# The modules of the tree; the first is the one that users get. Each nested one is
+# built with its own go.mod alone.
+NESTED  := internal/e2e internal/kube internal/kube/etcd internal/tools internal/tools/lint
+MODULES := . $(NESTED)
+export GOWORK = off
+
+# TOOL runs a tool of internal/tools: $(TOOL)/golangci-lint. Lazy, because most verbs
+# need none.
+TOOL = $(shell internal/tools/build.sh --dir)
+
+# FINGERPRINT prints a checksum of each file of the tree.
+FINGERPRINT = find . -name .git -prune -o -type f -exec cksum {} + | sort -k 3
+
+.DEFAULT_GOAL := help
+.PHONY: help kube check test test-fast bench fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
+
+help: ## say what each verb does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+kube: ## build kube-apiserver, kube-controller-manager and etcd, once
+	@internal/kube/build.sh
+
+check: generate-diff fmt vet lint test ## everything that a change must pass
+
+test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
+	$(GO) test -race ./...
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race ./...
+
+test-fast: ## the tests of the SDK alone, without the race detector
+	$(GO) test ./...
+
+bench: ## all benchmarks (BENCH=pattern BENCHTIME=1s)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
+
+# go test fuzzes one function of one package at a time, so they are looked up first.
+fuzz: ## each fuzz test for FUZZTIME (30s)
+	@set -e; for package in $$($(GO) list ./...); do \
+	  functions=$$($(GO) test -list '^Fuzz' $$package); \
+	  for function in $$(echo "$$functions" | grep '^Fuzz' || true); do \
+	    echo "== $$package $$function"; \
+	    $(GO) test -run '^$$' -fuzz "^$$function\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+generate: ## write generated files again
+	@internal/tools/build.sh controller-gen
+	PATH="$(TOOL):$$PATH" $(GO) generate ./...
+
+# Compares files, not commits, so it can be run before one.
+generate-diff: ## fail when a generated file is not up to date
+	@before=$$(mktemp) && after=$$(mktemp) && trap 'rm -f "$$before" "$$after"' EXIT && \
+	$(FINGERPRINT) >"$$before" && $(MAKE) -s generate && $(FINGERPRINT) >"$$after" && \
+	if ! diff "$$before" "$$after"; then echo "these were not up to date; they are now"; exit 1; fi
+
+fmt: ## fail when gofmt would change a file
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
+
+vet: ## go vet on the SDK and on the end-to-end tests
+	$(GO) vet ./...
+	cd internal/e2e && $(GO) vet ./...
+
+lint: ## golangci-lint on the SDK and on the end-to-end tests
+	@internal/tools/build.sh golangci-lint
+	$(TOOL)/golangci-lint run ./...
+	cd internal/e2e && $(TOOL)/golangci-lint run --config ../../.golangci.yml ./...
+
+apidiff: ## compare the exported API with that of the last release
+	@internal/tools/build.sh apidiff
+	@internal/tools/apidiff.sh "$(TOOL)/apidiff"
+
+vuln: ## look for known vulnerabilities in what the SDK calls (needs the network)
+	@internal/tools/build.sh govulncheck
+	$(TOOL)/govulncheck ./...
+
+cover: ## test coverage of the SDK, as coverage.html
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	@$(GO) tool cover -html=coverage.out -o coverage.html
+	@$(GO) tool cover -func=coverage.out | tail -1
+
+tidy: ## go mod tidy in each module
+	@set -e; for module in $(MODULES); do echo "== $$module"; (cd $$module && $(GO) mod tidy); done
+
+clean: ## remove what the verbs wrote into the tree; the caches outside stay
+	rm -f coverage.out coverage.html *.test *.prof
+	@echo "kept: $$(internal/kube/build.sh --dir) and $(TOOL)"

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// wellKnown are the values that the rule WellKnownStatus reports of workloads, and their fields in the status.
+var wellKnown = []struct{ name, field string }{
+	{"ReadyReplicas", "readyReplicas"}, {"Replicas", "replicas"}, {"AvailableReplicas", "availableReplicas"},
+}
+
+// feedback reads the values that the manifest's configuration asks for from the object's status. What is not
+// there is left out.
+func feedback(r result) []workv1.FeedbackValue {
+	if r.config == nil || r.live == nil {
+		return nil
+	}
+	status, _, _ := unstructured.NestedMap(r.live.Object, "status")
+	var values []workv1.FeedbackValue
+	add := func(name string, content any) {
+		if v, ok := fieldValue(content); ok {
+			values = append(values, workv1.FeedbackValue{Name: name, Value: v})
+		}
+	}
+	for _, rule := range r.config.FeedbackRules {
+		switch rule.Type {
+		case workv1.WellKnownStatusType:
+			for _, w := range wellKnown {
+				add(w.name, status[w.field])
+			}
+		case workv1.JSONPathsType:
+			for _, p := range rule.JsonPaths {
+				add(p.Name, lookUp(status, p.Path))
+			}
+		}
+	}
+	return values
+}
+
+// lookUp follows a JSON path within the status; it returns nil if that leads nowhere or to several values.
+func lookUp(status map[string]any, path string) any {
+	j := jsonpath.New("feedback").AllowMissingKeys(true)
+	if err := j.Parse("{" + path + "}"); err != nil {
+		return nil
+	}
+	found, err := j.FindResults(status)
+	if err != nil || len(found) != 1 || len(found[0]) != 1 {
+		return nil
+	}
+	if v := found[0][0]; v.IsValid() && (v.Kind() != reflect.Interface || !v.IsNil()) {
+		return v.Interface()
+	}
+	return nil
+}
+
+func fieldValue(content any) (workv1.FieldValue, bool) {
+	switch v := content.(type) {
+	case int64:
+		return workv1.FieldValue{Type: workv1.Integer, Integer: &v}, true
+	case string:
+		return workv1.FieldValue{Type: workv1.String, String: &v}, true
+	case bool:
+		return workv1.FieldValue{Type: workv1.Boolean, Boolean: &v}, true
+	case map[string]any, []any:
+		raw, err := json.Marshal(v)
+		text := string(raw)
+		// The API allows 1,024 characters.
+		return workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, err == nil && len(text) <= 1024
+	}
+	return workv1.FieldValue{}, false
+}
+
+// anyUnready tells whether a reported workload still has replicas that are not ready.
+func anyUnready(results []result) bool {
+	for _, r := range results {
+		if r.config == nil || r.live == nil || len(r.config.FeedbackRules) == 0 {
+			continue
+		}
+		wanted, found, _ := unstructured.NestedInt64(r.live.Object, "spec", "replicas")
+		if !found {
+			wanted, found, _ = unstructured.NestedInt64(r.live.Object, "status", "replicas")
+		}
+		ready, _, _ := unstructured.NestedInt64(r.live.Object, "status", "readyReplicas")
+		if found && ready < wanted {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli reads the quickstart's command line.
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Usage is what --help shows.
+const Usage = `Usage: go run ./examples/quickstart [flags]
+
+Sends Kubernetes manifests from a hub to clusters over an MQTT broker, shows how they
+are applied and reported, updates one, deletes one, and removes everything again.
+Without flags it needs nothing: the broker is embedded and the clusters are in memory.
+
+  --manifests DIR     manifests to send: each .yaml, .yml or .json file in DIR becomes one
+                      work for each cluster (default: the ones in examples/quickstart/manifests)
+  --clusters N        how many clusters to have in memory (default 2)
+  --kubeconfig FILE   use a real cluster instead, by FILE's current context; once per cluster
+  --broker URL        use a broker that runs elsewhere: mqtt://, mqtts://, ws:// or wss://
+  --broker-timeout D  fail when the broker is out of reach for so long (default 10s)
+  --timeout D         fail when no work gets any further for so long (default 60s)
+  --keep              leave everything on the real clusters in the end
+  --verbose           log what the SDK does, to standard error
+  --help              show this
+
+Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+`
+
+// MaxClusters bounds --clusters: beyond it, one process is the wrong place to try things.
+const MaxClusters = 1000
+
+// Options is what the command line asks for.
+type Options struct {
+	// Manifests is the folder to read; "" means the shipped one.
+	Manifests string
+	// Kubeconfigs are files, one per real cluster; none means Clusters many in memory.
+	Kubeconfigs []string
+	Clusters    int
+	// Broker is the URL of an outside broker; "" means an embedded one.
+	Broker string
+	// BrokerTimeout is how long the broker may be out of reach, at the start or later, and Timeout how long
+	// all works may stand still.
+	BrokerTimeout, Timeout time.Duration
+
+	Keep    bool
+	Verbose bool
+}
+
+// Exit statuses beside 0.
+const (
+	Failed = 1
+	Misuse = 2
+)
+
+// Handle reads arguments and answers what is no run: a request for help, or a mistake. Then ok is false and
+// status is what to exit with.
+func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok bool) {
+	o, err := Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = io.WriteString(stdout, Usage)
+		return o, 0, false
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "quickstart: %v\nRun with --help to see what there is.\n", err)
+		return o, Misuse, false
+	}
+	return o, 0, true
+}
+
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+func Parse(args []string) (Options, error) {
+	var o Options
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are returned, and help is Usage
+	flags.StringVar(&o.Manifests, "manifests", "", "")
+	flags.IntVar(&o.Clusters, "clusters", 2, "")
+	flags.StringVar(&o.Broker, "broker", "", "")
+	flags.DurationVar(&o.BrokerTimeout, "broker-timeout", 10*time.Second, "")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "")
+	flags.BoolVar(&o.Keep, "keep", false, "")
+	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	flags.Func("kubeconfig", "", func(file string) error {
+		if file == "" {
+			return errors.New("a file is required")
+		}
+		o.Kubeconfigs = append(o.Kubeconfigs, file)
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	if flags.NArg() > 0 {
+		return Options{}, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return o, o.validate(given)
+}
+
+func (o Options) validate(given map[string]bool) error {
+	for _, name := range []string{"manifests", "broker"} {
+		if given[name] && strings.TrimSpace(map[string]string{"manifests": o.Manifests, "broker": o.Broker}[name]) == "" {
+			return fmt.Errorf("--%s must not be empty", name)
+		}
+	}
+	switch {
+	case o.Clusters < 1 || o.Clusters > MaxClusters:
+		return fmt.Errorf("--clusters must be from 1 to %d, not %d", MaxClusters, o.Clusters)
+	case given["clusters"] && len(o.Kubeconfigs) > 0:
+		return errors.New("--clusters is for clusters in memory; give --kubeconfig once for each real one")
+	case o.Keep && len(o.Kubeconfigs) == 0:
+		return errors.New("--keep needs --kubeconfig: clusters in memory end with the program")
+	case o.Timeout <= 0 || o.BrokerTimeout <= 0:
+		return errors.New("--timeout and --broker-timeout must be more than 0")
+	}
+	return nil
+}

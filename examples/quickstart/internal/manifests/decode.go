@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// document is one part of a file that is not empty, and the line, counted from 1, where it begins.
+type document struct {
+	line int
+	text string
+}
+
+// splitYAML cuts a file at its separators. The YAML library reads a document at a time and counts lines
+// from its start, so this keeps the line of each. Parts with nothing but comments are left out and not counted.
+func splitYAML(text string) []document {
+	var docs []document
+	var part strings.Builder
+	start, empty := 1, true
+	end := func() {
+		if !empty {
+			docs = append(docs, document{line: start, text: part.String()})
+		}
+		part.Reset()
+		empty = true
+	}
+	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		if isSeparator(line) {
+			end()
+			start = i + 1
+			// Content may follow on the separator's own line: "--- {kind: …}" or a comment.
+			line = strings.Replace(line, line[:3], "   ", 1)
+		}
+		if trimmed := strings.TrimSpace(line); empty && (trimmed == "" || strings.HasPrefix(trimmed, "#")) {
+			continue
+		}
+		if empty {
+			start, empty = i+1, false
+		}
+		part.WriteString(line + "\n")
+	}
+	end()
+	return docs
+}
+
+func isSeparator(line string) bool {
+	if !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "...") {
+		return false
+	}
+	return len(line) == 3 || strings.ContainsRune(" \t\r", rune(line[3]))
+}
+
+// splitJSON cuts a file of JSON values that follow each other.
+func splitJSON(text []byte) ([]document, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	lineAt := func(offset int64) int { return 1 + bytes.Count(text[:min(int(offset), len(text))], []byte("\n")) }
+	var docs []document
+	for d := json.NewDecoder(bytes.NewReader(text)); ; {
+		var raw json.RawMessage
+		err := d.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return docs, nil
+		}
+		if err != nil {
+			line := lineAt(d.InputOffset())
+			if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+				line = lineAt(syntax.Offset)
+			}
+			return nil, fmt.Errorf("document %d: line %d: %w", len(docs)+1, line, err)
+		}
+		docs = append(docs, document{line: lineAt(d.InputOffset() - int64(len(raw))), text: string(raw)})
+	}
+}
+
+// yamlLine finds the line, counted within the document, in an error of the YAML library.
+var yamlLine = regexp.MustCompile(`line (\d+):`)
+
+// decode returns the objects of a document: one, or the items of a List.
+func decode(doc document, where string) ([]Object, error) {
+	raw, err := yaml.YAMLToJSONStrict([]byte(doc.text))
+	if err != nil {
+		text := yamlLine.ReplaceAllStringFunc(strings.TrimPrefix(err.Error(), "yaml: "), func(m string) string {
+			n, _ := strconv.Atoi(yamlLine.FindStringSubmatch(m)[1])
+			return fmt.Sprintf("line %d:", n+doc.line-1)
+		})
+		return nil, fmt.Errorf("%s: bad YAML: %s", where, strings.Join(strings.Fields(text), " "))
+	}
+	var content any
+	// This decoder gives int64 for whole numbers, as unstructured objects require.
+	if err := utiljson.Unmarshal(raw, &content); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	return objectsOf(content, where)
+}
+
+func objectsOf(content any, where string) ([]Object, error) {
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: not an object, but %s", where, describe(content))
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	if err := hasType(u); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	if items, ok := fields["items"].([]any); ok && strings.HasSuffix(u.GetKind(), "List") {
+		var objects []Object
+		for i, item := range items {
+			inner, err := objectsOf(item, fmt.Sprintf("%s, item %d", where, i+1))
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, inner...)
+		}
+		return objects, nil
+	}
+	if err := checkMetadata(fields["metadata"]); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", where, u.GetKind(), err)
+	}
+	return []Object{{Unstructured: u, Where: where}}, nil
+}
+
+func hasType(u *unstructured.Unstructured) error {
+	switch {
+	case u.GetAPIVersion() == "":
+		return errors.New("no apiVersion")
+	case u.GetKind() == "":
+		return errors.New("no kind")
+	}
+	_, err := schema.ParseGroupVersion(u.GetAPIVersion())
+	return err
+}
+
+// checkMetadata requires a name, and everything of its right type: YAML reads a bare y, no or 1.10 as
+// something else than a text, and the accessors of unstructured objects then act as if it were not there.
+func checkMetadata(metadata any) error {
+	fields, _ := metadata.(map[string]any)
+	var typed metav1.ObjectMeta
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &typed); err != nil {
+		return fmt.Errorf("bad metadata (texts such as \"y\", \"no\" and \"1\" must be quoted): %w", err)
+	}
+	if typed.Name == "" {
+		return errors.New("no metadata.name")
+	}
+	return nil
+}
+
+func describe(content any) string {
+	switch content.(type) {
+	case nil:
+		return "empty"
+	case []any:
+		return "a list"
+	case string:
+		return "a text"
+	}
+	return "a single value"
+}

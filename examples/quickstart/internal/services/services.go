@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package services runs what the quickstart consists of side by side, and ends it in an orderly way.
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Connection is a source or an agent of the SDK.
+type Connection interface {
+	// Ready is closed when it is connected for the first time.
+	Ready() <-chan struct{}
+	// Healthy returns nil while it is connected, otherwise why not.
+	Healthy() error
+}
+
+// checkEvery is how often connections are looked at.
+const checkEvery = 250 * time.Millisecond
+
+// Group is a set of running services.
+type Group struct {
+	broker string
+	grace  time.Duration
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	fail   context.CancelCauseFunc
+	wg     sync.WaitGroup
+}
+
+// New returns an empty group, whose connections lead to a broker that may be out of reach for a grace period, and
+// the context for what is done with its services: it ends with parent, or when a
+// service fails, with that as its cause. The services themselves outlive it until Stop, so that there is time
+// to clean up.
+func New(parent context.Context, broker string, grace time.Duration) (*Group, context.Context) {
+	g := &Group{broker: broker, grace: grace}
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(parent))
+	run, fail := context.WithCancelCause(parent)
+	g.fail = fail
+	return g, run
+}
+
+// Go runs a service: a Start method that blocks until its context ends.
+func (g *Group) Go(start func(context.Context) error) {
+	g.wg.Go(func() {
+		if err := start(g.ctx); err != nil {
+			g.fail(err)
+		}
+	})
+}
+
+// Stop ends all services and returns when they have ended.
+func (g *Group) Stop() {
+	g.fail(context.Canceled)
+	g.cancel()
+	g.wg.Wait()
+}
+
+// Reach waits until all connections are ready. If they are not within the grace period, it says which broker
+// was not reached, and why.
+func (g *Group) Reach(ctx context.Context, connections ...Connection) error {
+	timeout := time.NewTimer(g.grace)
+	defer timeout.Stop()
+	for _, c := range connections {
+		select {
+		case <-c.Ready():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timeout.C:
+			return g.notReached(c.Healthy())
+		}
+	}
+	return nil
+}
+
+// Watch makes the group fail when a connection has been away for the grace period.
+func (g *Group) Watch(connections ...Connection) {
+	g.Go(func(ctx context.Context) error {
+		ticker := time.NewTicker(checkEvery)
+		defer ticker.Stop()
+		away := make([]time.Time, len(connections)) // since when; zero: it is not
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case now := <-ticker.C:
+				for i, c := range connections {
+					err := c.Healthy()
+					switch {
+					case err == nil:
+						away[i] = time.Time{}
+					case away[i].IsZero():
+						away[i] = now
+					case now.Sub(away[i]) >= g.grace:
+						return g.notReached(err)
+					}
+				}
+			}
+		}
+	})
+}
+
+// ErrNotReached is in the error for a broker that cannot be reached.
+var ErrNotReached = errors.New("not reached")
+
+func (g *Group) notReached(reason error) error {
+	if reason == nil {
+		return fmt.Errorf("broker %s %w for %v", g.broker, ErrNotReached, g.grace)
+	}
+	return fmt.Errorf("broker %s %w for %v: %w", g.broker, ErrNotReached, g.grace, reason)
+}

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package setup opens what the command line names: manifests and clusters.
+package setup
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/manifests"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/memcluster"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
+)
+
+// Cluster is a cluster and the name that works know it by.
+type Cluster struct {
+	agent.Cluster
+	Name string
+	// Host is the address of a real cluster; "" in memory.
+	Host string
+}
+
+// Setup is what a run works with.
+type Setup struct {
+	Files    []manifests.File
+	Clusters []Cluster
+
+	manifestsAre, clustersAre string
+}
+
+// Open reads the manifests, those in the folder "manifests" of shipped if the command line names none, opens the clusters and checks
+// that they know every kind, or will.
+func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
+	s := &Setup{}
+	name, origin := "manifests", "shipped with the quickstart; --manifests DIR takes yours"
+	folder, err := fs.Sub(shipped, name)
+	if err != nil {
+		return nil, err
+	}
+	if o.Manifests != "" {
+		folder, name, origin = os.DirFS(o.Manifests), o.Manifests, "from "+o.Manifests
+	}
+	if s.Files, err = manifests.Load(folder, name); err != nil {
+		return nil, err
+	}
+	objects := 0
+	for _, f := range s.Files {
+		objects += len(f.Objects)
+	}
+	s.manifestsAre = fmt.Sprintf("%s in %s (%s)", progress.Count(objects, "object"), progress.Count(len(s.Files), "file"), origin)
+	if s.Clusters, err = openClusters(o); err != nil {
+		return nil, err
+	}
+	s.clustersAre = describe(s.Clusters)
+	return s, manifests.CheckKinds(s.Files, func(gvk schema.GroupVersionKind) (bool, error) { return s.known(ctx, gvk) })
+}
+
+// String describes the setup in a few lines.
+func (s *Setup) String() string {
+	return fmt.Sprintf("  clusters   %s\n  manifests  %s\n", s.clustersAre, s.manifestsAre)
+}
+
+// known asks every cluster; a kind that one of them lacks is unknown.
+func (s *Setup) known(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	for _, c := range s.Clusters {
+		switch _, err := c.Kind(ctx, gvk); {
+		case meta.IsNoMatchError(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("cluster %s at %s: %w", c.Name, c.Host, err)
+		}
+	}
+	return true, nil
+}
+
+func openClusters(o cli.Options) ([]Cluster, error) {
+	var clusters []Cluster
+	for i := range o.Clusters {
+		if len(o.Kubeconfigs) == 0 {
+			clusters = append(clusters, Cluster{Cluster: memcluster.New(nil), Name: fmt.Sprintf("cluster%d", i+1)})
+		}
+	}
+	names, hosts := map[string]int{}, map[string]string{}
+	for _, file := range o.Kubeconfigs {
+		c, err := kubecluster.New(file)
+		if err != nil {
+			return nil, err
+		}
+		// Two agents on one cluster would delete each other's objects.
+		if first, ok := hosts[c.Host()]; ok {
+			return nil, fmt.Errorf("kubeconfigs %s and %s lead to the same cluster, %s", first, file, c.Host())
+		}
+		hosts[c.Host()] = file
+		name := c.Name()
+		if names[name]++; names[name] > 1 { // every kind of installation has its own favourite context
+			name = fmt.Sprintf("%s-%d", name, names[name])
+		}
+		clusters = append(clusters, Cluster{Cluster: c, Name: name, Host: c.Host()})
+	}
+	return clusters, nil
+}
+
+// describe lists clusters, a few at most.
+func describe(clusters []Cluster) string {
+	const most = 6
+	var names []string
+	for i, c := range clusters {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(clusters)-most))
+			break
+		}
+		if c.Host != "" {
+			names = append(names, c.Name+" at "+c.Host)
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	text := strings.Join(names, ", ")
+	if clusters[0].Host == "" {
+		text += ": in memory (nothing is installed anywhere)"
+	}
+	return text
+}
+
+// Observer shows what an agent does to its cluster as steps of progress.
+func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
+	return func(e agent.Event) {
+		if e.Err != nil {
+			return // the agent reports it, too, and the hub shows that
+		}
+		step := progress.Applied
+		if e.Deleted {
+			step = progress.Removed
+		}
+		show(progress.Event{Step: step, Work: e.Work, Cluster: cluster, Generation: e.Generation, At: time.Now()})
+	}
+}
+
+// Farewell says what is left of a run that went well.
+func Farewell(o cli.Options) string {
+	if o.Keep {
+		return "Everything else was left on the clusters (--keep)."
+	}
+	return "Everything that it created was removed again."
+}

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Quickstart shows the SDK at work with a single command: an embedded broker, a hub and agents in one process
+// send real manifests to clusters in memory and report how they are applied.
+//
+//	go run ./examples/quickstart
+//
+// Real clusters take part with --kubeconfig, an outside broker with --broker, your own manifests with
+// --manifests; --help lists all flags. Where the SDK comes in is function connect. The rest is a hub (internal/hub)
+// and a work agent (internal/agent) that use its clientsets like any other.
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/broker"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/hub"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/logging"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/services"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/setup"
+)
+
+//go:embed manifests
+var shipped embed.FS
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, status, ok := cli.Handle(args, stdout, stderr)
+	if !ok {
+		return status
+	}
+	ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+	defer restore()
+	// A log and a table that is redrawn do not go together.
+	if err := quickstart(ctx, o, progress.ConsoleFor(stdout, o.Verbose)); err != nil {
+		_, _ = fmt.Fprintf(stderr, "quickstart: %v\n", err)
+		return cli.Failed
+	}
+	return 0
+}
+
+// quickstart is one whole run.
+func quickstart(ctx context.Context, o cli.Options, console *progress.Console) error {
+	s, err := setup.Open(ctx, o, shipped)
+	if err != nil {
+		return err
+	}
+	b, err := broker.Open(o.Broker)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	console.Say("Spokewire quickstart: works from a hub to clusters and back\n\n  broker     %s\n%s", b, s)
+
+	g, running := services.New(ctx, b.URL(), o.BrokerTimeout)
+	defer g.Stop()
+	h, err := connect(running, g, b.URL(), s, hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
+	if err != nil {
+		return err
+	}
+	g.Go(console.Start)
+	summary, err := h.Run(running)
+	console.Freeze() // what is worth seeing has happened
+	switch {
+	case o.Keep:
+	case errors.Is(err, services.ErrNotReached): // nobody would hear of it
+	default:
+		console.Say("Removing what was sent")
+		if _, cleanup := h.Cleanup(context.WithoutCancel(ctx)); cleanup != nil {
+			err = errors.Join(err, fmt.Errorf("not everything was removed: %w", cleanup))
+		}
+	}
+	g.Stop()
+	if err == nil {
+		console.Say("\nDone. %s\n%s", summary, setup.Farewell(o))
+	}
+	return err
+}
+
+// connect starts a source for the hub and an agent for each cluster, each with its own transport, waits until
+// they have reached the broker, and gives their clientsets to those who use them.
+func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup, o hub.Options) (*hub.Hub, error) {
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
+	if err != nil {
+		return nil, err
+	}
+	// The ID is new for each run: on a shared broker nobody else's works mix with ours.
+	sourceID := "quickstart-" + rand.String(8)
+	source, err := work.NewSource(transport, work.SourceOptions{SourceID: sourceID})
+	if err != nil {
+		return nil, err
+	}
+	g.Go(source.Start)
+	// An agent that comes first would wait a while for the source's answer to what it asks on connecting.
+	if err := g.Reach(ctx, source); err != nil {
+		return nil, err
+	}
+	connections := []services.Connection{source}
+	for _, c := range s.Clusters {
+		transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
+		if err != nil {
+			return nil, err
+		}
+		a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: c.Name, Sources: []string{sourceID}})
+		if err != nil {
+			return nil, err
+		}
+		controller, err := agent.New(agent.Options{ClusterName: c.Name, Works: a.Clientset(), Cluster: c, Observe: setup.Observer(c.Name, o.Event)})
+		if err != nil {
+			return nil, err
+		}
+		g.Go(a.Start)
+		g.Go(controller.Start)
+		connections, o.Clusters = append(connections, a), append(o.Clusters, c.Name)
+	}
+	g.Watch(connections...)
+	o.Works = source.Clientset()
+	h, err := hub.New(o)
+	if err != nil {
+		return nil, err
+	}
+	g.Go(h.Start)
+	return h, g.Reach(ctx, connections...)
+}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest_test
+
+// A pattern is an import path, or one that ends in /... and then also means all
+// paths below it. Paths without a dot in their first element are of this module.
+const (
+	apimachinery = "k8s.io/apimachinery/..."
+	ceEvent      = "github.com/cloudevents/sdk-go/v2/event"
+	ceTypes      = "github.com/cloudevents/sdk-go/v2/types"
+	clientGo     = "k8s.io/client-go/"
+	ocmClient    = "open-cluster-management.io/api/client/work/..."
+	ocmWork      = "open-cluster-management.io/api/work/v1"
+	uuid         = "github.com/google/uuid"
+	anything     = "*"
+)
+
+// everywhere is what each package may import, beside the standard library and the
+// internal packages that the compiler lets it see.
+var everywhere = []string{
+	"k8s.io/utils/...",
+	"k8s.io/klog/v2",
+	"github.com/prometheus/client_golang/prometheus",
+	"internal/...",
+}
+
+// rule says what the packages of one pattern may import in code that is no test.
+// The row with the longest pattern that fits a package is the one that counts.
+type rule struct {
+	packages string
+	may      []string
+	leaf     bool // brings a heavy dependency, so nothing may import it
+}
+
+// rules reads down: nothing imports upward or sideways. A package without a row
+// fails the test. Rows for planned packages bind them from their first line.
+var rules = []rule{
+	{packages: "."}, // the tour
+
+	{packages: "codec/...", may: []string{apimachinery, ceEvent, ceTypes, ocmWork, uuid}},
+
+	{packages: "cloudevents", may: []string{"codec", apimachinery, ceEvent, ceTypes, "golang.org/x/time/rate", uuid}},
+	{packages: "cloudevents/memory", may: []string{"cloudevents", "codec"}},
+	{packages: "cloudevents/mqtt", may: []string{
+		"cloudevents", "codec", apimachinery, uuid,
+		"github.com/eclipse/paho.golang/...",
+		"github.com/cloudevents/sdk-go/protocol/mqtt_paho/v2", "github.com/cloudevents/sdk-go/v2/...",
+		"github.com/gorilla/websocket", "sigs.k8s.io/yaml",
+	}},
+	{packages: "cloudevents/transporttest", may: []string{
+		"cloudevents", "cloudevents/memory", "codec", ceEvent, uuid,
+		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
+	}},
+	{packages: "cloudevents/work/...", may: []string{
+		"cloudevents", "codec", ocmClient, ocmWork, apimachinery, ceEvent, uuid,
+		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
+		"sigs.k8s.io/json",
+		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...",
+	}},
+	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "codec", apimachinery, ocmWork, "go.etcd.io/bbolt"}},
+
+	{packages: "dynamicwatcher", may: []string{
+		apimachinery, clientGo + "metadata", clientGo + "dynamic", clientGo + "rest",
+		clientGo + "tools/cache", clientGo + "util/workqueue", "sigs.k8s.io/controller-runtime/pkg/reconcile",
+	}},
+	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
+
+	{packages: "appliedwork", may: []string{"appliedwork/v1alpha1", apimachinery, clientGo + "dynamic"}},
+	{packages: "appliedwork/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
+	{packages: "appliedwork/reconciler", leaf: true, may: []string{
+		"appliedwork/...", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/...",
+	}},
+
+	{packages: "interpreter", may: []string{"interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/caller", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "rest"}},
+	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp"}},
+
+	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
+	{packages: "rsync/appcontext", may: []string{"sigs.k8s.io/yaml"}},
+	{packages: "rsync/store"},
+	{packages: "rsync/store/memstore", may: []string{"rsync/store"}},
+	{packages: "rsync/store/etcdstore", may: []string{"rsync/store", "go.etcd.io/etcd/api/v3/...", "go.etcd.io/etcd/client/v3/..."}},
+	{packages: "rsync/store/storetest", may: []string{"rsync/store", "github.com/google/go-cmp/cmp"}},
+	{packages: "rsync/connector", may: []string{"rsync/appcontext"}},
+	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
+	{packages: "rsync/connector/kube", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "..."}},
+	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/..."}},
+	{packages: "rsync/connector/manifestwork", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork}},
+	{packages: "rsync/rsyncgrpc/...", may: []string{"rsync", "rsync/appcontext", "google.golang.org/..."}},
+
+	{packages: "examples/...", leaf: true, may: []string{anything}},
+
+	{packages: "internal/..."},
+	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
+}
+
+// testHelpers are made for tests: only they may import package testing, and no
+// production code may import them.
+var testHelpers = []string{
+	"cloudevents/transporttest",
+	"interpreter/interpretertest",
+	"rsync/connector/connectortest",
+	"rsync/store/storetest",
+	"internal/daemon",
+	"internal/mosquitto",
+	"internal/tcpproxy",
+}
+
+// budgets is how many packages of other modules each public package may link,
+// directly or not. Lower a number when the test says that less is used; raise one
+// only when a new dependency is worth its weight to every user.
+var budgets = map[string]int{
+	"codec":              130,
+	"cloudevents":        150,
+	"cloudevents/memory": 150,
+	"cloudevents/mqtt":   200,
+	"cloudevents/work":   290,
+}
+
+// sourceBinaryBudget is for a whole program, the standard library included, that
+// uses the source with MQTT and informers, and nothing else of the SDK.
+const sourceBinaryBudget = 580
+
+// folders are the top-level ones. Those that start with a dot do not count.
+var folders = []string{
+	"codec", "cloudevents", "dynamicwatcher", "appliedwork", "interpreter", "rsync", "examples", "internal",
+}
+
+// forbiddenFolders say nothing about what is in them, or split types from their
+// owner; they are refused at every depth.
+var forbiddenFolders = []string{"pkg", "util", "utils", "common", "hack", "test", "tests", "api", "docs"}
+
+// nestedModules are the only folders, beside the root, with a go.mod.
+var nestedModules = []string{
+	"internal/e2e", "internal/e2e/consumer",
+	"internal/kube", "internal/kube/etcd",
+	"internal/tools", "internal/tools/lint",
+}

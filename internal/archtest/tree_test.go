@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	copyrightLine = "// SPDX-FileCopyrightText: The Spokewire Authors"
+	licenseLine   = "// SPDX-License-Identifier: Apache-2.0"
+)
+
+// walk calls visit with each file and folder of the tree, by its slash path from the
+// root. Folders that start with a dot are left out: they belong to tools.
+func walk(t *testing.T, visit func(path string, entry fs.DirEntry)) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path == "." {
+			return nil
+		}
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") {
+			return fs.SkipDir
+		}
+		visit(path, entry)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFolders(t *testing.T) {
+	walk(t, func(path string, entry fs.DirEntry) {
+		if !entry.IsDir() {
+			return
+		}
+		if !strings.Contains(path, "/") && !slices.Contains(folders, path) {
+			t.Errorf("%s is a top-level folder that rules_test.go does not list", path)
+		}
+		if slices.Contains(forbiddenFolders, entry.Name()) {
+			t.Errorf("%s: types and helpers sit with their owner, not in a folder %s", path, entry.Name())
+		}
+	})
+}
+
+func TestNestedModules(t *testing.T) {
+	walk(t, func(path string, entry fs.DirEntry) {
+		if entry.Name() != "go.mod" || path == "go.mod" {
+			return
+		}
+		if folder := strings.TrimSuffix(path, "/go.mod"); !slices.Contains(nestedModules, folder) {
+			t.Errorf("%s is a module that rules_test.go does not list", folder)
+		}
+	})
+	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(gomod), modulePath+"/") {
+		t.Error("go.mod requires a nested module: they are never released, so users could not resolve it")
+	}
+	// A replace counts only in the main module: users would build something else.
+	if strings.Contains(string(gomod), "\nreplace ") {
+		t.Error("go.mod has a replace line, which users of the module do not get")
+	}
+}
+
+func TestLicenseHeaders(t *testing.T) {
+	walk(t, func(path string, entry fs.DirEntry) {
+		if entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.Contains("/"+path, "/testdata/") {
+			return
+		}
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		// Generated code has the header after the line that says so.
+		head := strings.SplitN(string(content), "\n", 10)
+		i := slices.Index(head, copyrightLine)
+		if i < 0 || i+1 >= len(head) || head[i+1] != licenseLine {
+			t.Errorf("%s does not start with\n%s\n%s", path, copyrightLine, licenseLine)
+		}
+	})
+}

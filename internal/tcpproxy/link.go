@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpproxy
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// At most queueLength pieces of pieceSize bytes are on the way in one direction.
+const (
+	pieceSize   = 32 << 10
+	queueLength = 256
+)
+
+// link is one forwarded connection.
+type link struct {
+	proxy          *Proxy
+	client, server *net.TCPConn
+
+	closeOnce sync.Once
+	closed    chan struct{}
+}
+
+// piece is some bytes on their way, and when they may arrive.
+type piece struct {
+	data []byte
+	due  time.Time
+}
+
+func newLink(p *Proxy, client, server *net.TCPConn) *link {
+	return &link{proxy: p, client: client, server: server, closed: make(chan struct{})}
+}
+
+// close ends both connections and everything that waits. It is idempotent.
+func (l *link) close() {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		reset(l.client)
+		reset(l.server)
+	})
+}
+
+// forward moves bytes both ways and returns when nothing of the link is left.
+func (l *link) forward() {
+	var directions sync.WaitGroup
+	for _, way := range []struct{ from, to *net.TCPConn }{{l.client, l.server}, {l.server, l.client}} {
+		queue := make(chan piece, queueLength)
+		directions.Go(func() { l.read(way.from, queue) })
+		directions.Go(func() { l.write(way.to, queue) })
+	}
+	directions.Wait()
+	l.closeOnce.Do(func() {
+		// Both sides have said that they are done: end without a reset.
+		close(l.closed)
+		_ = l.client.Close()
+		_ = l.server.Close()
+	})
+}
+
+// read stamps what arrives with its due time. It and write are two goroutines
+// because a delay must not keep the next piece from arriving.
+func (l *link) read(from *net.TCPConn, queue chan<- piece) {
+	defer close(queue)
+	for {
+		buf := make([]byte, pieceSize)
+		n, err := from.Read(buf)
+		if n > 0 {
+			l.proxy.mu.Lock()
+			due := time.Now().Add(l.proxy.delay)
+			l.proxy.mu.Unlock()
+			select {
+			case queue <- piece{data: buf[:n], due: due}:
+			case <-l.closed:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// write delivers the pieces in order, each when it is due, and then passes the end
+// of the stream on, so that half-closed connections work through the proxy.
+func (l *link) write(to *net.TCPConn, queue <-chan piece) {
+	for p := range queue {
+		if !l.wait(p.due) {
+			return
+		}
+		if _, err := to.Write(p.data); err != nil {
+			l.close()
+			return
+		}
+	}
+	if !l.wait(time.Time{}) {
+		return
+	}
+	_ = to.CloseWrite()
+}
+
+// wait returns true when due has come and the proxy is not stalled, or false when
+// the link is closed before.
+func (l *link) wait(due time.Time) bool {
+	if d := time.Until(due); d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.closed:
+			return false
+		}
+	}
+	l.proxy.mu.Lock()
+	flow := l.proxy.flow
+	l.proxy.mu.Unlock()
+	select {
+	case <-l.closed:
+		return false
+	case <-flow:
+		return true
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tcpproxy puts a bad network between a client and a server in a test.
+//
+//	proxy := tcpproxy.Start(t, broker.Addr())
+//	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + proxy.Addr()})
+//	…
+//	proxy.Block() // nobody gets in,
+//	proxy.Cut()   // and who is in is thrown out
+//
+// The proxy forwards bytes and knows no protocol. It works on real sockets and
+// real time, so it cannot be used inside a testing/synctest bubble.
+package tcpproxy
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// dialLimit bounds the connection to the target; on a loopback address only a
+// target with a full backlog takes any time at all.
+const dialLimit = 5 * time.Second
+
+// Proxy listens on a port of its own and forwards to one target. Its methods may
+// be called concurrently. It ends, with all its links, when its test does.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu      sync.Mutex
+	links   map[*link]struct{}
+	blocked bool
+	closed  bool
+	delay   time.Duration
+	flow    chan struct{} // closed while bytes may pass
+}
+
+// Start listens on a free port of 127.0.0.1 and forwards each connection to
+// target (host:port), which need not listen yet.
+func Start(t testing.TB, target string) *Proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("tcpproxy: %v", err)
+	}
+	p := &Proxy{target: target, listener: listener, links: map[*link]struct{}{}, flow: make(chan struct{})}
+	close(p.flow)
+	p.running.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Addr is the address, host:port, that clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Links is the number of connections that are being forwarded.
+func (p *Proxy) Links() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Cut closes every link at once, on both sides, with whatever is on the way.
+// New connections are forwarded as before.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
+}
+
+// Block turns new connections away: each is accepted and reset at once, because a
+// listener that was closed might not get its port back. Links live on.
+func (p *Proxy) Block() { p.set(func() { p.blocked = true }) }
+
+// Unblock ends Block.
+func (p *Proxy) Unblock() { p.set(func() { p.blocked = false }) }
+
+// Delay holds bytes that arrive from now on back for d, in both directions. It
+// adds latency and keeps the order; it does not limit the rate, as long as no more
+// than some megabytes are on the way.
+func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+
+// Stall stops all bytes and keeps every link open, as a network does that loses
+// each packet: neither side learns of it, except by its own keep-alive.
+func (p *Proxy) Stall() {
+	p.set(func() {
+		if p.flowing() {
+			p.flow = make(chan struct{})
+		}
+	})
+}
+
+// Resume ends Stall. What was held back is delivered.
+func (p *Proxy) Resume() {
+	p.set(func() {
+		if !p.flowing() {
+			close(p.flow)
+		}
+	})
+}
+
+// flowing reports whether Stall is off. The caller holds mu.
+func (p *Proxy) flowing() bool {
+	select {
+	case <-p.flow:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+func (p *Proxy) close() {
+	p.set(func() { p.closed = true })
+	_ = p.listener.Close()
+	p.Cut()
+	p.running.Wait()
+}
+
+// accept owns the listener until close.
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return // closed, or out of files: the test sees its connections fail
+		}
+		client := conn.(*net.TCPConn)
+		p.mu.Lock()
+		blocked := p.blocked
+		p.mu.Unlock()
+		if blocked {
+			reset(client)
+			continue
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+// serve forwards one connection until both directions have ended.
+func (p *Proxy) serve(client *net.TCPConn) {
+	conn, err := net.DialTimeout("tcp", p.target, dialLimit)
+	if err != nil {
+		reset(client)
+		return
+	}
+	l := newLink(p, client, conn.(*net.TCPConn))
+	p.mu.Lock()
+	refused := p.closed || p.blocked // since it was accepted
+	if !refused {
+		p.links[l] = struct{}{}
+	}
+	p.mu.Unlock()
+	if refused {
+		l.close()
+		return
+	}
+	l.forward()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// reset closes conn so that the peer gets an error, not the end of a stream.
+func reset(conn *net.TCPConn) {
+	_ = conn.SetLinger(0)
+	_ = conn.Close()
+}

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package tcpproxy_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo starts a server that sends back what it gets, until the client is done.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = io.Copy(conn, conn)
+			})
+		}
+	})
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// start returns a proxy before an echo server. The proxy ends first, so the server
+// loses its connections and can end too.
+func start(t *testing.T) *tcpproxy.Proxy {
+	t.Helper()
+	return tcpproxy.Start(t, echo(t))
+}
+
+func dial(t *testing.T, p *tcpproxy.Proxy) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", p.Addr(), 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// say sends text and waits at most limit for its echo.
+func say(conn net.Conn, text string, limit time.Duration) error {
+	if _, err := conn.Write([]byte(text)); err != nil {
+		return err
+	}
+	return hear(conn, text, limit)
+}
+
+func hear(conn net.Conn, want string, limit time.Duration) error {
+	_ = conn.SetReadDeadline(time.Now().Add(limit))
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(conn, got); err != nil {
+		return err
+	}
+	if string(got) != want {
+		return errors.New("heard " + string(got) + ", want " + want)
+	}
+	return nil
+}
+
+const patience = 10 * time.Second
+
+func TestForwardsBothWaysAndTheEnd(t *testing.T) {
+	p := start(t)
+	conn := dial(t, p)
+	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MiB: many pieces
+	go func() {
+		_, _ = conn.Write(want)
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}()
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	got, err := io.ReadAll(conn)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("read %d bytes and %v, want %d and the end of the stream", len(got), err, len(want))
+	}
+	for start := time.Now(); p.Links() != 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatalf("Links() = %d after both sides were done", p.Links())
+		}
+	}
+}
+
+func TestCutClosesLinksOnly(t *testing.T) {
+	p := start(t)
+	first, second := dial(t, p), dial(t, p)
+	for _, conn := range []net.Conn{first, second} {
+		if err := say(conn, "hello", patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.Links() != 2 {
+		t.Errorf("Links() = %d, want 2", p.Links())
+	}
+	p.Cut()
+	for _, conn := range []net.Conn{first, second} {
+		if err := say(conn, "hello", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("after Cut: %v, want a broken connection", err)
+		}
+	}
+	if err := say(dial(t, p), "again", patience); err != nil {
+		t.Errorf("new connection after Cut: %v", err)
+	}
+}
+
+func TestBlockTurnsNewOnesAway(t *testing.T) {
+	p := start(t)
+	old := dial(t, p)
+	if err := say(old, "hello", patience); err != nil {
+		t.Fatal(err)
+	}
+	p.Block()
+	if conn, err := net.DialTimeout("tcp", p.Addr(), patience); err == nil {
+		defer func() { _ = conn.Close() }()
+		if err := say(conn, "let me in", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("while blocked: %v, want a broken connection", err)
+		}
+	}
+	if err := say(old, "still here", patience); err != nil {
+		t.Errorf("a link from before Block: %v", err)
+	}
+	p.Unblock()
+	if err := say(dial(t, p), "again", patience); err != nil {
+		t.Errorf("after Unblock: %v", err)
+	}
+}
+
+func TestDelayAddsLatencyNotThrottling(t *testing.T) {
+	const delay, pieces = 50 * time.Millisecond, 100
+	p := start(t)
+	conn := dial(t, p)
+	p.Delay(delay)
+	began := time.Now()
+	for range pieces {
+		if _, err := conn.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond) // a packet of its own
+	}
+	if err := hear(conn, string(bytes.Repeat([]byte("x"), pieces)), patience); err != nil {
+		t.Fatal(err)
+	}
+	// One way there, one way back; far less than each piece waiting for the last.
+	if took := time.Since(began); took < 2*delay || took > pieces*delay {
+		t.Errorf("echo of %d pieces took %v, want at least %v and far less than %v", pieces, took, 2*delay, pieces*2*delay)
+	}
+}
+
+func TestStallKeepsTheLinkOpen(t *testing.T) {
+	p := start(t)
+	conn := dial(t, p)
+	if err := say(conn, "hello", patience); err != nil {
+		t.Fatal(err)
+	}
+	p.Stall()
+	p.Stall()
+	if err := say(conn, "anybody there?", 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("while stalled: %v, want silence", err)
+	}
+	p.Resume()
+	p.Resume()
+	if err := hear(conn, "anybody there?", patience); err != nil {
+		t.Errorf("after Resume: %v", err)
+	}
+	p.Stall() // the end of the test must not wait for a stalled link
+	if _, err := conn.Write([]byte("unheard")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTargetIsDown(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := listener.Addr().String()
+	_ = listener.Close()
+	p := tcpproxy.Start(t, target)
+	// The reset may come before the dial has returned, or after.
+	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		err = say(conn, "hello", patience)
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("err = %v, want a broken connection", err)
+	}
+}
