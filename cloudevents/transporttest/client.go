@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a check waits for what must happen before it fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // client is a connection and what it received.
 type client struct {

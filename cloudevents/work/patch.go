@@ -4,6 +4,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,6 +98,9 @@ func (p mergePatch) apply(current *workv1.ManifestWork) (*workv1.ManifestWork, e
 		case "spec":
 			next.Spec, err = mergeMember(current.Spec, patch)
 		case "status":
+			if replaceStatusLists(&next.Status, patch) {
+				continue
+			}
 			next.Status, err = mergeMember(current.Status, patch)
 		}
 		if err != nil {
@@ -126,8 +130,36 @@ func withoutUntouched(m *metav1.ObjectMeta, patch json.RawMessage) {
 	}
 }
 
+// replaceStatusLists is the short way for the patch that agents send all day: one that replaces whole lists of
+// the status. It does not encode the status to merge it. What deletes by null, or is not of the status's
+// shape, is left to mergeMember, which also finds the error.
+func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage) bool {
+	if bytes.Contains(patch, []byte("null")) {
+		return false
+	}
+	var lists struct {
+		Conditions     *[]metav1.Condition `json:"conditions"`
+		ResourceStatus struct {
+			Manifests *[]workv1.ManifestCondition `json:"manifests"`
+		} `json:"resourceStatus"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(patch, &lists); err != nil {
+		return false
+	}
+	if lists.Conditions != nil {
+		status.Conditions = *lists.Conditions
+	}
+	if m := lists.ResourceStatus.Manifests; m != nil {
+		status.ResourceStatus.Manifests = *m
+	}
+	return true
+}
+
 func mergeMember[T any](current T, patch json.RawMessage) (T, error) {
 	var next T
+	if string(bytes.TrimSpace(patch)) == "null" {
+		return next, nil
+	}
 	doc, err := json.Marshal(current)
 	if err != nil {
 		return next, err

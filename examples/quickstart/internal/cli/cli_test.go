@@ -77,7 +77,7 @@ func TestHandle(t *testing.T) {
 
 func TestUsageNamesEveryFlag(t *testing.T) {
 	for _, name := range []string{"manifests", "clusters", "kubeconfig", "broker", "broker-timeout", "timeout", "keep", "verbose", "help"} {
-		if !strings.Contains(cli.Usage, "  --"+name) {
+		if flag := "  --" + name + " "; !strings.Contains(cli.Usage, flag) {
 			t.Errorf("--%s is missing", name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/testing"
 	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
@@ -22,7 +23,7 @@ import (
 // New returns a clientset whose works have a UID and a generation and stay, when deleted, until their
 // finalizers are gone.
 func New() *workfake.Clientset {
-	cs := workfake.NewSimpleClientset()
+	cs := workfake.NewSimpleClientset() //nolint:staticcheck // this package has no other
 	h := &hub{tracker: cs.Tracker(), plain: testing.ObjectReaction(cs.Tracker())}
 	cs.PrependReactor("create", "manifestworks", h.create)
 	cs.PrependReactor("update", "manifestworks", h.write)
@@ -38,7 +39,7 @@ type hub struct {
 	created int
 }
 
-var resource = workv1.SchemeGroupVersion.WithResource("manifestworks")
+var resource = schema.GroupVersionResource{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"}
 
 func (h *hub) create(action testing.Action) (bool, runtime.Object, error) {
 	w := action.(testing.CreateAction).GetObject().(*workv1.ManifestWork)

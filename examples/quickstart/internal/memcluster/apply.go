@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,7 +69,7 @@ func (c *Cluster) check(kind kinds.Kind, obj *unstructured.Unstructured, o metav
 	if o.FieldManager == "" {
 		return apierrors.NewBadRequest("fieldManager is required for apply patch")
 	}
-	if problems := path.IsValidPathSegmentName(name); name == "" || len(problems) > 0 {
+	if problems := content.IsPathSegmentName(name); name == "" || len(problems) > 0 {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s %q: invalid name %s", kind.GVK.Kind, name, strings.Join(problems, ", ")))
 	}
 	switch {

@@ -135,8 +135,8 @@ func (c *Console) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			c.mu.Lock()
-			defer c.mu.Unlock()
 			c.finish()
+			c.mu.Unlock()
 			return nil
 		case <-ticker.C:
 			c.mu.Lock()
