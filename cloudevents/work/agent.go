@@ -116,7 +116,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.store.Unlock()
-	return start(ctx, a.engine, a.store, a.options.ResyncInterval, a.resync, a.runAsks, a.limitSync)
+	return start(ctx, a.engine, a.store, every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
 }
 
 // Ready is closed when the agent was first connected and subscribed and has asked the sources for its works.

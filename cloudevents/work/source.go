@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -101,7 +102,7 @@ func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.store.Unlock()
-	return start(ctx, s.engine, s.store, s.options.ResyncInterval, func() { s.resync() })
+	return start(ctx, s.engine, s.store, every(s.options.Clock, s.options.ResyncInterval, s.resync))
 }
 
 // Ready is closed when the source was first connected and subscribed and has asked the agents for what they
@@ -212,14 +213,11 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// start runs an engine, and resync at every interval, until ctx ends, and then ends the store's watches.
-func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], interval time.Duration, resync func(), more ...func(context.Context)) error {
+// start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
+func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], more ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
-	if interval > 0 {
-		more = append(more, func(ctx context.Context) { every(ctx, interval, resync) })
-	}
 	for _, f := range more {
 		group.Go(func() { f(ctx) })
 	}
@@ -234,15 +232,21 @@ func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.
 	return err
 }
 
-func every(ctx context.Context, interval time.Duration, f func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// every returns a loop that calls f at every interval; none, with 0.
+func every(c clock.WithTicker, interval time.Duration, f func()) func(context.Context) {
+	return func(ctx context.Context) {
+		if interval == 0 {
 			return
-		case <-ticker.C:
-			f()
+		}
+		ticker := c.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+				f()
+			}
 		}
 	}
 }

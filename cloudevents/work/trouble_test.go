@@ -184,9 +184,11 @@ func TestInvalidSpec(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(4000)
+		s.bus.Disconnect()
 		h := s.source(work.SourceOptions{})
 		large := newWork("large", strings.Repeat("x", 4000))
 		h.create("cluster1", large) // nothing is known of the broker yet
+		s.bus.Reconnect()
 		s.settle()
 		if got := conditionOf(h.get("cluster1", "large"), workv1.WorkDegraded); got != "True TooLarge" {
 			t.Errorf("the queued work shows %q", got)

@@ -133,12 +133,12 @@ func TestFailures(t *testing.T) {
 			[]string{`a.yaml, document 2 (line 5): unknown kind "Widget" in "example.com/v1"`}},
 		{"an empty folder", []string{"--manifests", t.TempDir()}, 1, []string{"manifests folder /", "no file in it ends in .yaml, .yml or .json"}},
 		{"no such folder", []string{"--manifests", missing}, 1, []string{"manifests folder " + missing, "no such file or directory"}},
-		{"nobody at the broker's address", []string{"--broker", "mqtt://127.0.0.1:1", "--broker-timeout", "300ms"}, 1,
-			[]string{"broker mqtt://127.0.0.1:1 not reached for 300ms", "refused"}},
+		{"nobody at the broker's address", []string{"--broker", "mqtt://127.0.0.1:1", "--broker-timeout", "1s"}, 1,
+			[]string{"broker mqtt://127.0.0.1:1 not reached for 1s", "refused"}},
 		{"no broker's address", []string{"--broker", "http://broker"}, 1, []string{"http"}},
 		{"no such kubeconfig", []string{"--kubeconfig", missing}, 1, []string{"kubeconfig " + missing}},
-		{"a namespace that never comes", []string{"--timeout", "1s", "--manifests", folder(t, "a.yaml", strings.Replace(configMap, "name: a", "name: a, namespace: nowhere", 1))}, 1,
-			[]string{"no progress for 1 s: work a on cluster1 is not applied: a.yaml, document 1 (line 1)", `namespaces "nowhere" not found`}},
+		{"a namespace that never comes", []string{"--timeout", "3s", "--manifests", folder(t, "a.yaml", strings.Replace(configMap, "name: a", "name: a, namespace: nowhere", 1))}, 1,
+			[]string{"no progress for 3 s: work a on cluster1 is not applied: a.yaml, document 1 (line 1)", `namespaces "nowhere" not found`}},
 		{"an unknown argument", []string{"manifests"}, 2, []string{`unknown argument "manifests"`, "--help"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
