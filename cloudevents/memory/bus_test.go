@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,13 +56,20 @@ func (f *fixture) connect(o cloudevents.ConnectOptions) cloudevents.Conn {
 	return conn
 }
 
-// receiver returns a connection and the ids that it received.
-func (f *fixture) receiver(filters ...string) (cloudevents.Conn, *[]string) {
-	ids := &[]string{}
+// receiver returns a connection and a function that returns the ids that it received.
+func (f *fixture) receiver(filters ...string) (cloudevents.Conn, func() []string) {
+	var mu sync.Mutex
+	ids := []string{}
 	conn := f.connect(cloudevents.ConnectOptions{Filters: filters, Receive: func(m cloudevents.Message) {
-		*ids = append(*ids, m.Event.ID())
+		mu.Lock()
+		defer mu.Unlock()
+		ids = append(ids, m.Event.ID())
 	}})
-	return conn, ids
+	return conn, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(ids)
+	}
 }
 
 // publish hands over messages and appends what done gets to results.
@@ -109,12 +117,12 @@ func TestIntercept(t *testing.T) {
 		synctest.Wait()
 		held()
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"twice", "twice", "other", "last", "late"}, *got); diff != "" {
+		if diff := cmp.Diff([]string{"twice", "twice", "other", "last", "late"}, got()); diff != "" {
 			t.Errorf("received (-want +got):\n%s", diff)
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		if last := (*got)[len(*got)-1]; last != "delayed" {
+		if last := got()[len(got())-1]; last != "delayed" {
 			t.Errorf("the last message is %q, want the delayed one", last)
 		}
 		if len(results) != 6 || slices.ContainsFunc(results, func(err error) bool { return err != nil }) {
@@ -123,7 +131,7 @@ func TestIntercept(t *testing.T) {
 		f.bus.Intercept(nil)
 		f.publish(conn, &results, "t", "lost")
 		synctest.Wait()
-		if last := (*got)[len(*got)-1]; last != "lost" {
+		if last := got()[len(got())-1]; last != "lost" {
 			t.Errorf("the last message is %q, want the one that is no longer intercepted", last)
 		}
 	})
@@ -190,8 +198,8 @@ func TestDisconnect(t *testing.T) {
 		again, gotAgain := f.receiver("#")
 		f.publish(again, &results, "t", "c")
 		synctest.Wait()
-		if len(*got) != 0 || !slices.Equal(*gotAgain, []string{"c"}) {
-			t.Errorf("received %v and %v, want nothing and c", *got, *gotAgain)
+		if len(got()) != 0 || !slices.Equal(gotAgain(), []string{"c"}) {
+			t.Errorf("received %v and %v, want nothing and c", got(), gotAgain())
 		}
 		_ = conn.Close()
 		_ = again.Close()
@@ -270,14 +278,14 @@ func TestSharedSubscriptionTakesTurns(t *testing.T) {
 		var results []error
 		f.publish(b, &results, "t", "1", "2", "3", "4")
 		synctest.Wait()
-		if len(*gotA) != 2 || len(*gotB) != 2 {
-			t.Errorf("the members got %v and %v, want two each", *gotA, *gotB)
+		if len(gotA()) != 2 || len(gotB()) != 2 {
+			t.Errorf("the members got %v and %v, want two each", gotA(), gotB())
 		}
 		_ = a.Close()
 		f.publish(b, &results, "t", "5", "6")
 		synctest.Wait()
-		if len(*gotB) != 4 {
-			t.Errorf("the member that is left got %v, want four", *gotB)
+		if len(gotB()) != 4 {
+			t.Errorf("the member that is left got %v, want four", gotB())
 		}
 	})
 }
@@ -291,7 +299,7 @@ func TestOverlappingFilters(t *testing.T) {
 		f.publish(conn, &results, "a/b", "x")
 		f.publish(conn, &results, "$SYS/b", "not for #")
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"x"}, *got); diff != "" {
+		if diff := cmp.Diff([]string{"x"}, got()); diff != "" {
 			t.Errorf("received (-want +got):\n%s", diff)
 		}
 	})

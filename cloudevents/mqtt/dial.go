@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -80,8 +79,6 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 		return &webSocket{Conn: conn, ws: ws}, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, os.ErrDeadlineExceeded): // ctx's, which the socket may notice first
-		return nil, context.DeadlineExceeded
 	case errors.Is(err, websocket.ErrBadHandshake) && response != nil:
 		err = fmt.Errorf("WebSocket handshake: HTTP %s: check the path in BrokerURL", response.Status)
 		if response.StatusCode < http.StatusInternalServerError {

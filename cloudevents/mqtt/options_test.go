@@ -172,7 +172,7 @@ maxPacketSize: 1048576
 			if err == nil || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), path) {
 				t.Fatalf("LoadOptions: %v, want an error with %q and the file's name", err, row.want)
 			}
-			if strings.Contains(err.Error(), "98765") {
+			if strings.Contains(err.Error(), "123498765") {
 				t.Errorf("LoadOptions: %v, which holds the password", err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -129,7 +130,7 @@ func (s *settings) connectError(ctx context.Context, waitingFor string, err erro
 		err = fmt.Errorf("gave up waiting for %s: %w", waitingFor, ctx.Err())
 	case errors.As(err, &permanent):
 		return &cloudevents.PermanentError{Err: fmt.Errorf("connect to %s: %w", s.endpoint, permanent.Err)}
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // a socket may notice first
 		err = fmt.Errorf("waited %v for %s: %w", s.connectTimeout, waitingFor, context.DeadlineExceeded)
 	}
 	return fmt.Errorf("connect to %s: %w", s.endpoint, err)
