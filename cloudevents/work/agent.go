@@ -51,13 +51,17 @@ type agentSource struct {
 	answered string
 }
 
-// syncState follows the answers to the list that the last connection began with.
+// syncState follows the answers to the lists that were sent since the last connection.
 type syncState struct {
-	resyncID string
-	answers  map[string]*syncAnswer
+	resyncID string                 // of the list that all sources got
+	answers  map[string]*syncAnswer // by source
 }
 
-type syncAnswer struct{ received, expected int }
+// syncAnswer is the answer of one source, to the list that it got last.
+type syncAnswer struct {
+	resyncID           string
+	received, expected int
+}
 
 // complete reports whether the end marker and all events before it have come.
 func (a *syncAnswer) complete() bool { return a != nil && a.expected >= 0 && a.received >= a.expected }
@@ -82,6 +86,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		wakeAsk: make(chan struct{}, 1),
 		sources: map[string]*agentSource{},
 		waiting: map[string][]*agentWork{},
+		sync:    syncState{answers: map[string]*syncAnswer{}},
 		logger:  klog.Background(),
 	}
 	if !hold {
@@ -168,6 +173,19 @@ func (a *Agent) endSync() {
 		a.store.Release()
 		close(a.synced)
 	}
+}
+
+// answerFrom returns what is known of a source's answer with this resync ID, nil where none is awaited.
+func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
+	answer := a.sync.answers[source]
+	if answer == nil {
+		answer = &syncAnswer{resyncID: a.sync.resyncID, expected: -1}
+		a.sync.answers[source] = answer
+	}
+	if resyncID == "" || answer.resyncID != resyncID {
+		return nil
+	}
+	return answer
 }
 
 // checkSync ends the initial sync when every source that the options name has answered in full.

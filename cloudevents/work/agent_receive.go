@@ -95,8 +95,8 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		w.seq = max(w.seq, min(m.StatusSeq, maxVersion))
 	}
 	a.act(act, s, w, m)
-	if m.ResyncID != "" && m.ResyncID == a.sync.resyncID {
-		a.answerFrom(m.Source).received++
+	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
+		answer.received++
 		a.checkSync()
 	}
 	return nil
@@ -141,13 +141,4 @@ func (a *Agent) ask(s *agentSource, id string) {
 	case a.wakeAsk <- struct{}{}:
 	default:
 	}
-}
-
-func (a *Agent) answerFrom(source string) *syncAnswer {
-	answer := a.sync.answers[source]
-	if answer == nil {
-		answer = &syncAnswer{expected: -1}
-		a.sync.answers[source] = answer
-	}
-	return answer
 }

@@ -85,8 +85,8 @@ func (a *Agent) onHashes(m *codec.StatusResync) {
 	s := a.source(m.Source)
 	switch {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
-		if m.ResyncID != "" && m.ResyncID == a.sync.resyncID {
-			a.answerFrom(m.Source).expected = m.Chunk.Count
+		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
+			answer.expected = m.Chunk.Count
 			a.checkSync()
 		}
 		return
@@ -130,13 +130,15 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 }
 
 // answerWithList sends a source the list of its works, once for each of its requests. A source that asks for
-// lists only is not answered where there is nothing to list, as that is most of the clusters.
+// lists only is not answered where there is nothing to list, as that is most of the clusters; but an agent in
+// its initial sync answers, as it waits for that source.
 func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	if m.ResyncID != "" && m.ResyncID == s.answered {
 		return
 	}
 	entries := s.entries(nil)
-	if m.Scope == codec.ScopeLists && len(entries) == 0 {
+	waits := a.store.Held() && !a.sync.answers[s.name].complete()
+	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits {
 		return
 	}
 	s.answered = m.ResyncID
@@ -153,6 +155,9 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		if len(m.Entries) == 0 {
 			r.Entries = nil
 		}
+	}
+	if waits { // the source was not there when all were asked
+		a.sync.answers[s.name] = &syncAnswer{resyncID: r.ResyncID, expected: -1}
 	}
 	a.sendList(cloudevents.Bulk, r)
 }

@@ -371,6 +371,38 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
+// TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered.
+func TestInitialSyncWithLateSource(t *testing.T) {
+	for _, complete := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inventory complete: %t", complete), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Hour})
+				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
+				s.settle()
+				if informer.HasSynced() {
+					t.Error("synced before the source was there")
+				}
+				s.bus.Disconnect()
+				h := s.source(work.SourceOptions{})
+				if complete {
+					if err := h.InventoryComplete(s.t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				h.create("cluster1", newWork("app", "1"))
+				h.create("cluster2", newWork("elsewhere", "1"))
+				s.bus.Reconnect()
+				for range 3 {
+					s.settle()
+				}
+				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {
+					t.Errorf("synced %t with %d works", informer.HasSynced(), n)
+				}
+			})
+		})
+	}
+}
+
 // TestLateEvent: a spec from before this agent process is not taken for news: the source is asked first.
 func TestLateEvent(t *testing.T) {
 	inScene(t, func(s *scene) {

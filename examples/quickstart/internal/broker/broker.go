@@ -14,13 +14,13 @@ import (
 	"net/url"
 
 	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
 // pending is how many messages may wait for one client. Beyond its limits mochi drops messages although the
-// publisher was told that they were accepted, so they are far above what a quickstart sends at once.
-const pending = 1 << 20
+// publisher was told that they were accepted, so this is far above what a quickstart sends at once; the price is
+// half a megabyte for each client.
+const pending = math.MaxUint16
 
 // Broker is the broker that a run uses.
 type Broker struct {
@@ -41,25 +41,25 @@ func Open(address string) (*Broker, error) {
 
 // Start starts a broker on a free port of 127.0.0.1.
 func Start() (*Broker, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	accept, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("embedded broker: %w", err)
 	}
 	capabilities := mochi.NewDefaultServerCapabilities()
 	capabilities.MaximumClientWritesPending = pending
-	capabilities.MaximumInflight = math.MaxUint16
-	capabilities.ReceiveMaximum = math.MaxUint16
+	capabilities.MaximumInflight = pending
+	capabilities.ReceiveMaximum = pending
 	server := mochi.New(&mochi.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
 	if err = server.AddHook(new(hook), nil); err == nil {
-		if err = server.AddListener(listeners.NewNet("quickstart", listener)); err == nil {
+		if err = server.AddListener(newListener(accept)); err == nil {
 			err = server.Serve() // returns at once; the listener has goroutines of its own
 		}
 	}
 	if err != nil {
-		_ = listener.Close()
+		_ = accept.Close()
 		return nil, fmt.Errorf("embedded broker: %w", err)
 	}
-	return &Broker{url: "mqtt://" + listener.Addr().String(), server: server}, nil
+	return &Broker{url: "mqtt://" + accept.Addr().String(), server: server}, nil
 }
 
 // URL is where clients reach the broker.
