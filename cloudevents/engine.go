@@ -183,6 +183,7 @@ func (e *Engine) Start(ctx context.Context) error {
 
 	delay := newBackoff()
 	for ctx.Err() == nil {
+		e.outbox.connecting() // what the first events call for may come before Connect returns
 		conn, err := e.connect(ctx)
 		if err == nil {
 			began := e.options.Clock.Now()
@@ -191,6 +192,7 @@ func (e *Engine) Start(ctx context.Context) error {
 				delay = newBackoff()
 			}
 		} else {
+			e.outbox.disconnected()
 			e.failed(ctx, err)
 		}
 		var permanent *PermanentError

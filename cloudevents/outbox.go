@@ -37,8 +37,7 @@ type Item interface {
 	// Settled is called when the item has come to its end: with nil when the broker has acknowledged the
 	// message, with [ErrConnectionLost] when an item of Control or Bulk was given up with its connection,
 	// or with the reason why the message cannot be encoded or is refused for good. It is not called for
-	// an item of Live whose connection ended, as that goes out again. It must not block, and not call
-	// back into the engine.
+	// an item of Live whose connection ended, as that goes out again. It must not block.
 	Settled(err error)
 }
 
@@ -59,6 +58,8 @@ type outbox struct {
 	streak   int
 	inflight [lanes]int
 	online   bool
+	// broken is whether a request of the connection was given up: it was not the one that got ready.
+	broken bool
 	// wake has room for one token: there is something to send, or the outbox became idle.
 	wake chan struct{}
 }
@@ -146,8 +147,11 @@ func (o *outbox) settle(it Item, lane Lane, how outcome) bool {
 	o.mu.Lock()
 	o.inflight[lane]--
 	ended := true
-	if lane == Live {
+	switch {
+	case lane == Live:
 		ended = o.settleLive(it, how)
+	case lane == Control && how == interrupted:
+		o.broken = true
 	}
 	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
 	o.mu.Unlock()
@@ -178,11 +182,11 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	return true
 }
 
-// connected lets items of Control and Bulk in and gives refused items another chance.
-func (o *outbox) connected() {
+// connecting lets items of Control and Bulk in and gives refused items another chance.
+func (o *outbox) connecting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.online = true
+	o.online, o.broken = true, false
 	for it, st := range o.live {
 		if st.refused {
 			st.refused, st.queued = false, true
@@ -222,11 +226,11 @@ func (o *outbox) admits(it Item, limit int) bool {
 	return len(o.live) < limit || o.live[it] != nil
 }
 
-// controlIdle reports whether no request waits or is under way.
+// controlIdle reports whether all requests of this connection have been acknowledged.
 func (o *outbox) controlIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[Control] == 0 && o.inflight[Control] == 0
+	return o.waiting[Control] == 0 && o.inflight[Control] == 0 && !o.broken
 }
 
 // drained reports whether no live item waits or is under way.

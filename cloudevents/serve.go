@@ -36,7 +36,6 @@ func (e *Engine) serve(ctx context.Context, conn Conn) {
 	logger := klog.FromContext(ctx)
 	e.setConnected(true, conn.MaxPacketSize(), nil)
 	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
-	e.outbox.connected()
 	e.options.Handler.Connected(ctx)
 
 	e.send(ctx, conn, func() bool { return false })

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -103,6 +104,32 @@ func unchanged(current, next *workv1.ManifestWork) bool {
 func sameMetadata(a, b *workv1.ManifestWork) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		apiequality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
+}
+
+// keepEqualManifests gives next the raw form of current's manifests where both mean the same, so that a
+// client that decoded and encoded a manifest has not changed it.
+func keepEqualManifests(current, next *workv1.ManifestWorkSpec) {
+	was, is := current.Workload.Manifests, next.Workload.Manifests
+	for i := range min(len(was), len(is)) {
+		if !bytes.Equal(was[i].Raw, is[i].Raw) && sameJSON(was[i].Raw, is[i].Raw) {
+			is[i].Raw = was[i].Raw
+		}
+	}
+}
+
+func sameJSON(a, b []byte) bool {
+	decode := func(data []byte) (v any, err error) {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.UseNumber() // or large integers would be equal to their neighbours
+		err = d.Decode(&v)
+		return v, err
+	}
+	x, err := decode(a)
+	if err != nil {
+		return false
+	}
+	y, err := decode(b)
+	return err == nil && reflect.DeepEqual(x, y)
 }
 
 // sameSpec compares specs; the manifests, which are most of them, byte by byte.

@@ -31,12 +31,13 @@ type Agent struct {
 	store     *store.Store[*agentWork]
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
+	stopped   chan struct{} // closed when Start has returned
 	wakeAsk   chan struct{} // has room for one token: there is something to ask
 
 	// The store's lock guards what follows.
 	sources map[string]*agentSource
 	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
-	buried  []*agentWork
+	buried  []grave                 // oldest first
 	sync    syncState
 	started bool
 	logger  klog.Logger
@@ -83,6 +84,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		store:   store.New[*agentWork](options.Clock, hold),
 		session: uuid.NewString(),
 		synced:  make(chan struct{}),
+		stopped: make(chan struct{}),
 		wakeAsk: make(chan struct{}, 1),
 		sources: map[string]*agentSource{},
 		waiting: map[string][]*agentWork{},
@@ -121,7 +123,12 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.store.Unlock()
-	return start(ctx, a.engine, a.store, every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
+	err := start(ctx, a.engine, a.store,
+		every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
+	if err == nil {
+		close(a.stopped)
+	}
+	return err
 }
 
 // Ready is closed when the agent was first connected and subscribed and has asked the sources for its works.
@@ -234,8 +241,8 @@ func stateOf(w *agentWork) protocol.AgentWork {
 		Time:    w.time,
 	}
 	if w.next != nil && w.state == protocol.Deleting {
-		view.NextV = w.next.Version
+		view.NextV, view.NextTime = w.next.Version, w.next.Time
 	}
-	view.Finalizers = w.Object != nil && len(w.Object.Finalizers) > 0
+	view.Finalizers = w.relearned || w.Object != nil && len(w.Object.Finalizers) > 0
 	return view
 }

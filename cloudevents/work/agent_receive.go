@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -33,6 +35,9 @@ func (h *agentHandler) Received(m cloudevents.Message) {
 		var bad *codec.Error
 		if errors.As(err, &bad) && bad.Code == codec.CodeData {
 			spec.Work = nil
+			if spec.DeletionTimestamp != nil {
+				spec.Work = &workv1.ManifestWork{} // it is to go, whatever its metadata says
+			}
 			a.logRefused(m.Topic, err)
 			err = nil
 		}
@@ -57,11 +62,15 @@ func (a *Agent) logRefused(topic string, err error) {
 
 func (a *Agent) receive(m codec.Message) error {
 	head := m.Head()
-	if head.Cluster != "" && head.Cluster != a.options.ClusterName {
+	_, request := m.(*codec.StatusResync)
+	switch {
+	case !a.serves(head.Source):
+		return nil // sources that other agents serve may use the same broker
+	case head.Cluster == "" || head.Cluster == a.options.ClusterName:
+	case request:
+		return nil // for one other cluster, on the topic that all read
+	default:
 		return fmt.Errorf("the event is for cluster %q", head.Cluster)
-	}
-	if !a.serves(head.Source) {
-		return fmt.Errorf("source %q is not one of AgentOptions.Sources", head.Source)
 	}
 	a.store.Lock()
 	defer a.store.Unlock()

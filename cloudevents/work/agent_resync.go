@@ -48,7 +48,7 @@ func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.next()
 	r.Time = a.options.Clock.Now().UTC()
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
-	for _, chunk := range codec.SplitSpecResync(r, codec.ResyncChunkSize) {
+	for _, chunk := range codec.SplitSpecResync(r, chunkSize(a.engine)) {
 		a.engine.Enqueue(lane, &message{a.options.Profile, chunk})
 	}
 }
@@ -82,7 +82,10 @@ func (a *Agent) sendAsks() {
 
 // onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
 func (a *Agent) onHashes(m *codec.StatusResync) {
-	s := a.source(m.Source)
+	s := a.sources[m.Source]
+	if s == nil { // nothing of that source was here yet, and this need not be kept
+		s = &agentSource{name: m.Source}
+	}
 	switch {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {

@@ -4,6 +4,7 @@
 package work
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -42,6 +43,13 @@ type agentWork struct {
 	// problem is a condition that this SDK adds to what is reported.
 	problem *metav1.Condition
 	hash    string // of the reported status; empty until it is needed
+	// reported is whether a status that says something has gone out: then an empty one is news.
+	reported bool
+	// shrunk is whether the broker would not take the status, so that only conditions of this SDK go out.
+	shrunk bool
+	// relearned is whether an earlier process may have applied the work: it was first heard of in an answer,
+	// and its user has not touched its finalizers yet.
+	relearned bool
 	// last is the status that a grave reports.
 	last   *workv1.ManifestWorkStatus
 	buried time.Time
@@ -58,6 +66,7 @@ func (w *agentWork) publish() {
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	switch {
+	case w.shrunk:
 	case w.last != nil:
 		status = *w.last
 	case w.Object != nil:
@@ -75,7 +84,7 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 			LastTransitionTime: metav1.NewTime(w.buried).Rfc3339Copy(),
 		})
 	}
-	if emptyStatus(&status) {
+	if emptyStatus(&status) && !w.reported {
 		return nil
 	}
 	return &status
@@ -87,7 +96,7 @@ func (w *agentWork) statusHash() (string, error) {
 		return w.hash, nil
 	}
 	status := w.report()
-	if status == nil {
+	if status == nil || emptyStatus(status) {
 		return "", nil
 	}
 	hash, err := codec.StatusHash(status)
@@ -98,8 +107,23 @@ func (w *agentWork) statusHash() (string, error) {
 // Message makes the event of what is true now. It implements [cloudevents.Item].
 func (w *agentWork) Message() (cloudevents.Message, error) { return w.message("") }
 
-// Settled has nothing to do: a status that cannot be published is replaced by the next.
-func (w *agentWork) Settled(error) {}
+// Settled reports in short what cannot be reported in full, so that the source does not wait for ever.
+func (w *agentWork) Settled(err error) {
+	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
+		return
+	}
+	w.agent.store.Lock()
+	defer w.agent.store.Unlock()
+	if w.shrunk {
+		return // not even the short form goes out: the engine has logged it
+	}
+	w.shrunk = true
+	if w.state == protocol.Grave {
+		w.publish()
+		return
+	}
+	w.reject(unsentReason(err), "the status was not published: "+err.Error())
+}
 
 func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
 	a := w.agent
@@ -117,6 +141,7 @@ func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
 		SequenceID: w.seq,
 		Status:     w.report(),
 	}
+	w.reported = w.reported || status.Status != nil
 	a.store.Unlock()
 	return encode(a.options.Profile, &status)
 }
@@ -125,7 +150,8 @@ func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.last, w.problem = nil, nil, nil
+	w.next, w.last, w.problem, w.shrunk = nil, nil, nil, false
+	w.relearned = spec.ResyncID != ""
 	w.state = protocol.Held
 	if spec.Work == nil {
 		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
@@ -133,6 +159,10 @@ func (w *agentWork) create(spec *codec.Spec) {
 	}
 	w.name = spec.Name
 	if other := a.store.Get(a.options.ClusterName, w.name); other != nil {
+		if spec.DeletionTimestamp != nil {
+			w.bury() // the name is another's, so there is nothing of this work to clean up
+			return
+		}
 		w.next = spec
 		if !slices.Contains(a.waiting[w.name], w) {
 			a.waiting[w.name] = append(a.waiting[w.name], w)
@@ -176,6 +206,10 @@ func (w *agentWork) reject(reason, message string) {
 func (w *agentWork) take(spec *codec.Spec) {
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
+		if w.Object == nil { // what waits for its name is older than this
+			w.stopWaiting()
+			w.next = nil
+		}
 		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
 		return
 	}
@@ -190,6 +224,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	had := w.problem != nil
 	w.problem = nil
 	obj := *w.Object
+	keepEqualManifests(&obj.Spec, &spec.Work.Spec)
 	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
 	if !equal {
 		obj.Spec = spec.Work.Spec
@@ -240,8 +275,15 @@ func mergeKeys(current, before, now map[string]string) map[string]string {
 // markDeleting shows the deletion; what it waits for are the object's finalizers.
 func (w *agentWork) markDeleting(spec *codec.Spec) {
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	if w.Object == nil { // its spec could not be decoded; an earlier process may have applied another
+		w.create(spec)
+		return
+	}
 	w.state = protocol.Deleting
 	obj := *w.Object
+	if len(obj.Finalizers) == 0 {
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
 	obj.DeletionTimestamp = spec.DeletionTimestamp
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 	if spec.Work != nil && spec.Work.Generation > obj.Generation {
@@ -251,7 +293,10 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 }
 
 // bury removes the object, reports it gone, and creates what waited for that.
-func (w *agentWork) bury() {
+func (w *agentWork) bury() { w.buryAs(nil) }
+
+// buryAs is bury with the state that watches see removed, nil for the current one.
+func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 	a := w.agent
 	next := w.next
 	if w.state != protocol.Deleting {
@@ -259,14 +304,14 @@ func (w *agentWork) bury() {
 	}
 	if w.Object != nil {
 		w.last = ptr.To(w.Object.Status)
-		a.store.Remove(w)
+		a.store.Remove(w, last)
 	}
 	w.stopWaiting()
-	w.state, w.next, w.problem = protocol.Grave, nil, nil
+	w.state, w.next, w.problem, w.shrunk, w.relearned = protocol.Grave, nil, nil, false, false
 	w.labels, w.annotations = nil, nil
 	w.buried = a.options.Clock.Now()
 	a.expire(w.buried)
-	a.buried = append(a.buried, w)
+	a.buried = append(a.buried, grave{w, w.buried})
 	w.publish()
 	if next != nil {
 		w.create(next)
@@ -299,16 +344,23 @@ func (a *Agent) serveWaiting(name string) {
 // expire forgets graves older than their TTL. They lie in the order of their age.
 func (a *Agent) expire(now time.Time) {
 	for len(a.buried) > 0 {
-		w := a.buried[0]
-		if w.state == protocol.Grave && now.Sub(w.buried) < a.options.TombstoneTTL {
+		g := a.buried[0]
+		if now.Sub(g.dug) < a.options.TombstoneTTL {
 			return
 		}
-		a.buried[0] = nil
+		a.buried[0] = grave{}
 		a.buried = a.buried[1:]
-		if w.state == protocol.Grave && now.Sub(w.buried) >= a.options.TombstoneTTL {
-			delete(w.source.works, w.id)
+		if g.work.state == protocol.Grave && g.work.buried.Equal(g.dug) {
+			delete(g.work.source.works, g.work.id)
 		}
 	}
+}
+
+// grave is a place in the order in which graves expire. A work that is created and buried again has several,
+// of which the last counts.
+type grave struct {
+	work *agentWork
+	dug  time.Time
 }
 
 // sameStatus compares statuses as the API server does.

@@ -5,6 +5,8 @@ package work
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,22 +32,46 @@ func (a *Agent) object(namespace, name string) *workv1.ManifestWork {
 	return object(a.store, namespace, name)
 }
 
-// list waits for the initial sync of a started agent: a work that no source was heard of yet must not look
+// list waits for the initial sync: a work that no source was heard of yet must not look
 // as if it were gone.
 func (a *Agent) list(ctx context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error) {
-	a.store.Lock()
-	wait := a.started && a.store.Held() && !a.store.Closed()
-	a.store.Unlock()
-	if wait {
-		select {
-		case <-a.synced:
-		case <-ctx.Done():
-			return nil, "", ctx.Err()
-		}
+	if err := a.waitSynced(ctx); err != nil {
+		return nil, "", err
 	}
 	a.store.Lock()
 	defer a.store.Unlock()
 	return a.store.Objects(f), a.store.Version(), nil
+}
+
+// waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
+// that nobody starts is not waited for.
+func (a *Agent) waitSynced(ctx context.Context) error {
+	var late <-chan time.Time
+	a.store.Lock()
+	if !a.started && a.store.Held() {
+		timer := a.options.Clock.NewTimer(a.options.InitialSyncTimeout)
+		defer timer.Stop()
+		late = timer.C()
+	}
+	a.store.Unlock()
+	for {
+		select {
+		case <-a.synced:
+			return nil
+		case <-a.stopped:
+			return errStopped
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-late:
+			a.store.Lock()
+			started := a.started
+			a.store.Unlock()
+			if !started {
+				return apierrors.NewServiceUnavailable("the agent is not started, so it has heard of no works")
+			}
+			late = nil
+		}
+	}
 }
 
 func (a *Agent) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
@@ -89,17 +115,25 @@ func (a *Agent) commit(_ context.Context, current, next *workv1.ManifestWork) (*
 	if w == nil || w.Object != current {
 		return nil, false, nil
 	}
+	if a.store.Closed() {
+		return nil, false, errStopped
+	}
 	if published {
 		if err := room(a.engine, a.options.Outbox, w); err != nil {
 			return nil, false, err
 		}
 	}
-	a.store.Put(w, next)
-	if published {
-		w.publish()
+	if !slices.Equal(current.Finalizers, next.Finalizers) {
+		w.relearned = false // somebody takes care of it
 	}
 	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
-		w.bury()
+		w.buryAs(next)
+		return next, true, nil
+	}
+	a.store.Put(w, next)
+	if published {
+		w.shrunk, w.problem = false, nil
+		w.publish()
 	}
 	return next, true, nil
 }
@@ -130,7 +164,8 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return fits(m, limit)
+	// A condition of ours may have to go with it: Deleted, or Degraded.
+	return fits(m, limit-min(1024, limit/4))
 }
 
 // roughStatusSize is about what a status has in bytes; escapes may double parts of it.

@@ -16,6 +16,18 @@ import (
 // packetOverhead is what a packet has beside topic and event: fixed header, packet identifier, properties.
 const packetOverhead = 64
 
+// chunkSize is how large a list may be: what the protocol says, or what the broker takes.
+func chunkSize(e *cloudevents.Engine) int {
+	limit := e.MaxPacketSize()
+	if limit == 0 {
+		return codec.ResyncChunkSize
+	}
+	return min(codec.ResyncChunkSize, max(1, limit-packetOverhead-maxTopic))
+}
+
+// maxTopic is more than what the topics of lists have beside the names of source and cluster.
+const maxTopic = 256
+
 // roughSize is about what an object's event has in bytes; escapes may double parts of it.
 func roughSize(obj *workv1.ManifestWork) int {
 	size := 0

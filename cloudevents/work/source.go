@@ -37,7 +37,8 @@ type Source struct {
 	// The store's lock guards what follows.
 	works    map[string]*sourceWork // by resource ID, tombstones included
 	clusters map[string]*sourceCluster
-	complete bool // the inventory: unknown works may be deleted
+	partial  map[*sourceCluster]struct{} // those with lists under way
+	complete bool                        // the inventory: unknown works may be deleted
 	buried   []*sourceWork
 	logger   klog.Logger
 }
@@ -73,6 +74,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		store:    store.New[*sourceWork](options.Clock, false),
 		works:    map[string]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
+		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
@@ -102,7 +104,9 @@ func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.store.Unlock()
-	return start(ctx, s.engine, s.store, every(s.options.Clock, s.options.ResyncInterval, s.resync))
+	return start(ctx, s.engine, s.store,
+		every(s.options.Clock, s.options.ResyncInterval, s.resync),
+		every(s.options.Clock, listTimeout, s.expireLists))
 }
 
 // Ready is closed when the source was first connected and subscribed and has asked the agents for what they
@@ -155,6 +159,10 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 	for _, w := range deleting {
 		s.finish(w)
 	}
+	if len(s.worksOf(c)) == 0 {
+		delete(s.clusters, cluster)
+		delete(s.partial, c)
+	}
 	return nil
 }
 
@@ -194,7 +202,9 @@ type sourceWork struct {
 	deleting         bool
 	confirmed        bool // the agent has shown this uid and version
 	gone             bool // the agent is done, other finalizers hold the object
-	deleted          metav1.Time
+	// problem is why this version cannot be published; it shows beside whatever agents report.
+	problem *metav1.Condition
+	deleted metav1.Time
 }
 
 // view is what the protocol's decisions need; a nil record is an unknown work.

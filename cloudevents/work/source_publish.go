@@ -21,6 +21,7 @@ func (s *Source) send(w *sourceWork) { s.engine.Enqueue(cloudevents.Live, w) }
 func (s *Source) raise(w *sourceWork) {
 	w.version = w.cluster.next(s.options.Clock.Now())
 	w.confirmed = false
+	w.problem = nil
 	if w.deleting {
 		w.deleteV = w.version
 	}
@@ -31,28 +32,41 @@ func (w *sourceWork) Message() (cloudevents.Message, error) {
 	return w.message(nil)
 }
 
-// Settled shows on the work that the broker does not take it, since no agent will ever report on it.
+// Settled shows on the work that it cannot be sent, since no agent will ever report on it.
 func (w *sourceWork) Settled(err error) {
-	var tooLarge *cloudevents.TooLargeError
-	if !errors.As(err, &tooLarge) {
+	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
 		return
 	}
 	s := w.source
 	s.store.Lock()
 	defer s.store.Unlock()
-	if w.Object == nil {
+	if w.Object == nil || w.problem != nil {
 		return
 	}
-	obj := *w.Object
-	obj.Status = withCondition(obj.Status, metav1.Condition{
+	w.problem = &metav1.Condition{
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
-		Reason:             "TooLarge",
+		Reason:             unsentReason(err),
 		Message:            err.Error(),
-		ObservedGeneration: obj.Generation,
-		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()),
-	})
+		ObservedGeneration: w.Object.Generation,
+		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy(),
+	}
+	obj := *w.Object
+	obj.Status = withCondition(obj.Status, *w.problem)
 	s.store.Put(w, &obj)
+}
+
+// unsentReason is the reason of a condition that says why an event was not published.
+func unsentReason(err error) string {
+	var tooLarge *cloudevents.TooLargeError
+	var malformed *codec.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return "TooLarge"
+	case errors.As(err, &malformed):
+		return "NotEncodable"
+	}
+	return "NotPublished"
 }
 
 // message makes the work's event; an answer adds what it is an answer to.
@@ -120,6 +134,9 @@ func (s *Source) finish(w *sourceWork) {
 		s.drop(w)
 		return
 	}
+	if w.gone {
+		return // said again, while other finalizers hold the object
+	}
 	w.gone, w.confirmed = true, true
 	rest := slices.DeleteFunc(slices.Clone(w.Object.Finalizers), func(f string) bool {
 		return f == workv1.ManifestWorkFinalizer
@@ -134,8 +151,11 @@ func (s *Source) finish(w *sourceWork) {
 }
 
 // drop removes the record and what is shown of it.
-func (s *Source) drop(w *sourceWork) {
-	s.store.Remove(w)
+func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
+
+// dropAs removes the record; last is the state that watches see removed, nil for the current one.
+func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
+	s.store.Remove(w, last)
 	w.deleting = false
 	if s.works[w.id] == w {
 		delete(s.works, w.id)

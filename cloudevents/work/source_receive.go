@@ -121,11 +121,16 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 		return
 	}
 	w.hash = m.Hash
-	if apiequality.Semantic.DeepEqual(w.Object.Status, *m.Status) {
+	status := *m.Status
+	if w.problem != nil {
+		status = withCondition(status, *w.problem)
+		w.hash = "" // what is shown is not what was reported
+	}
+	if apiequality.Semantic.DeepEqual(w.Object.Status, status) {
 		return
 	}
 	obj := *w.Object
-	obj.Status = *m.Status
+	obj.Status = status
 	s.store.Put(w, &obj)
 }
 

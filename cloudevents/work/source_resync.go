@@ -4,6 +4,8 @@
 package work
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,9 +16,9 @@ import (
 )
 
 const (
-	// entriesPerList keeps a list of own works, some 230 bytes each, under codec.ResyncChunkSize without
-	// encoding it first: the hashes are made when the list's turn comes.
-	entriesPerList = 500
+	// entrySize is more than what one of our own works has in a list. It bounds lists without encoding them
+	// first: the hashes are made when the list's turn comes.
+	entrySize = 260
 	// listTimeout is how long the chunks of one list may take.
 	listTimeout = time.Minute
 )
@@ -55,7 +57,7 @@ func (s *Source) resync() {
 		Broadcast: true,
 	})
 	for _, c := range s.clusters {
-		works := s.worksOf(c)
+		works := slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
 		if scope == codec.ScopeLists {
 			s.sendHashes(c, works, codec.ScopeAll, id)
 		}
@@ -82,10 +84,11 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 
 // sendHashes queues the hashes of works, in chunks.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
-	count := (len(works) + entriesPerList - 1) / entriesPerList
+	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
+	count := (len(works) + perList - 1) / perList
 	for i := range count {
 		l := &hashList{source: s, cluster: c, scope: scope, resyncID: resyncID}
-		l.works = works[i*entriesPerList : min((i+1)*entriesPerList, len(works))]
+		l.works = works[i*perList : min((i+1)*perList, len(works))]
 		if count > 1 {
 			l.chunk = codec.Chunk{Index: i, Count: count}
 		}
@@ -169,14 +172,19 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		s.onEntry(c, l, &m.Entries[i])
 	}
 	if len(l.ask) > 0 {
-		s.sendHashes(c, l.ask, codec.ScopeListed, "")
+		s.sendHashes(c, l.ask, codec.ScopeListed, uuid.NewString())
 		l.ask = nil
 	}
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
 	delete(c.lists, m.ResyncID)
-	for _, w := range s.worksOf(c) {
+	works := s.worksOf(c)
+	if c.strict {
+		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
+		s.sendHashes(c, works, codec.ScopeListed, uuid.NewString())
+	}
+	for _, w := range works {
 		if _, ok := l.listed[w.id]; !ok && !w.gone {
 			s.reply(l, w)
 		}
@@ -189,29 +197,42 @@ func (s *Source) onList(m *codec.SpecResync) error {
 
 // collect finds the list that a chunk belongs to.
 func (s *Source) collect(c *sourceCluster, m *codec.SpecResync) *agentList {
+	l := c.lists[m.ResyncID]
+	if l == nil || m.ResyncID == "" {
+		l = &agentList{
+			answer: answer{resyncID: m.ResyncID, session: m.AgentSession},
+			began:  s.options.Clock.Now(), count: max(m.Chunk.Count, 1),
+			received: map[int]struct{}{}, listed: map[string]struct{}{},
+		}
+		if l.count > 1 && m.ResyncID != "" && m.Scope == codec.ScopeAll {
+			c.lists[m.ResyncID] = l
+			s.partial[c] = struct{}{}
+		}
+	}
+	l.received[m.Chunk.Index] = struct{}{}
+	return l
+}
+
+// expireLists gives up on lists whose chunks did not all come, and asks for them again.
+func (s *Source) expireLists() {
+	s.store.Lock()
+	defer s.store.Unlock()
 	now := s.options.Clock.Now()
-	for id, l := range c.lists {
-		if now.Sub(l.began) > listTimeout {
+	for c := range s.partial {
+		for id, l := range c.lists {
+			if now.Sub(l.began) < listTimeout {
+				continue
+			}
 			delete(c.lists, id)
 			s.request(&codec.StatusResync{
 				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
 				Scope:  codec.ScopeLists,
 			})
 		}
-	}
-	l := c.lists[m.ResyncID]
-	if l == nil || m.ResyncID == "" {
-		l = &agentList{
-			answer: answer{resyncID: m.ResyncID, session: m.AgentSession},
-			began:  now, count: max(m.Chunk.Count, 1),
-			received: map[int]struct{}{}, listed: map[string]struct{}{},
-		}
-		if l.count > 1 && m.ResyncID != "" && m.Scope == codec.ScopeAll {
-			c.lists[m.ResyncID] = l
+		if len(c.lists) == 0 {
+			delete(s.partial, c)
 		}
 	}
-	l.received[m.Chunk.Index] = struct{}{}
-	return l
 }
 
 // onEntry compares one work of an agent's list.
@@ -267,7 +288,13 @@ func (a *specAnswer) Message() (cloudevents.Message, error) {
 	return m, err
 }
 
-func (a *specAnswer) Settled(err error) { a.work.Settled(err) }
+func (a *specAnswer) Settled(err error) {
+	var tooLarge *cloudevents.TooLargeError
+	if errors.As(err, &tooLarge) {
+		a.answer.sent-- // by the sending goroutine as well: the transport refuses before it sends
+	}
+	a.work.Settled(err)
+}
 
 // endMarker tells the agent that an answer is complete.
 type endMarker struct {

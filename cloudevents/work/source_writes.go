@@ -25,6 +25,9 @@ import (
 
 var _ role = &Source{}
 
+// errStopped is what writes get when the process that would deliver them has ended.
+var errStopped = apierrors.NewServiceUnavailable("the client has stopped: nothing would be delivered")
+
 func (s *Source) supports(verb string, sub subresource) error {
 	if sub == statusPart {
 		return apierrors.NewMethodNotSupported(schemaResource("manifestworks/status"), verb)
@@ -80,7 +83,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	s.store.Lock()
 	defer s.store.Unlock()
 	if s.store.Closed() {
-		return nil, apierrors.NewServiceUnavailable("the source has stopped")
+		return nil, errStopped
 	}
 	if old := s.works[id]; old != nil && old.Object != nil {
 		return nil, exists(old)
@@ -159,18 +162,22 @@ func (s *Source) commit(_ context.Context, current, next *workv1.ManifestWork) (
 	if w == nil || w.Object != current {
 		return nil, false, nil
 	}
+	if s.store.Closed() {
+		return nil, false, errStopped
+	}
 	if published {
 		if err := s.room(w); err != nil {
 			return nil, false, err
 		}
 		s.raise(w)
 	}
+	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
+		s.dropAs(w, next)
+		return next, true, nil
+	}
 	s.store.Put(w, next)
-	switch {
-	case published:
+	if published {
 		s.send(w)
-	case next.DeletionTimestamp != nil && len(next.Finalizers) == 0:
-		s.drop(w)
 	}
 	return next, true, nil
 }
@@ -183,6 +190,9 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 	w := s.store.Get(current.Namespace, current.Name)
 	if w == nil || w.Object != current {
 		return nil, false, nil
+	}
+	if s.store.Closed() {
+		return nil, false, errStopped
 	}
 	if w.deleting || dryRun {
 		return current, true, nil

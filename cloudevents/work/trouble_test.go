@@ -103,6 +103,7 @@ func TestNameConflict(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
 		a := s.agent(work.AgentOptions{})
+		s.settle()
 		one.create("cluster1", newWork("app", "of one"))
 		s.settle()
 		two.create("cluster1", newWork("app", "of two"))

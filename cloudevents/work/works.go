@@ -159,6 +159,7 @@ func (w *works) mutate(ctx context.Context, name string, sub subresource, dryRun
 		if err := precondition(current, next); err != nil {
 			return nil, err
 		}
+		keepEqualManifests(&current.Spec, &next.Spec)
 		if err := w.role.admit(current, next, sub); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/eclipse/paho.golang v0.23.0
+	github.com/google/go-cmp v0.7.0
 	github.com/spokewire/sdk-go v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

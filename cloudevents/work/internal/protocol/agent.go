@@ -23,11 +23,13 @@ const (
 type AgentWork struct {
 	State AgentState
 	Version
-	// NextV is V of the spec that waits for the deletion to end; 0 for none.
-	NextV int64
+	// NextV is V of the spec that waits for the deletion to end, 0 for none; NextTime its event time.
+	NextV    int64
+	NextTime time.Time
 	// Seq is the sequence ID of the last status published.
 	Seq int64
-	// Finalizers is whether the object has any.
+	// Finalizers is whether the object has any, or must be cleaned up although it has none: an earlier
+	// process may have applied a work that this one heard of in an answer.
 	Finalizers bool
 	// Time is the event time of what was taken last from a strict source.
 	Time time.Time
@@ -118,7 +120,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		}
 		return Remove
 	}
-	if w.NextV >= e.V && w.NextV != 0 {
+	if w.NextV != 0 && order(AgentWork{Version: Version{V: w.NextV}, Time: w.NextTime}, e) != newer {
 		return Ignore
 	}
 	if e.Delete {

@@ -83,6 +83,7 @@ func TestOnSpec(t *testing.T) {
 func TestOnSpecStrict(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
+	next := protocol.AgentWork{State: protocol.Deleting, Version: v(10, ""), Time: noon, NextV: 12, NextTime: noon.Add(1), Finalizers: true}
 	event := func(n int64, at time.Time, del bool) protocol.SpecEvent {
 		return protocol.SpecEvent{Version: v(n, ""), Strict: true, Time: at, Delete: del}
 	}
@@ -101,6 +102,8 @@ func TestOnSpecStrict(t *testing.T) {
 		{"no time, higher V", from, event(11, time.Time{}, false), protocol.Take, "V decides"},
 		{"no time, lower V", from, event(9, time.Time{}, false), protocol.Answer, "V decides"},
 		{"same", from, event(10, noon, false), protocol.Ignore, "a duplicate"},
+		{"newer than next by time", next, event(1, noon.Add(2), false), protocol.KeepNext, "the source's counter restarted"},
+		{"older than next by time", next, event(13, noon, false), protocol.Ignore, "the newest wins"},
 		{"delete with the V of the spec", from, event(10, noon, true), protocol.MarkDeleting, "a strict source need not raise V to delete"},
 	}
 	for _, tc := range tests {

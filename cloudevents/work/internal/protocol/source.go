@@ -75,7 +75,8 @@ func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
 	if e.Gone {
 		return SourceActions{Finish: w.Deleting && e.V >= w.DeleteV}
 	}
-	fresh := e.Time.After(w.Time) || e.Time.IsZero()
+	// Times of whole seconds may be equal; the same status twice changes nothing.
+	fresh := !e.Time.Before(w.Time) || e.Time.IsZero()
 	return SourceActions{
 		Raise:     e.V > w.V,
 		Accept:    e.V >= w.CreateV && fresh,
@@ -97,14 +98,18 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case e.Foreign:
 		return SourceActions{}
 	case !w.Known:
-		return SourceActions{Bury: complete && !e.Strict}
+		// V 0 is an ask: the agent has heard of the work, but does not hold it.
+		return SourceActions{Bury: complete && !e.Strict && e.V > 0}
 	case e.Strict:
 		e.UID = w.UID
 	}
+	// An agent whose sequence is below what was accepted here lost it, with a clock that stepped back: the
+	// request echoes ours, so that what it says from then on counts again.
+	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
 	return SourceActions{
 		Raise:     w.Behind(e.Version),
 		Send:      e.V < w.V,
 		Confirmed: e.Version == w.Version,
-		AskStatus: e.Seq > w.Seq,
+		AskStatus: e.Seq > w.Seq || lost,
 	}
 }

@@ -83,7 +83,8 @@ func TestOnStatusStrict(t *testing.T) {
 		reason string
 	}{
 		{"later", live, status(10, noon.Add(1)), actions{Accept: true, Confirmed: true}, "in order"},
-		{"same time", live, status(10, noon), actions{Confirmed: true}, "a duplicate"},
+		{"same time", live, status(10, noon), actions{Accept: true, Confirmed: true}, "times may be whole seconds"},
+		{"earlier", live, status(10, noon.Add(-1)), actions{Confirmed: true}, "late"},
 		{"no time", live, status(10, time.Time{}), actions{Accept: true, Confirmed: true}, "nothing to order it by"},
 		{"V of Create", live, status(8, noon.Add(1)), actions{Accept: true}, "of this incarnation"},
 		{"V before Create", live, status(7, noon.Add(1)), actions{}, "of an earlier incarnation"},
@@ -128,6 +129,9 @@ func TestOnListEntry(t *testing.T) {
 		{"older, other uid", live, entry(v(9, "b"), 5), true, actions{Send: true}, "the agent has an earlier incarnation"},
 		{"newer", live, entry(v(11, "a"), 5), true, actions{Raise: true}, "behind"},
 		{"equal V, other uid", live, entry(v(10, "b"), 5), true, actions{Raise: true}, "behind"},
+		{"asked for, unknown", none, entry(v(0, ""), 0), true, actions{}, "the agent does not hold it"},
+		{"smaller sequence", live, entry(v(10, "a"), 4), true, actions{Confirmed: true, AskStatus: true}, "the agent lost its count: the request echoes ours"},
+		{"smaller sequence of another incarnation", live, entry(v(9, "b"), 4), true, actions{Send: true}, "a count of its own"},
 		{"greater sequence", live, entry(v(10, "a"), 6), true, actions{Confirmed: true, AskStatus: true}, "a status was missed"},
 		{"deleting", doomed, entry(v(10, "a"), 5), true, actions{Send: true}, "the agent missed the deletion"},
 		{"strict, equal", live, strict, true, actions{Confirmed: true}, "no uid to compare"},

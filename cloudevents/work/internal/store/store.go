@@ -100,12 +100,16 @@ func (s *Store[R]) Put(r R, obj *workv1.ManifestWork) {
 	s.publish(event{kind: kind, version: s.version, object: obj, previous: previous})
 }
 
-// Remove takes the record's object away: DELETED, with the last state.
-func (s *Store[R]) Remove(r R) {
+// Remove takes the record's object away: DELETED, with its last state, which is what the store has where last
+// is nil.
+func (s *Store[R]) Remove(r R, last *workv1.ManifestWork) {
 	slot := r.Slot()
 	previous := slot.Object
 	if previous == nil {
 		return
+	}
+	if last == nil {
+		last = previous
 	}
 	byName := s.namespaces[previous.Namespace]
 	delete(byName, previous.Name)
@@ -115,9 +119,9 @@ func (s *Store[R]) Remove(r R) {
 	s.count--
 	slot.Object = nil
 	s.version++
-	last := *previous
-	last.ResourceVersion = s.Version()
-	s.publish(event{kind: watch.Deleted, version: s.version, object: &last, previous: previous})
+	final := *last
+	final.ResourceVersion = s.Version()
+	s.publish(event{kind: watch.Deleted, version: s.version, object: &final, previous: previous})
 }
 
 // All calls f for each object of a namespace, or of all with "", in no order.

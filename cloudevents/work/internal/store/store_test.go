@@ -58,7 +58,7 @@ func (s *script) put(namespace, name string, kv ...string) string {
 func (s *script) remove(namespace, name string) {
 	s.store.Lock()
 	defer s.store.Unlock()
-	s.store.Remove(s.records[namespace+"/"+name])
+	s.store.Remove(s.records[namespace+"/"+name], nil)
 }
 
 func (s *script) watch(o store.WatchOptions) *store.Watcher {
