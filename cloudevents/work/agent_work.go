@@ -48,7 +48,7 @@ type agentWork struct {
 	// shrunk is whether the broker would not take the status, so that only conditions of this SDK go out.
 	shrunk bool
 	// relearned is whether an earlier process may have applied the work: it was first heard of in an answer,
-	// and its user has not touched its finalizers yet.
+	// and its user has not written to it yet.
 	relearned bool
 	// last is the status that a grave reports.
 	last   *workv1.ManifestWorkStatus

@@ -5,7 +5,6 @@ package work
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,9 +122,7 @@ func (a *Agent) commit(_ context.Context, current, next *workv1.ManifestWork) (*
 			return nil, false, err
 		}
 	}
-	if !slices.Equal(current.Finalizers, next.Finalizers) {
-		w.relearned = false // somebody takes care of it
-	}
+	w.relearned = false // a controller takes care of it, with or without finalizers
 	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
 		w.buryAs(next)
 		return next, true, nil

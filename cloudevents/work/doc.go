@@ -50,6 +50,8 @@
 //     [Source.Forget] gives up on the cluster.
 //   - On an agent, metadata that the user changes stays on the cluster. A key that the source changes afterwards
 //     gets the source's value.
+//   - A work that an earlier process of the agent may have applied gets that finalizer with its deletion also on
+//     the agent, unless its user has written to it: a work agent that restarted must clean up and take it off.
 //   - A write that would overfill the outbox fails with TooManyRequests and a delay; one that the broker would
 //     not take, with RequestEntityTooLarge.
 //   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered

@@ -110,6 +110,7 @@ func TestSourceRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})
+		s.settle()
 		first.create("cluster1", newWork("kept", "1"))
 		first.create("cluster1", newWork("dropped", "1"))
 		s.settle()

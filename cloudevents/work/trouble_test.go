@@ -74,6 +74,7 @@ func TestManySources(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
 		a := s.agent(work.AgentOptions{})
+		s.settle()
 		one.create("cluster1", newWork("first", "1"))
 		two.create("cluster1", newWork("second", "2"))
 		s.settle()
