@@ -40,7 +40,7 @@ func TestConnectGivesUpTCP(t *testing.T) {
 			full = true
 			continue
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 	}
 	transport := newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + addr, ConnectTimeout: 200 * time.Millisecond})
 	_, err = transport.Connect(t.Context(), connectOptions(t, nil))

@@ -30,6 +30,8 @@ type harness struct {
 	proxy  *tcpproxy.Proxy
 	broker string // host:port, for those who go past the proxy
 	binary bool
+	// afterCut waits until the broker has seen the cut; nil where it need not.
+	afterCut func()
 	// limited starts another broker, with a packet limit, and returns the options for it.
 	limited func(t *testing.T, limit int) mqtt.Options
 }
@@ -59,7 +61,12 @@ func (h harness) Limited(t *testing.T, limit int) cloudevents.Transport {
 	return newTransport(t, h.limited(t, limit))
 }
 
-func (h harness) Cut(*testing.T) { h.proxy.Cut() }
+func (h harness) Cut(*testing.T) {
+	h.proxy.Cut()
+	if h.afterCut != nil {
+		h.afterCut()
+	}
+}
 
 func (h harness) Stall(*testing.T) func() {
 	h.proxy.Stall()
@@ -96,9 +103,10 @@ func TestConformanceEmbedded(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			broker := startEmbedded(t, embeddedOptions{})
 			transporttest.Run(t, harness{
-				proxy:  tcpproxy.Start(t, broker.addr),
-				broker: broker.addr,
-				binary: mode.binary,
+				proxy:    tcpproxy.Start(t, broker.addr),
+				broker:   broker.addr,
+				binary:   mode.binary,
+				afterCut: func() { awaitNoClients(broker.server) },
 				// mochi does not announce its limit, so here the client has its own.
 				limited: func(t *testing.T, limit int) mqtt.Options {
 					broker := startEmbedded(t, embeddedOptions{maxPacketSize: uint32(limit)})
@@ -118,7 +126,8 @@ func TestConformanceWebSocket(t *testing.T) {
 		return mqtt.Options{BrokerURL: broker.url(), MaxPacketSize: uint32(limit)}
 	}
 	proxy := tcpproxy.Start(t, strings.TrimPrefix(server.URL, "http://"))
-	transporttest.Run(t, harness{scheme: "ws", path: "/mqtt", proxy: proxy, broker: broker.addr, limited: limited})
+	transporttest.Run(t, harness{scheme: "ws", path: "/mqtt", proxy: proxy, broker: broker.addr, limited: limited,
+		afterCut: func() { awaitNoClients(broker.server) }})
 }
 
 func TestConformanceMosquitto(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 // dial opens the connection that MQTT runs on: TCP, with TLS and WebSocket where the scheme says so. step is told
 // what is being waited for.
-func (s *settings) dial(ctx context.Context, step func(string)) (*wire, error) {
+func (s *settings) dial(ctx context.Context, greeting []byte, step func(string)) (*wire, error) {
 	step("the TCP connection")
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", s.endpoint.addr)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *settings) dial(ctx context.Context, step func(string)) (*wire, error) {
 			return nil, err
 		}
 	}
-	return newWire(conn, raw), nil
+	return newWire(conn, raw, greeting), nil
 }
 
 func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
@@ -74,6 +74,9 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 	}
 	target := map[bool]string{false: "ws://", true: "wss://"}[s.endpoint.secure()] + s.endpoint.addr + s.endpoint.path
 	ws, response, err := dialer.DialContext(ctx, target, nil)
+	if response != nil {
+		_ = response.Body.Close() // nothing of it is left on the connection
+	}
 	switch {
 	case err == nil:
 		return &webSocket{Conn: conn, ws: ws}, nil

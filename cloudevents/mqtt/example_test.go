@@ -26,7 +26,10 @@ func startBroker() (url string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	return "mqtt://" + listener.Addr().String(), func() { _ = server.Close() }
+	return "mqtt://" + listener.Addr().String(), func() {
+		awaitNoClients(server)
+		_ = server.Close()
+	}
 }
 
 // A source and an agent connect with the transport; this program publishes and receives by hand.
@@ -84,7 +87,7 @@ func ExampleLoadOptions() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	file := filepath.Join(folder, "mqtt.yaml")
 	content := `
 brokerURL: mqtts://broker.example.com

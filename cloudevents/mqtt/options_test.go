@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -120,13 +119,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 func TestLoadOptions(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "mqtt.yaml")
-	write := func(content string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`
+	writeFile(t, path, `
 brokerURL: mqtts://broker.example.com:8884
 clientID: cluster1-agent
 binary: true
@@ -153,7 +146,12 @@ maxPacketSize: 1048576
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
+}
 
+// TestLoadOptionsErrors: they name the file and the key, and not the password.
+func TestLoadOptionsErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mqtt.yaml")
+	write := func(content string) { writeFile(t, path, content) }
 	table := []struct{ name, content, want string }{
 		{"unknown key", "brokerURL: mqtt://b\nbrokerUrls: x", `unknown field "brokerUrls"`},
 		{"repeated key", "brokerURL: mqtt://b\nbrokerURL: mqtt://c", "already set"},
@@ -181,7 +179,7 @@ maxPacketSize: 1048576
 	if got, err := mqtt.LoadOptions(path); err != nil || got.Password != "0123" {
 		t.Errorf("LoadOptions: %v, password %q, want 0123", err, got.Password)
 	}
-	if _, err := mqtt.LoadOptions(filepath.Join(folder, "missing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := mqtt.LoadOptions(path + ".missing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("LoadOptions of a missing file: %v", err)
 	}
 }

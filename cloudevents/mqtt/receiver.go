@@ -13,16 +13,13 @@ import (
 )
 
 const (
-	// receiveMaximum is how many messages the broker may send before it has an acknowledgement. It bounds
-	// what a slow receiver keeps in memory, and paho reserves 8 bytes for each: its default of 65,535
-	// takes 512 KB a connection. 256 is above what brokers send at once without being told to
-	// (Mosquitto: 20), and moves 5,000 messages a second at a round trip of 50 ms.
-	receiveMaximum = 256
+	// pahoReserve is for how many messages of QoS 0 paho reserves room.
+	pahoReserve = 16
 
-	// mostUnreliable is how many messages may wait when another of QoS 0 comes. The broker need not count
-	// those against receiveMaximum; to wait for room would keep paho from reading acknowledgements, for which
-	// Receive may be waiting, so they are dropped, as QoS 0 allows. Ours are all QoS 1.
-	mostUnreliable = 2 * receiveMaximum
+	// mostUnreliable is how many messages may wait when another of QoS 0 comes. Those have no window; to wait for
+	// room would keep paho from reading acknowledgements, for which Receive may be waiting, so they are
+	// dropped, as QoS 0 allows. Ours are all QoS 1: for them the broker's window is the bound.
+	mostUnreliable = 512
 )
 
 // inbox is the queue between paho's reading goroutine, which must not wait, and the receiver.

@@ -97,13 +97,11 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// TestTLS: a CA alone is enough, another CA is not, and files are read again for each connection.
-func TestTLS(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	var client atomic.Value // the name in the last client's certificate
+// startTLS runs a broker that accepts, and stores the name of, client certificates of ca, and clients without.
+func startTLS(t *testing.T, ca authority, client *atomic.Value) embedded {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.certificate)
-	broker := startEmbedded(t, embeddedOptions{tls: &tls.Config{
+	return startEmbedded(t, embeddedOptions{tls: &tls.Config{
 		Certificates: []tls.Certificate{ca.issue(t, "broker").certificate},
 		ClientAuth:   tls.VerifyClientCertIfGiven,
 		ClientCAs:    pool,
@@ -116,6 +114,13 @@ func TestTLS(t *testing.T) {
 			return nil
 		},
 	}})
+}
+
+// TestTLS: a CA alone is enough, another CA is not, and files are read again for each connection.
+func TestTLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	var client atomic.Value // the name in the last client's certificate
+	broker := startTLS(t, ca, &client)
 	folder := t.TempDir()
 	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	options := mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile}

@@ -44,6 +44,7 @@ type wire struct {
 	lastOut atomic.Int64
 
 	mu       sync.Mutex // held by paho from the first to the last byte of a packet
+	greeting []byte     // takes the place of the first packet, see settings.greeting
 	out      []byte     // complete packets, and the one paho is writing
 	spare    []byte     // the buffer that was sent last
 	flushing bool       // a goroutine runs flush
@@ -60,8 +61,9 @@ var (
 	_ sync.Locker = (*wire)(nil)
 )
 
-func newWire(conn, raw net.Conn) *wire {
-	w := &wire{Conn: conn, raw: raw, started: time.Now()}
+// newWire wraps conn. greeting, where it is not nil, is sent instead of the first packet.
+func newWire(conn, raw net.Conn, greeting []byte) *wire {
+	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now()}
 	w.in.init(w.readConn)
 	return w
 }
@@ -104,6 +106,9 @@ func (w *wire) Write(p []byte) (int, error) {
 // Unlock ends a packet. The goroutine that sends lives only while there is something to send, so that idle
 // connections do not pay for its stack.
 func (w *wire) Unlock() {
+	if w.greeting != nil {
+		w.out, w.greeting = append(w.out[:0], w.greeting...), nil
+	}
 	start := len(w.out) > 0 && !w.flushing && w.brokenLocked() == nil
 	if start {
 		w.flushing = true
