@@ -94,6 +94,7 @@ var rules = []rule{
 	{packages: "examples/...", leaf: true, may: []string{anything}},
 
 	{packages: "internal/..."},
+	{packages: "internal/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
 

@@ -131,15 +131,15 @@ func watches(r *Recorder) {
 		}
 		return w
 	}
-	label := func(name, value string) {
-		_, err := r.hub().Patch(r.ctx, name, types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`), metav1.PatchOptions{})
+	label := func(value string) {
+		_, err := r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`), metav1.PatchOptions{})
 		if err != nil {
-			r.err("label "+name, err)
+			r.err("label "+value, err)
 		}
 	}
 	one, err := r.hub().Create(r.ctx, simple("one", "1"), metav1.CreateOptions{})
 	r.object("create", one, err)
-	label("one", "1")
+	label("1")
 
 	r.events("from nothing", begin("from nothing", metav1.ListOptions{}), 1)
 	r.events("from any", begin("from any", metav1.ListOptions{ResourceVersion: "0"}), 1)
@@ -152,9 +152,9 @@ func watches(r *Recorder) {
 
 	selected := begin("by label", metav1.ListOptions{LabelSelector: "x=2"})
 	everything := begin("everything", metav1.ListOptions{})
-	label("one", "2")
-	label("one", "3")
-	label("one", "2")
+	label("2")
+	label("3")
+	label("2")
 	_, err = r.hub().Create(r.ctx, with(simple("two", "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"x": "2"} }), metav1.CreateOptions{})
 	r.err("create two", err)
 	r.events("by label", selected, 4)

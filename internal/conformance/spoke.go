@@ -33,8 +33,9 @@ func applied(message string) metav1.Condition {
 	}
 }
 
-func (r *Recorder) onSpoke(label, name string) *workv1.ManifestWork {
-	out, err := r.spoke().Get(r.ctx, name, metav1.GetOptions{})
+// onSpoke records what the spoke has of the work "app".
+func (r *Recorder) onSpoke(label string) *workv1.ManifestWork {
+	out, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
 	return r.object(label, out, err)
 }
 
@@ -43,7 +44,7 @@ func spokeStatus(r *Recorder) {
 	r.err("create", err)
 	_ = out
 	r.Settle()
-	w := r.onSpoke("on the spoke", "app")
+	w := r.onSpoke("on the spoke")
 	stale := w.DeepCopy()
 	try := func(label string, f func(*workv1.ManifestWork)) {
 		current, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
@@ -99,7 +100,7 @@ func spokeMetadata(r *Recorder) {
 	}), metav1.CreateOptions{})
 	r.err("create", err)
 	r.Settle()
-	r.onSpoke("on the spoke", "app")
+	r.onSpoke("on the spoke")
 	try := func(label string, f func(*workv1.ManifestWork)) {
 		current, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
 		if err != nil {
@@ -122,7 +123,7 @@ func spokeMetadata(r *Recorder) {
 	r.err("the hub changes a label", err)
 	_ = out
 	r.Settle()
-	r.onSpoke("after the hub's change", "app")
+	r.onSpoke("after the hub's change")
 	l, err := r.spoke().List(r.ctx, metav1.ListOptions{LabelSelector: "hub=2"})
 	r.list("list by label", l, err)
 }
@@ -147,11 +148,11 @@ func spokeDeletion(r *Recorder) {
 	r.err("delete", r.hub().Delete(r.ctx, "app", metav1.DeleteOptions{}))
 	r.Settle()
 	r.events("deleting", w, 1)
-	r.onSpoke("on the spoke", "app")
+	r.onSpoke("on the spoke")
 	patch("new finalizer", `{"metadata":{"finalizers":["`+workv1.ManifestWorkFinalizer+`","example.com/x"]}}`)
 	patch("let go", `{"metadata":{"finalizers":null}}`)
 	r.events("gone", w, 1)
-	r.onSpoke("gone from the spoke", "app")
+	r.onSpoke("gone from the spoke")
 	r.Settle()
 	_, err = r.hub().Get(r.ctx, "app", metav1.GetOptions{})
 	r.err("gone from the hub", err)
