@@ -8,6 +8,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"sync"
 	"testing"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -167,21 +168,30 @@ func drain(ahead chan struct{}) {
 
 func benchPipelined(b *testing.B, addr string, binary bool) {
 	ahead := make(chan struct{}, benchAhead)
-	benchConnect(b, addr, binary, func(cloudevents.Message) { <-ahead }, benchTopic)
+	subscriber := benchConnect(b, addr, binary, func(cloudevents.Message) { <-ahead }, benchTopic)
 	publisher := benchConnect(b, addr, binary, nil)
 	e := benchEvent()
+	var unacknowledged sync.WaitGroup
 	done := func(err error) {
 		if err != nil {
 			b.Error(err)
 		}
+		unacknowledged.Done()
 	}
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
 		ahead <- struct{}{}
+		unacknowledged.Add(1)
 		if err := publisher.Publish(ctx, cloudevents.Message{Topic: benchTopic, Event: e}, done); err != nil {
 			b.Fatal(err)
 		}
 	}
 	drain(ahead)
+	unacknowledged.Wait() // what was received may still be unacknowledged
+	for _, conn := range []cloudevents.Conn{subscriber, publisher} {
+		if err := conn.Err(); err != nil {
+			b.Error(err)
+		}
+	}
 }

@@ -6,6 +6,7 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -196,8 +197,11 @@ func (h *hub) eventuallyApplied(cluster, name string, generation int64, manifest
 	h.t.Helper()
 	eventually(h.t, fmt.Sprintf("%s/%s generation %d applied", cluster, name, generation), func() error {
 		obj, ok, err := h.store.GetByKey(cluster + "/" + name)
-		if err != nil || !ok {
-			return fmt.Errorf("in the informer: %t, %v", ok, err)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errors.New("not in the informer")
 		}
 		w := obj.(*workv1.ManifestWork)
 		c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)

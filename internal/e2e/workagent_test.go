@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"open-cluster-management.io/api/client/work/clientset/versioned"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
@@ -34,7 +34,7 @@ import (
 // server-side apply, reports, and cleans up. It knows nothing of CloudEvents.
 type workAgent struct {
 	t       *testing.T
-	works   workclientset.ManifestWorkInterface
+	works   worktyped.ManifestWorkInterface
 	store   cache.Store
 	cluster string
 	dynamic dynamic.Interface
@@ -43,7 +43,7 @@ type workAgent struct {
 }
 
 // runWorkAgent runs the controller until ctx ends and its goroutines have.
-func runWorkAgent(ctx context.Context, t *testing.T, works versioned.Interface, cluster string, config *rest.Config) error {
+func runWorkAgent(ctx context.Context, t *testing.T, works workclientset.Interface, cluster string, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
