@@ -243,6 +243,10 @@ func messageOf(obj *workv1.ManifestWork, condition string) string {
 // informer starts a shared informer on a clientset until the test ends.
 func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.SharedIndexInformer {
 	informer := factory.Work().V1().ManifestWorks().Informer()
+	// The default handler waits by a clock of the process, which is decades ahead of the bubble's.
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
+		s.t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	factory.Start(ctx.Done())
 	s.t.Cleanup(func() {
