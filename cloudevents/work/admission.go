@@ -14,9 +14,10 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
 // normalize turns manifests that were given as Go objects into the raw JSON that the store keeps.
@@ -58,24 +59,45 @@ func validateChange(current, next *workv1.ManifestWork, specChanged bool) error 
 	return nil
 }
 
-// validateSpec checks that each manifest is an object with a kind, which no agent could do without.
+// validateSpec returns what the CRD has against a spec. The schema is asked only where the typed check is not
+// satisfied.
 func validateSpec(spec *workv1.ManifestWorkSpec) field.ErrorList {
+	if crd.SpecFits(spec) {
+		return nil
+	}
 	var errs field.ErrorList
 	path := field.NewPath("spec", "workload", "manifests")
 	for i := range spec.Workload.Manifests {
-		at := path.Index(i)
-		var head metav1.TypeMeta
-		if err := json.Unmarshal(spec.Workload.Manifests[i].Raw, &head); err != nil {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, "must be a JSON object: "+err.Error()))
-			continue
-		}
-		if head.Kind == "" {
-			errs = append(errs, field.Required(at.Child("kind"), "must not be empty"))
-		}
-		if head.APIVersion == "" {
-			errs = append(errs, field.Required(at.Child("apiVersion"), "must not be empty"))
+		var obj map[string]json.RawMessage
+		if raw := spec.Workload.Manifests[i].Raw; len(raw) > 0 {
+			if err := json.Unmarshal(raw, &obj); err != nil {
+				errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, "must be a JSON object: "+err.Error()))
+			}
 		}
 	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return validateMember("spec", spec)
+}
+
+// validateStatus returns what the CRD has against a status.
+func validateStatus(obj *workv1.ManifestWork) error {
+	if crd.StatusFits(&obj.Status) {
+		return nil
+	}
+	if errs := validateMember("status", &obj.Status); len(errs) > 0 {
+		return apierrors.NewInvalid(kind, obj.Name, errs)
+	}
+	return nil
+}
+
+func validateMember(member string, value any) field.ErrorList {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath(member), field.OmitValueType{}, err.Error())}
+	}
+	_, errs := crd.Member(member, data)
 	return errs
 }
 
@@ -94,7 +116,7 @@ func carryOver(current, next *workv1.ManifestWork) {
 
 // unchanged reports whether a write would change nothing; such a write is no event and no new version.
 func unchanged(current, next *workv1.ManifestWork) bool {
-	return sameMetadata(current, next) &&
+	return sameMetadata(current, next) && sameManaged(current, next) &&
 		slices.Equal(current.Finalizers, next.Finalizers) &&
 		sameSpec(&current.Spec, &next.Spec) &&
 		apiequality.Semantic.DeepEqual(current.Status, next.Status)

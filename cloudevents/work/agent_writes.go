@@ -92,6 +92,9 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource) error
 		status := next.Status
 		*next = *current
 		next.Status = status
+		if err := validateStatus(next); err != nil {
+			return err
+		}
 		return a.fits(next)
 	}
 	carryOver(current, next)

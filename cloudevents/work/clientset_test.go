@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 		{"merge patch of a wrong type", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"workload":7}}`), metav1.PatchOptions{})
 			return err
-		}, metav1.StatusReasonBadRequest, "the patched spec"},
+		}, metav1.StatusReasonInvalid, "spec.workload: Invalid value: \"integer\": workload in body must be of type object"},
 		{"merge patch of the name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"name":"b"}}`), metav1.PatchOptions{})
 			return err

@@ -64,7 +64,8 @@ func Example() {
 
 	event := <-arriving.ResultChan()
 	fmt.Println("agent:", event.Type, event.Object.(*workv1.ManifestWork).Name)
-	status := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete"}]}}`)
+	status := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete",
+		"message":"All is applied","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	must(onAgent.Patch(ctx, "app", types.MergePatchType, status, metav1.PatchOptions{}, "status"))
 	event = <-reported.ResultChan()
 	condition := event.Object.(*workv1.ManifestWork).Status.Conditions[0]

@@ -13,13 +13,18 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// Patch changes an object by a JSON patch or a JSON merge patch. Other types of patch give
-// UnsupportedMediaType.
+// Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which also creates it.
+// Other types of patch give UnsupportedMediaType.
 func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
 	sub := whole
 	switch {
@@ -29,30 +34,44 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name,
 			fmt.Sprintf("there is no subresource %q", subresources), 0, true)
 	}
-	if err := w.begin(ctx, "patch", sub, opts.DryRun); err != nil {
+	if err := w.begin(ctx, "patch", sub); err != nil {
 		return nil, err
 	}
 	if err := w.named(ctx, name); err != nil {
 		return nil, err
 	}
+	if err := checkPatchOptions(&opts, pt); err != nil {
+		return nil, err
+	}
+	p := patcher{sub: sub, strict: opts.FieldValidation == metav1.FieldValidationStrict}
 	var apply func(*workv1.ManifestWork) (*workv1.ManifestWork, error)
 	switch pt {
+	case types.ApplyPatchType:
+		return w.apply(ctx, name, data, opts, sub)
 	case types.MergePatchType:
 		patch, err := parseMergePatch(data)
 		if err != nil {
 			return nil, err
 		}
-		apply = patch.apply
+		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+			if p.strict {
+				if err := checkPatch(data); err != nil {
+					return nil, err
+				}
+			}
+			return p.mergePatch(patch, obj)
+		}
 	case types.JSONPatchType:
 		patch, err := jsonpatch.DecodePatch(data)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
 		}
-		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) { return jsonPatch(patch, obj) }
+		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) { return p.jsonPatch(patch, obj) }
 	default:
 		return nil, unsupportedPatch(pt)
 	}
-	return w.mutate(ctx, name, sub, len(opts.DryRun) > 0, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
+	return w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 		next, err := apply(current)
 		if err != nil {
 			return nil, err
@@ -71,8 +90,8 @@ func unsupportedPatch(pt types.PatchType) error {
 		Status: metav1.StatusFailure,
 		Code:   http.StatusUnsupportedMediaType,
 		Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: %s, %s",
-			pt, types.JSONPatchType, types.MergePatchType),
+		Message: fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: %s, %s, %s",
+			pt, types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType),
 	}}
 }
 
@@ -88,29 +107,41 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 	return p, nil
 }
 
-func (p mergePatch) apply(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+// patcher applies patches to what one subresource may change; the rest of a patch has no effect.
+type patcher struct {
+	sub    subresource
+	strict bool
+}
+
+func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	next := *current
-	for member, patch := range p {
+	for member, change := range patch {
 		var err error
-		switch member {
-		case "metadata":
-			next.ObjectMeta, err = mergeMember(current.ObjectMeta, patch)
-		case "spec":
-			next.Spec, err = mergeMember(current.Spec, patch)
-		case "status":
-			if replaceStatusLists(&next.Status, patch) {
+		switch {
+		case member == "metadata":
+			if next.ObjectMeta, err = mergeMember(current.ObjectMeta, change, keep); err != nil {
+				err = patchError(member, err)
+			}
+		case member == "spec" && p.sub == whole:
+			next.Spec, err = mergeMember(current.Spec, change, func(doc []byte) ([]byte, error) {
+				return completeSpec(current.Name, doc, change)
+			})
+		case member == "status" && p.sub == statusPart:
+			if replaceStatusLists(&next.Status, change) {
 				continue
 			}
-			next.Status, err = mergeMember(current.Status, patch)
+			next.Status, err = mergeMember(current.Status, change, func(doc []byte) ([]byte, error) {
+				return complete(current.Name, "status", doc)
+			})
 		}
 		if err != nil {
-			return nil, patchError(member, err)
+			return nil, err
 		}
 	}
-	if _, ok := p["metadata"]; !ok {
+	if _, ok := patch["metadata"]; !ok {
 		next.ResourceVersion, next.UID = "", "" // no precondition
 	} else {
-		withoutUntouched(&next.ObjectMeta, p["metadata"])
+		withoutUntouched(&next.ObjectMeta, patch["metadata"])
 	}
 	return &next, nil
 }
@@ -146,16 +177,22 @@ func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(patch, &lists); err != nil {
 		return false
 	}
-	if lists.Conditions != nil {
-		status.Conditions = *lists.Conditions
+	named := workv1.ManifestWorkStatus{Conditions: ptr.Deref(lists.Conditions, nil)}
+	named.ResourceStatus.Manifests = ptr.Deref(lists.ResourceStatus.Manifests, nil)
+	if !crd.Complete(&named, patch) {
+		return false // the schema must see the JSON, where missing is not empty
 	}
-	if m := lists.ResourceStatus.Manifests; m != nil {
-		status.ResourceStatus.Manifests = *m
+	if lists.Conditions != nil {
+		status.Conditions = named.Conditions
+	}
+	if lists.ResourceStatus.Manifests != nil {
+		status.ResourceStatus.Manifests = named.ResourceStatus.Manifests
 	}
 	return true
 }
 
-func mergeMember[T any](current T, patch json.RawMessage) (T, error) {
+// mergeMember merges a patch into a member; finish may change the merged JSON before it is decoded.
+func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([]byte, error)) (T, error) {
 	var next T
 	if string(bytes.TrimSpace(patch)) == "null" {
 		return next, nil
@@ -168,12 +205,19 @@ func mergeMember[T any](current T, patch json.RawMessage) (T, error) {
 	if err != nil {
 		return next, err
 	}
+	if merged, err = finish(merged); err != nil {
+		return next, err
+	}
 	err = kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)
 	return next, err
 }
 
-func jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
-	doc, err := json.Marshal(current)
+func keep(doc []byte) ([]byte, error) { return doc, nil }
+
+func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	named := *current
+	named.TypeMeta = metav1.TypeMeta{APIVersion: workv1.GroupName + "/v1", Kind: kind.Kind}
+	doc, err := json.Marshal(&named)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +226,14 @@ func jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.Man
 		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", resource, current.Name, "", 0, false)
 		refused.ErrStatus.Message += ": " + err.Error()
 		return nil, refused
+	}
+	if p.strict {
+		if err := checkUnknown(patched, nil); err != nil {
+			return nil, err
+		}
+	}
+	if patched, err = p.completeObject(current.Name, patched); err != nil {
+		return nil, err
 	}
 	next := &workv1.ManifestWork{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(patched, next); err != nil {
@@ -198,5 +250,11 @@ func patchError(member string, err error) error {
 	if member != "" {
 		where = "the patched " + member
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("%s is not that of a ManifestWork: %v", where, err))
+	return invalidPatch(fmt.Sprintf("%s is not that of a ManifestWork: %v", where, err))
+}
+
+// invalidPatch is how the API server refuses what a patch makes of an object.
+func invalidPatch(detail string) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), field.OmitValueType{}, detail)})
 }

@@ -24,28 +24,28 @@ func TestMergePatchOfStatus(t *testing.T) {
 	tests := []struct {
 		name, patch, want, reason string
 	}{
-		{"replace conditions", `{"status":{"conditions":[{"type":"B","status":"True"}]}}`,
-			`{"conditions":[{"type":"B","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`,
+		{"replace conditions", `{"status":{"conditions":[{"type":"B","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+			`{"conditions":[{"type":"B","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"a list is replaced as a whole, what is not named stays"},
-		{"replace manifests", `{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"y"}}]}}}`,
-			`{"conditions":[{"type":"A","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"y"}}]}}`,
+		{"replace manifests", `{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"y"}}]}}}`,
+			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"y"}}]}}`,
 			"also deeper down"},
 		{"empty list", `{"status":{"conditions":[]}}`,
-			`{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`, "an empty list is a value"},
+			`{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`, "an empty list is a value"},
 		{"delete a member", `{"status":{"conditions":null}}`,
-			`{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`, "null deletes"},
+			`{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`, "null deletes"},
 		{"delete the status", `{"status":null}`, `{"resourceStatus":{}}`, "null deletes"},
-		{"null as text", `{"status":{"conditions":[{"type":"A","status":"True","message":"null"}]}}`,
-			`{"conditions":[{"type":"A","status":"True","message":"null"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`,
+		{"null as text", `{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"null","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"null","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"the word in a string is no deletion"},
 		{"unknown member", `{"status":{"nonsense":1}}`,
-			`{"conditions":[{"type":"A","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`,
+			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"pruned, as a structural schema does"},
 		{"wrong case", `{"status":{"Conditions":[]}}`,
-			`{"conditions":[{"type":"A","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`,
+			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"names are case-sensitive"},
 		{"nothing", `{}`,
-			`{"conditions":[{"type":"A","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}`, "no change"},
+			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`, "no change"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestMergePatchOfStatus(t *testing.T) {
 				a := s.agent(work.AgentOptions{})
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
-				a.patch("app", []byte(`{"status":{"conditions":[{"type":"A","status":"True"}],"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x"}}]}}}`), "status")
+				a.patch("app", []byte(`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}}`), "status")
 				got, err := a.works().Patch(s.t.Context(), "app", types.MergePatchType, []byte(tc.patch), metav1.PatchOptions{}, "status")
 				if err != nil {
 					s.t.Fatal(err)

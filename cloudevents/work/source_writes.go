@@ -19,6 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -66,8 +67,9 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	obj.UID = types.UID(uuid.NewString())
 	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
 	obj.Generation = 1
-	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds, obj.ManagedFields = nil, nil, nil
+	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
 	obj.Status = workv1.ManifestWorkStatus{}
+	crd.Default(&obj.Spec)
 	if err := validateNew(obj); err != nil {
 		return nil, err
 	}
@@ -141,6 +143,7 @@ func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource) error 
 		!slices.Contains(next.Finalizers, workv1.ManifestWorkFinalizer) {
 		next.Finalizers = append(slices.Clone(next.Finalizers), workv1.ManifestWorkFinalizer)
 	}
+	crd.Default(&next.Spec)
 	specChanged := !sameSpec(&current.Spec, &next.Spec)
 	if specChanged {
 		next.Generation++

@@ -202,7 +202,7 @@ func TestTooLarge(t *testing.T) {
 		a := s.agent(work.AgentOptions{})
 		h.create("cluster1", newWork("small", "1"))
 		s.settle()
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Applied","status":"True","message":%q}]}}`, strings.Repeat("x", 4000))
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, strings.Repeat("x", 4000))
 		_, err := a.works().Patch(t.Context(), "small", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		if !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("status patch: %v", err)

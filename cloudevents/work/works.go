@@ -75,7 +75,10 @@ func (w *works) Get(ctx context.Context, name string, _ metav1.GetOptions) (*wor
 
 // Create adds an object.
 func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav1.CreateOptions) (*workv1.ManifestWork, error) {
-	if err := w.begin(ctx, "create", whole, opts.DryRun); err != nil {
+	if err := w.begin(ctx, "create", whole); err != nil {
+		return nil, err
+	}
+	if err := checkCreateOptions(&opts); err != nil {
 		return nil, err
 	}
 	if w.namespace == "" {
@@ -85,6 +88,7 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 		return nil, apierrors.NewBadRequest("no ManifestWork was given")
 	}
 	in := obj.DeepCopy()
+	in.ManagedFields = nil
 	if err := w.place(in); err != nil {
 		return nil, err
 	}
@@ -115,7 +119,10 @@ func (w *works) UpdateStatus(ctx context.Context, obj *workv1.ManifestWork, opts
 }
 
 func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions, sub subresource) (*workv1.ManifestWork, error) {
-	if err := w.begin(ctx, "update", sub, opts.DryRun); err != nil {
+	if err := w.begin(ctx, "update", sub); err != nil {
+		return nil, err
+	}
+	if err := checkUpdateOptions(&opts); err != nil {
 		return nil, err
 	}
 	if obj == nil {
@@ -135,15 +142,24 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 		return nil, apierrors.NewInvalid(kind, in.Name, field.ErrorList{field.Invalid(
 			field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 	}
-	return w.mutate(ctx, in.Name, sub, len(opts.DryRun) > 0, func(*workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
+	return w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, error) {
 		next := *in // admit edits it, and a rival may make a second attempt necessary
 		return &next, nil
 	})
 }
 
+// changeOptions say how a change is made.
+type changeOptions struct {
+	sub     subresource
+	dryRun  bool
+	manager string // who changes; empty for the process's name
+	applied bool   // the change comes with its managedFields
+}
+
 // mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
 // unless another writer was faster.
-func (w *works) mutate(ctx context.Context, name string, sub subresource, dryRun bool, change func(*workv1.ManifestWork) (*workv1.ManifestWork, error)) (*workv1.ManifestWork, error) {
+func (w *works) mutate(ctx context.Context, name string, o changeOptions, change func(*workv1.ManifestWork) (*workv1.ManifestWork, error)) (*workv1.ManifestWork, error) {
 	for range maxCommits {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -159,14 +175,22 @@ func (w *works) mutate(ctx context.Context, name string, sub subresource, dryRun
 		if err := precondition(current, next); err != nil {
 			return nil, err
 		}
+		managed := next.ManagedFields
 		keepEqualManifests(&current.Spec, &next.Spec)
-		if err := w.role.admit(current, next, sub); err != nil {
+		if err := w.role.admit(current, next, o.sub); err != nil {
 			return nil, err
+		}
+		switch {
+		case o.applied:
+			next.ManagedFields = managed
+		case len(current.ManagedFields) > 0:
+			next.ManagedFields = managed
+			track(current, next, o.sub, managerOrProcess(o.manager))
 		}
 		if unchanged(current, next) {
 			return current.DeepCopy(), nil
 		}
-		if dryRun {
+		if o.dryRun {
 			return next.DeepCopy(), nil
 		}
 		out, ok, err := w.role.commit(ctx, current, next)
@@ -205,7 +229,10 @@ func conflict(name string) error {
 
 // Delete begins the deletion of an object.
 func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	if err := w.begin(ctx, "delete", whole, opts.DryRun); err != nil {
+	if err := w.begin(ctx, "delete", whole); err != nil {
+		return err
+	}
+	if err := checkDeleteOptions(&opts); err != nil {
 		return err
 	}
 	if err := w.named(ctx, name); err != nil {
@@ -241,7 +268,10 @@ func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
 
 // DeleteCollection begins the deletion of all objects that the list options select.
 func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, listOpts metav1.ListOptions) error {
-	if err := w.begin(ctx, "deletecollection", whole, opts.DryRun); err != nil {
+	if err := w.begin(ctx, "deletecollection", whole); err != nil {
+		return err
+	}
+	if err := checkDeleteOptions(&opts); err != nil {
 		return err
 	}
 	list, err := w.List(ctx, listOpts)
@@ -259,19 +289,11 @@ func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
 }
 
 // begin checks what holds for every write.
-func (w *works) begin(ctx context.Context, verb string, sub subresource, dryRun []string) error {
+func (w *works) begin(ctx context.Context, verb string, sub subresource) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := w.role.supports(verb, sub); err != nil {
-		return err
-	}
-	for _, d := range dryRun {
-		if d != metav1.DryRunAll {
-			return apierrors.NewInvalid(kind, "", field.ErrorList{field.NotSupported(field.NewPath("dryRun"), d, []string{metav1.DryRunAll})})
-		}
-	}
-	return nil
+	return w.role.supports(verb, sub)
 }
 
 // named checks what holds for every verb on one object.

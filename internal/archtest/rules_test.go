@@ -56,7 +56,7 @@ var rules = []rule{
 		"cloudevents", "codec", ocmClient, ocmWork, apimachinery, ceEvent, uuid,
 		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
 		"sigs.k8s.io/json",
-		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...",
+		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "codec", apimachinery, ocmWork, "go.etcd.io/bbolt"}},
 
@@ -118,12 +118,12 @@ var budgets = map[string]int{
 	"cloudevents":        24,
 	"cloudevents/memory": 74,
 	"cloudevents/mqtt":   84,
-	"cloudevents/work":   271,
+	"cloudevents/work":   276, // 5 of them are the API server's schema validator
 }
 
 // sourceBinaryBudget is for a whole program, the standard library included, that
 // uses the source with MQTT and informers, and nothing else of the SDK.
-const sourceBinaryBudget = 580 // 519 measured
+const sourceBinaryBudget = 580 // 526 measured
 
 // folders are the top-level ones. Those that start with a dot do not count.
 var folders = []string{

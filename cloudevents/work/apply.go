@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+)
+
+// configuration is an apply request: what its manager wants an object to be.
+type configuration struct {
+	data    []byte
+	options metav1.PatchOptions
+	sub     subresource
+	fields  *managedfields.FieldManager
+}
+
+// apply merges a configuration into an object, which it creates where there is none.
+func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1.PatchOptions, sub subresource) (*workv1.ManifestWork, error) {
+	fields, err := crd.FieldManager(string(sub))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	c := &configuration{data: data, options: opts, sub: sub, fields: fields}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, applied: true}
+	creates := sub == whole && w.role.supports("create", whole) == nil
+	for range maxCommits {
+		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+			return w.configure(c, current, name)
+		})
+		if !creates || !apierrors.IsNotFound(err) {
+			return out, err
+		}
+		obj, err := w.configure(c, nil, name)
+		if err != nil {
+			return nil, err
+		}
+		obj.Namespace = w.namespace
+		out, err = w.role.create(ctx, obj, o.dryRun)
+		if err == nil {
+			return out.DeepCopy(), nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+	}
+	return nil, conflict(name)
+}
+
+// configure returns what the configuration makes of the current object; nil stands for none.
+func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, error) {
+	merged, err := c.merge(current)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil && merged.GetUID() != "" {
+		return nil, apierrors.NewConflict(resource, name, fmt.Errorf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", merged.GetUID()))
+	}
+	if ns := merged.GetNamespace(); ns != "" && ns != w.namespace {
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if got := merged.GetName(); got != "" && got != name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s) does not match the name on the URL (%s)", got, name))
+	}
+	member := "spec"
+	if c.sub == statusPart {
+		member = "status"
+	}
+	if value, ok := merged.Object[member]; ok {
+		if errs := crd.Validate(member, value); len(errs) > 0 {
+			return nil, apierrors.NewInvalid(kind, name, errs)
+		}
+	}
+	next, err := crd.Typed(merged, current)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if current == nil {
+		return next, nil
+	}
+	if sameManaged(current, next) {
+		next.ManagedFields = current.ManagedFields // applying the same again is no change: not even of the time
+	}
+	return next, nil
+}
+
+// merge is the apply proper, by the API server's field manager.
+func (c *configuration) merge(current *workv1.ManifestWork) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{Object: map[string]any{}}
+	live.SetAPIVersion(workv1.GroupName + "/v1")
+	live.SetKind(kind.Kind)
+	if current != nil {
+		var err error
+		if live, err = crd.Unstructured(current); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	wanted := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := yaml.Unmarshal(c.data, &wanted.Object); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	obj, err := c.fields.Apply(live, wanted, c.options.FieldManager, ptr.Deref(c.options.Force, false))
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	if c.options.FieldValidation == metav1.FieldValidationStrict {
+		if err := yaml.UnmarshalStrict(c.data, &map[string]any{}); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+		}
+	}
+	merged, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("the field manager returned a %T", obj))
+	}
+	return merged, nil
+}
+
+// asStatus makes of an error what the API server does: one without a status is its own failure.
+func asStatus(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    500,
+		Reason:  metav1.StatusReasonUnknown,
+		Message: err.Error(),
+	}}
+}

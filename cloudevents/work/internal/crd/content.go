@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	workv1 "open-cluster-management.io/api/work/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// Member brings the JSON of spec or status into the API server's shape, defaults filled in, and returns what
+// is wrong with it.
+func Member(member string, data []byte) ([]byte, field.ErrorList) {
+	root, err := Schema()
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(nil, err)}
+	}
+	var value any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
+		return nil, field.ErrorList{field.Invalid(field.NewPath(member), field.OmitValueType{}, err.Error())}
+	}
+	s := property(root, member)
+	Prune(value, s, member)
+	dropNulls(value, s)
+	defaults(value, s)
+	errs := Validate(member, value)
+	out, err := json.Marshal(value)
+	if err != nil {
+		return nil, field.ErrorList{field.InternalError(field.NewPath(member), err)}
+	}
+	return out, errs
+}
+
+// Unknown returns the paths of members of an object, in JSON, that the schema does not have.
+func Unknown(data []byte) ([]string, error) {
+	root, err := Schema()
+	if err != nil {
+		return nil, err
+	}
+	var obj map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &obj); err != nil {
+		return nil, err
+	}
+	dropNulls(obj, root)
+	return Prune(obj, root, ""), nil
+}
+
+// Unstructured converts a typed object. What Go's encoder writes for empty structs, and an API server would
+// not have, is left out, so that nobody owns it.
+func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
+		return nil, err
+	}
+	withoutEmpty(out, "spec", "workload")
+	withoutEmpty(out, "status", "resourceStatus")
+	if status, ok := out["status"].(map[string]any); ok && len(status) == 0 {
+		delete(out, "status")
+	}
+	u := &unstructured.Unstructured{Object: out}
+	u.SetGroupVersionKind(gvk)
+	return u, Shape(out)
+}
+
+func withoutEmpty(obj map[string]any, member, child string) {
+	parent, _ := obj[member].(map[string]any)
+	if m, ok := parent[child].(map[string]any); ok && len(m) == 0 {
+		delete(parent, child)
+	}
+}
+
+// Typed converts back. Manifests that mean what the current object's do keep its bytes: the order of their
+// members is no change.
+func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	data, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	out := &workv1.ManifestWork{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, out); err != nil {
+		return nil, fmt.Errorf("not a ManifestWork: %w", err)
+	}
+	if current == nil {
+		return out, nil
+	}
+	manifests, old := out.Spec.Workload.Manifests, current.Spec.Workload.Manifests
+	for i := range min(len(manifests), len(old)) {
+		if sameJSON(manifests[i].Raw, old[i].Raw) {
+			manifests[i].Raw = old[i].Raw
+		}
+	}
+	return out, nil
+}
+
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
+		kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
+)
+
+// Whole and Status name what a field manager is for: the object without its status, or its status.
+const (
+	Whole  = ""
+	Status = "status"
+)
+
+// gvk is the kind that is applied.
+var gvk = schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"}
+
+type managers struct{ whole, status *managedfields.FieldManager }
+
+var fieldManagers = sync.OnceValues(func() (managers, error) {
+	typeConverter, err := newTypeConverter()
+	if err != nil {
+		return managers{}, err
+	}
+	build := func(sub string, reset ...string) (*managedfields.FieldManager, error) {
+		set := fieldpath.NewSet()
+		for _, member := range reset {
+			set.Insert(fieldpath.MakePathOrDie(member))
+		}
+		return managedfields.NewDefaultCRDFieldManager(typeConverter, objects{}, objects{}, objects{}, gvk, gvk.GroupVersion(), sub,
+			fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
+				fieldpath.APIVersion(gvk.GroupVersion().String()): set,
+			}))
+	}
+	var out managers
+	if out.whole, err = build(Whole, "status"); err != nil {
+		return managers{}, err
+	}
+	out.status, err = build(Status, "metadata", "spec")
+	return out, err
+})
+
+// FieldManager is apimachinery's, set up as the API server does it for this CRD: a subresource owns nothing of
+// what writes to it do not change. It takes and returns unstructured objects.
+func FieldManager(sub string) (*managedfields.FieldManager, error) {
+	m, err := fieldManagers()
+	if err != nil {
+		return nil, err
+	}
+	if sub == Status {
+		return m.status, nil
+	}
+	return m.whole, nil
+}
+
+// newTypeConverter completes the CRD's schema the way the API server publishes it.
+func newTypeConverter() (managedfields.TypeConverter, error) {
+	root, err := Schema()
+	if err != nil {
+		return nil, err
+	}
+	metadata := &spec.Schema{}
+	data, err := yaml.YAMLToJSON(objectMeta)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of metadata: %w", err)
+	}
+	if err := json.Unmarshal(data, metadata); err != nil {
+		return nil, fmt.Errorf("read the schema of metadata: %w", err)
+	}
+	complete := withEmbedded(root, metadata)
+	complete.Properties["metadata"] = *metadata
+	complete.Extensions = maps.Clone(complete.Extensions)
+	complete.AddExtension("x-kubernetes-group-version-kind", []any{
+		map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+	})
+	return managedfields.NewTypeConverter(map[string]*spec.Schema{"ManifestWork": complete}, false)
+}
+
+// withEmbedded returns a copy in which embedded resources have the members that all objects have.
+func withEmbedded(s, metadata *spec.Schema) *spec.Schema {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.Properties = make(map[string]spec.Schema, len(s.Properties))
+	for name := range s.Properties {
+		out.Properties[name] = *withEmbedded(property(s, name), metadata)
+	}
+	if of := items(s); of != nil {
+		out.Items = &spec.SchemaOrArray{Schema: withEmbedded(of, metadata)}
+	}
+	if extension[bool](s, embedded) {
+		out.Properties["apiVersion"] = *spec.StringProperty()
+		out.Properties["kind"] = *spec.StringProperty()
+		out.Properties["metadata"] = *metadata
+		out.Required = append(slices.Clone(s.Required), "apiVersion", "kind")
+	}
+	return &out
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// objects is what a field manager asks of a server beside the schema: one version, so a conversion is a copy
+// that is brought into shape.
+type objects struct{}
+
+var (
+	_ runtime.ObjectConvertor = objects{}
+	_ runtime.ObjectDefaulter = objects{}
+	_ runtime.ObjectCreater   = objects{}
+)
+
+// New implements [runtime.ObjectCreater].
+func (objects) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+// Default implements [runtime.ObjectDefaulter].
+func (objects) Default(obj runtime.Object) {
+	root, err := Schema()
+	if u, ok := obj.(*unstructured.Unstructured); ok && err == nil {
+		defaults(u.Object, root)
+	}
+}
+
+// Convert implements [runtime.ObjectConvertor]; a field manager does not call it.
+func (objects) Convert(any, any, any) error {
+	return fmt.Errorf("there is one version of ManifestWork")
+}
+
+// ConvertToVersion implements [runtime.ObjectConvertor].
+func (objects) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("a %T is not unstructured", in)
+	}
+	out := u.DeepCopy()
+	return out, Shape(out.Object)
+}
+
+// ConvertFieldLabel implements [runtime.ObjectConvertor]; a field manager does not call it.
+func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// Shape does to an object what the API server does before it looks at it: members that the schema does not
+// have go, and so do nulls; metadata that is none is an error.
+func Shape(obj map[string]any) error {
+	root, err := Schema()
+	if err != nil {
+		return err
+	}
+	Prune(obj, root, "")
+	dropNulls(obj, root)
+	metadata, ok := obj["metadata"]
+	if !ok {
+		return nil
+	}
+	data, err := json.Marshal(metadata)
+	if err != nil {
+		return err
+	}
+	var typed metav1.ObjectMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &typed); err != nil {
+		return err
+	}
+	back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&typed)
+	if err != nil {
+		return err
+	}
+	if typed.CreationTimestamp.IsZero() {
+		delete(back, "creationTimestamp")
+	}
+	obj["metadata"] = back
+	return nil
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	workv1 "open-cluster-management.io/api/work/v1"
+	kjson "sigs.k8s.io/json"
+)
+
+// celRules are the CRD's x-kubernetes-validations, by their text. A CEL interpreter would be a third of the
+// program for one comparison.
+var celRules = map[string]func(self map[string]any) bool{
+	`self.type != 'CEL' || self.condition != ""`: func(self map[string]any) bool {
+		return self["type"] != string(workv1.CelConditionExpressionsType) || self["condition"] != ""
+	},
+}
+
+// rules applies the schema's own rules to a value.
+func rules(path *field.Path, x any, s *spec.Schema) field.ErrorList {
+	self, ok := x.(map[string]any)
+	if !ok {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, one := range extension[[]any](s, validations) {
+		rule, _ := one.(map[string]any)
+		text, _ := rule["rule"].(string)
+		if holds := celRules[text]; holds != nil && !holds(self) {
+			message, _ := rule["message"].(string)
+			errs = append(errs, field.Invalid(path, self, message))
+		}
+	}
+	return errs
+}
+
+// duplicates finds items of a list with map keys that have the same key.
+func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
+	var errs field.ErrorList
+	times := map[string]int{}
+	for i, item := range list {
+		obj, ok := item.(map[string]any)
+		if !ok {
+			return field.ErrorList{field.Invalid(path.Index(i), item, "must be an object for an array of list-type map")}
+		}
+		key := map[string]any{}
+		for _, name := range extension[[]any](s, listMapKeys) {
+			if name, ok := name.(string); ok && obj[name] != nil {
+				key[name] = obj[name]
+			}
+		}
+		text, err := json.Marshal(key)
+		if err != nil {
+			return field.ErrorList{field.Invalid(path.Index(i), item, "internal error")}
+		}
+		// The third and later ones are not reported, there as here.
+		if times[string(text)]++; times[string(text)] == 2 {
+			errs = append(errs, field.Duplicate(path.Index(i), key))
+		}
+	}
+	return errs
+}
+
+// embeddedResource checks what every Kubernetes object has.
+func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, typeMeta(path.Child("apiVersion"), obj, "apiVersion", func(s string) string {
+		if _, err := schema.ParseGroupVersion(s); err != nil {
+			return err.Error()
+		}
+		return ""
+	})...)
+	errs = append(errs, typeMeta(path.Child("kind"), obj, "kind", func(s string) string {
+		if wrong := utilvalidation.IsDNS1035Label(strings.ToLower(s)); len(wrong) > 0 {
+			return "may have mixed case, but should otherwise match: " + strings.Join(wrong, ",")
+		}
+		return ""
+	})...)
+	metadata, ok := obj["metadata"]
+	if !ok {
+		return errs
+	}
+	var typed metav1.ObjectMeta
+	data, err := json.Marshal(metadata)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &typed)
+	}
+	if err != nil {
+		return append(errs, field.Invalid(path.Child("metadata"), metadata, err.Error()))
+	}
+	if typed.Name == "" {
+		typed.Name = "fakename" // manifests may leave it out, objects may not
+	}
+	return append(errs, validation.ValidateObjectMeta(&typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
+}
+
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
+
+func typeMeta(path *field.Path, obj map[string]any, name string, wrong func(string) string) field.ErrorList {
+	value, ok := obj[name]
+	if !ok {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	text, ok := value.(string)
+	message := "must be a string"
+	switch {
+	case ok && text == "":
+		message = "must not be empty"
+	case ok:
+		message = wrong(text)
+	}
+	if message == "" {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value, message)}
+}

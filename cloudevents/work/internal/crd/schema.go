@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crd knows what the ManifestWork CRD says: defaults, constraints, and how applied lists merge.
+//
+// It has everything twice. The CRD's own schema, embedded, serves the rare and exact ways: server-side apply,
+// and the errors of an object that is invalid. Typed Go functions serve every write: [Default] fills in the
+// same defaults, and [SpecFits] and [StatusFits] tell at the cost of a few comparisons that the schema would
+// find nothing. Tests walk the CRD and prove that the two agree.
+package crd
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed manifestworks.crd.yaml
+var definition []byte
+
+//go:embed objectmeta.yaml
+var objectMeta []byte
+
+// Schema is the CRD's schema of version v1. It is shared: read only.
+var Schema = sync.OnceValues(func() (*spec.Schema, error) { return parse(definition) })
+
+func parse(definition []byte) (*spec.Schema, error) {
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Name   string
+				Schema struct{ OpenAPIV3Schema json.RawMessage }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(definition, &crd); err != nil {
+		return nil, fmt.Errorf("read the CRD: %w", err)
+	}
+	for _, v := range crd.Spec.Versions {
+		if v.Name != "v1" {
+			continue
+		}
+		out := &spec.Schema{}
+		if err := json.Unmarshal(v.Schema.OpenAPIV3Schema, out); err != nil {
+			return nil, fmt.Errorf("read the CRD's schema: %w", err)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("the CRD has no version v1")
+}
+
+// extension reads one of the schema's x-kubernetes extensions; the zero value where it has none.
+func extension[T any](s *spec.Schema, name string) T {
+	v, _ := s.Extensions[name].(T)
+	return v
+}
+
+const (
+	listType        = "x-kubernetes-list-type"
+	listMapKeys     = "x-kubernetes-list-map-keys"
+	embedded        = "x-kubernetes-embedded-resource"
+	preserveUnknown = "x-kubernetes-preserve-unknown-fields"
+	validations     = "x-kubernetes-validations"
+)
+
+// items is the schema of a list's items, or nil.
+func items(s *spec.Schema) *spec.Schema {
+	if s == nil || s.Items == nil {
+		return nil
+	}
+	return s.Items.Schema
+}
+
+// property is the schema of a member, or nil where the schema does not name it.
+func property(s *spec.Schema, name string) *spec.Schema {
+	if s == nil {
+		return nil
+	}
+	if p, ok := s.Properties[name]; ok {
+		return &p
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crd
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// StatusFits reports whether the schema finds nothing wrong with the JSON of a status. It may be false for one
+// that is fine: [Validate] decides then, and finds the errors.
+func StatusFits(s *workv1.ManifestWorkStatus) bool {
+	if !conditionsFit(s.Conditions) {
+		return false
+	}
+	for i := range s.ResourceStatus.Manifests {
+		m := &s.ResourceStatus.Manifests[i]
+		// Required, and null where the slice is nil.
+		if m.Conditions == nil || !conditionsFit(m.Conditions) || !valuesFit(m.StatusFeedbacks.Values) {
+			return false
+		}
+	}
+	return true
+}
+
+// Complete reports whether a status that was decoded from data had every required member that may be empty.
+// It may be false for one that had. A text that happens to be the name of a member, in quotes, can stand for
+// one that is missing: decoding twice to find out is not worth it.
+func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
+	conditions, silent := len(s.Conditions), countSilent(s.Conditions)
+	manifests, first := s.ResourceStatus.Manifests, false
+	for i := range manifests {
+		m := &manifests[i]
+		conditions += len(m.Conditions)
+		silent += countSilent(m.Conditions)
+		first = first || m.ResourceMeta.Ordinal == 0
+		for j := range m.StatusFeedbacks.Values {
+			if m.StatusFeedbacks.Values[j].Name == "" {
+				return false
+			}
+		}
+	}
+	return (silent == 0 || bytes.Count(data, []byte(`"message"`)) >= conditions) &&
+		(!first || bytes.Count(data, []byte(`"ordinal"`)) >= len(manifests))
+}
+
+func countSilent(conditions []metav1.Condition) int {
+	n := 0
+	for i := range conditions {
+		if conditions[i].Message == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func conditionsFit(conditions []metav1.Condition) bool {
+	for i := range conditions {
+		c := &conditions[i]
+		switch c.Status {
+		case metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown:
+		default:
+			return false
+		}
+		if c.LastTransitionTime.IsZero() || c.ObservedGeneration < 0 || // a zero time is null in JSON
+			!short(c.Message, 32768) || len(c.Reason) > 1024 || !isReason(c.Reason) ||
+			len(c.Type) > 316 || !isConditionType(c.Type) {
+			return false
+		}
+		for j := range i {
+			if conditions[j].Type == c.Type {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func valuesFit(values []workv1.FeedbackValue) bool {
+	for i := range values {
+		v := &values[i].Value
+		switch v.Type {
+		case workv1.Integer, workv1.String, workv1.Boolean, workv1.JsonRaw:
+		default:
+			return false
+		}
+		if v.JsonRaw != nil && !short(*v.JsonRaw, 1024) {
+			return false
+		}
+		for j := range i {
+			if values[i].Name == values[j].Name {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// short reports whether a text has at most limit characters.
+func short(s string, limit int) bool { return len(s) <= limit || utf8.RuneCountInString(s) <= limit }
