@@ -40,18 +40,14 @@ func normalize(obj *workv1.ManifestWork) error {
 // validateNew checks an object that is to be created.
 func validateNew(obj *workv1.ManifestWork) error {
 	errs := validation.ValidateObjectMeta(&obj.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, validateSpec(&obj.Spec)...)
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, errs)
-	}
-	return nil
+	return withSpec(obj, errs)
 }
 
 // validateChange checks what an object becomes.
 func validateChange(current, next *workv1.ManifestWork, specChanged bool) error {
 	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, field.NewPath("metadata"))
 	if specChanged {
-		errs = append(errs, validateSpec(&next.Spec)...)
+		return withSpec(next, errs)
 	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(kind, next.Name, errs)
@@ -59,26 +55,43 @@ func validateChange(current, next *workv1.ManifestWork, specChanged bool) error 
 	return nil
 }
 
-// validateSpec returns what the CRD has against a spec. The schema is asked only where the typed check is not
-// satisfied.
-func validateSpec(spec *workv1.ManifestWorkSpec) field.ErrorList {
-	if crd.SpecFits(spec) {
-		return nil
+// withSpec adds what the CRD has against the spec to what is wrong with the metadata. The schema is asked only
+// where the typed check is not satisfied.
+func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
+	if !crd.SpecFits(&obj.Spec) {
+		more, err := validateSpec(&obj.Spec)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, more...)
 	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(kind, obj.Name, errs)
+	}
+	return nil
+}
+
+func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "workload", "manifests")
 	for i := range spec.Workload.Manifests {
-		var obj map[string]json.RawMessage
-		if raw := spec.Workload.Manifests[i].Raw; len(raw) > 0 {
-			if err := json.Unmarshal(raw, &obj); err != nil {
-				errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, "must be a JSON object: "+err.Error()))
-			}
+		// A real server never sees this: its client fails to encode the object.
+		if raw := spec.Workload.Manifests[i].Raw; len(raw) > 0 && !json.Valid(raw) {
+			errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, "must be a JSON object"))
 		}
 	}
 	if len(errs) > 0 {
-		return errs
+		return errs, nil
 	}
-	return validateMember("spec", spec)
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec cannot be encoded: %v", err))
+	}
+	if err := crd.Malformed("spec", data); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, "v1", kind.Kind, err))
+	}
+	_, errs = crd.Member("spec", data)
+	return errs, nil
 }
 
 // validateStatus returns what the CRD has against a status.
@@ -86,19 +99,14 @@ func validateStatus(obj *workv1.ManifestWork) error {
 	if crd.StatusFits(&obj.Status) {
 		return nil
 	}
-	if errs := validateMember("status", &obj.Status); len(errs) > 0 {
+	data, err := json.Marshal(&obj.Status)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("the status cannot be encoded: %v", err))
+	}
+	if _, errs := crd.Member("status", data); len(errs) > 0 {
 		return apierrors.NewInvalid(kind, obj.Name, errs)
 	}
 	return nil
-}
-
-func validateMember(member string, value any) field.ErrorList {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath(member), field.OmitValueType{}, err.Error())}
-	}
-	_, errs := crd.Member(member, data)
-	return errs
 }
 
 // carryOver gives next what no write through a clientset changes.

@@ -34,7 +34,7 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 		return nil, apierrors.NewInternalError(err)
 	}
 	c := &configuration{data: data, options: opts, sub: sub, fields: fields}
-	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, applied: true}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
 	creates := sub == whole && w.role.supports("create", whole) == nil
 	for range maxCommits {
 		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
@@ -47,7 +47,7 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 		if err != nil {
 			return nil, err
 		}
-		obj.Namespace = w.namespace
+		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
 		out, err = w.role.create(ctx, obj, o.dryRun)
 		if err == nil {
 			return out.DeepCopy(), nil
@@ -69,12 +69,8 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 		return nil, apierrors.NewConflict(resource, name, fmt.Errorf(
 			"uid mismatch: the provided object specified uid %s, and no existing object was found", merged.GetUID()))
 	}
-	if ns := merged.GetNamespace(); ns != "" && ns != w.namespace {
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
-	}
-	if got := merged.GetName(); got != "" && got != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf(
-			"the name of the object (%s) does not match the name on the URL (%s)", got, name))
+	if err := w.stays(merged.GetNamespace(), merged.GetName(), name); err != nil {
+		return nil, err
 	}
 	member := "spec"
 	if c.sub == statusPart {

@@ -124,15 +124,15 @@ func TestErrors(t *testing.T) {
 		{"malformed merge patch", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{`), metav1.PatchOptions{})
 			return err
-		}, metav1.StatusReasonBadRequest, "the merge patch cannot be read"},
+		}, metav1.StatusReasonBadRequest, "error decoding patch"},
 		{"merge patch of a wrong type", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"workload":7}}`), metav1.PatchOptions{})
 			return err
-		}, metav1.StatusReasonInvalid, "spec.workload: Invalid value: \"integer\": workload in body must be of type object"},
+		}, metav1.StatusReasonInvalid, "spec.workload: Invalid value: \"integer\": spec.workload in body must be of type object"},
 		{"merge patch of the name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"name":"b"}}`), metav1.PatchOptions{})
 			return err
-		}, metav1.StatusReasonBadRequest, "do not match those on the request"},
+		}, metav1.StatusReasonBadRequest, "does not match the name on the URL"},
 		{"JSON patch whose test fails", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.JSONPatchType, []byte(`[{"op":"test","path":"/metadata/name","value":"b"}]`), metav1.PatchOptions{})
 			return err

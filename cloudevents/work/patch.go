@@ -70,16 +70,19 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 	default:
 		return nil, unsupportedPatch(pt)
 	}
-	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, manager: opts.FieldManager}
 	return w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 		next, err := apply(current)
 		if err != nil {
 			return nil, err
 		}
-		if next.Name != current.Name || next.Namespace != current.Namespace {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf(
-				"the name and namespace of the object (%s/%s based on the patch) do not match those on the request (%s/%s)",
-				next.Namespace, next.Name, current.Namespace, current.Name))
+		if err := w.stays(next.Namespace, next.Name, name); err != nil {
+			return nil, err
+		}
+		if sub == whole && !crd.ManifestsFit(&next.Spec) {
+			if err := checkReadable(&next.Spec); err != nil {
+				return nil, err
+			}
 		}
 		return next, normalize(next)
 	})
@@ -101,8 +104,9 @@ type mergePatch map[string]json.RawMessage
 
 func parseMergePatch(data []byte) (mergePatch, error) {
 	var p mergePatch
-	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the merge patch cannot be read: %v", err))
+	if json.Unmarshal(data, &p) != nil {
+		// Once more, for the text that users know.
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", json.Unmarshal(data, &map[string]any{})))
 	}
 	return p, nil
 }
@@ -197,15 +201,18 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 	if string(bytes.TrimSpace(patch)) == "null" {
 		return next, nil
 	}
-	doc, err := json.Marshal(current)
-	if err != nil {
-		return next, err
+	merged := []byte(patch) // what is no object takes the place of what was there
+	if bytes.HasPrefix(bytes.TrimSpace(patch), []byte("{")) {
+		doc, err := json.Marshal(current)
+		if err != nil {
+			return next, err
+		}
+		if merged, err = jsonpatch.MergePatch(doc, patch); err != nil {
+			return next, apierrors.NewBadRequest(err.Error())
+		}
 	}
-	merged, err := jsonpatch.MergePatch(doc, patch)
+	merged, err := finish(merged)
 	if err != nil {
-		return next, err
-	}
-	if merged, err = finish(merged); err != nil {
 		return next, err
 	}
 	err = kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)

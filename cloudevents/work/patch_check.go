@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	workv1 "open-cluster-management.io/api/work/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
@@ -86,6 +87,32 @@ func (p *patcher) completeObject(name string, doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(members)
+}
+
+// stays refuses what a patch makes of an object's name and namespace, unless they stay.
+func (w *works) stays(namespace, name, want string) error {
+	switch {
+	case namespace != "" && namespace != w.namespace:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	case name == "":
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s based on URL) was undeterminable: name must be provided", want))
+	case name != want:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, want))
+	}
+	return nil
+}
+
+// checkReadable refuses patched manifests that the API server could not read.
+func checkReadable(spec *workv1.ManifestWorkSpec) error {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil // the validation says which manifest it is
+	}
+	if err := crd.Malformed("spec", data); err != nil {
+		return invalidPatch(err.Error())
+	}
+	return nil
 }
 
 // checkPatch is strict field validation of a merge patch: members that occur twice, or that nobody knows.

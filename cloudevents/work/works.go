@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -154,6 +155,7 @@ type changeOptions struct {
 	sub     subresource
 	dryRun  bool
 	manager string // who changes; empty for the process's name
+	patched bool   // the change is a patch of any type
 	applied bool   // the change comes with its managedFields
 }
 
@@ -172,7 +174,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if err != nil {
 			return nil, err
 		}
-		if err := precondition(current, next); err != nil {
+		if err := precondition(current, next, o.patched); err != nil {
 			return nil, err
 		}
 		managed := next.ManagedFields
@@ -205,9 +207,13 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 }
 
 // precondition holds uid and resourceVersion of a change against the current object; a change without them
-// has none.
-func precondition(current, next *workv1.ManifestWork) error {
+// has none. A patch that names another uid does not ask for one, it tries to change it.
+func precondition(current, next *workv1.ManifestWork, patched bool) error {
 	if next.UID != "" && next.UID != current.UID {
+		if patched {
+			return apierrors.NewInvalid(kind, current.Name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg)})
+		}
 		return preconditionFailed(current, "UID", next.UID, current.UID)
 	}
 	if next.ResourceVersion != "" && next.ResourceVersion != current.ResourceVersion {

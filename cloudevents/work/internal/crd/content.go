@@ -63,14 +63,16 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return nil, err
 	}
-	withoutEmpty(out, "spec", "workload")
+	if len(obj.ManagedFields) > 0 { // one from a typed client has it, as there
+		withoutEmpty(out, "spec", "workload")
+	}
 	withoutEmpty(out, "status", "resourceStatus")
 	if status, ok := out["status"].(map[string]any); ok && len(status) == 0 {
 		delete(out, "status")
 	}
 	u := &unstructured.Unstructured{Object: out}
 	u.SetGroupVersionKind(gvk)
-	return u, Shape(out)
+	return u, shape(out)
 }
 
 func withoutEmpty(obj map[string]any, member, child string) {

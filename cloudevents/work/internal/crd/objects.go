@@ -4,18 +4,16 @@
 package crd
 
 import (
-	"encoding/json"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 )
 
-// objects is what a field manager asks of a server beside the schema: one version, so a conversion is a copy
-// that is brought into shape.
+// objects is what a field manager asks of a server beside the schema. There is one version, so a conversion is
+// a copy. It must not repair anything: the API server's does not, and what a merge leaves behind (null for an
+// object that lost its last member) is refused there by the schema.
 type objects struct{}
 
 var (
@@ -50,8 +48,7 @@ func (objects) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (ru
 	if !ok {
 		return nil, fmt.Errorf("a %T is not unstructured", in)
 	}
-	out := u.DeepCopy()
-	return out, Shape(out.Object)
+	return u.DeepCopy(), nil
 }
 
 // ConvertFieldLabel implements [runtime.ObjectConvertor]; a field manager does not call it.
@@ -59,9 +56,9 @@ func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string)
 	return label, value, nil
 }
 
-// Shape does to an object what the API server does before it looks at it: members that the schema does not
-// have go, and so do nulls; metadata that is none is an error.
-func Shape(obj map[string]any) error {
+// shape does to an object what the API server does when it reads one: members that the schema does not have go,
+// and so do nulls and empty metadata.
+func shape(obj map[string]any) error {
 	root, err := Schema()
 	if err != nil {
 		return err
@@ -72,15 +69,11 @@ func Shape(obj map[string]any) error {
 	if !ok {
 		return nil
 	}
-	data, err := json.Marshal(metadata)
+	typed, err := decodeMetadata(metadata)
 	if err != nil {
 		return err
 	}
-	var typed metav1.ObjectMeta
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &typed); err != nil {
-		return err
-	}
-	back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&typed)
+	back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func rules(path *field.Path, x any, s *spec.Schema) field.ErrorList {
 		text, _ := rule["rule"].(string)
 		if holds := celRules[text]; holds != nil && !holds(self) {
 			message, _ := rule["message"].(string)
-			errs = append(errs, field.Invalid(path, self, message))
+			errs = append(errs, field.Invalid(path, field.OmitValueType{}, message))
 		}
 	}
 	return errs
@@ -90,18 +90,53 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	if !ok {
 		return errs
 	}
-	var typed metav1.ObjectMeta
-	data, err := json.Marshal(metadata)
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, &typed)
-	}
+	typed, err := decodeMetadata(metadata)
 	if err != nil {
 		return append(errs, field.Invalid(path.Child("metadata"), metadata, err.Error()))
 	}
 	if typed.Name == "" {
 		typed.Name = "fakename" // manifests may leave it out, objects may not
 	}
-	return append(errs, validation.ValidateObjectMeta(&typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
+	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
+}
+
+func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
+	data, err := json.Marshal(metadata)
+	if err != nil {
+		return nil, err
+	}
+	typed := &metav1.ObjectMeta{}
+	return typed, kjson.UnmarshalCaseSensitivePreserveInts(data, typed)
+}
+
+// Malformed returns the first thing in spec or status that an API server cannot even read: an embedded object
+// whose head has the wrong types. It is nil where there is none.
+func Malformed(member string, data []byte) *field.Error {
+	root, err := Schema()
+	var value any
+	if err != nil || kjson.UnmarshalCaseSensitivePreserveInts(data, &value) != nil {
+		return nil
+	}
+	var first *field.Error
+	visit(field.NewPath(member), value, property(root, member), func(path *field.Path, x any, s *spec.Schema) {
+		obj, ok := x.(map[string]any)
+		if !ok || first != nil || !extension[bool](s, embedded) {
+			return
+		}
+		for _, name := range []string{"apiVersion", "kind"} {
+			if v, ok := obj[name]; ok && first == nil {
+				if _, ok := v.(string); !ok {
+					first = field.Invalid(path.Child(name), v, "must be a string")
+				}
+			}
+		}
+		if metadata, ok := obj["metadata"]; ok && first == nil {
+			if _, err := decodeMetadata(metadata); err != nil {
+				first = field.Invalid(path.Child("metadata"), metadata, err.Error())
+			}
+		}
+	})
+	return first
 }
 
 func pathSegment(name string, prefix bool) []string {

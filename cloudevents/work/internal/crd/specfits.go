@@ -12,17 +12,22 @@ import (
 // SpecFits reports whether the schema finds nothing wrong with the JSON of a defaulted spec. It may be false
 // for one that is fine: [Validate] decides then, and finds the errors.
 func SpecFits(s *workv1.ManifestWorkSpec) bool {
-	for i := range s.Workload.Manifests {
-		if !manifestFits(s.Workload.Manifests[i].Raw) {
-			return false
-		}
-	}
 	for i := range s.ManifestConfigs {
 		if !configFits(&s.ManifestConfigs[i]) {
 			return false
 		}
 	}
-	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor)
+	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && ManifestsFit(s)
+}
+
+// ManifestsFit is [SpecFits] for the manifests alone.
+func ManifestsFit(s *workv1.ManifestWorkSpec) bool {
+	for i := range s.Workload.Manifests {
+		if !manifestFits(s.Workload.Manifests[i].Raw) {
+			return false
+		}
+	}
+	return true
 }
 
 func deleteOptionFits(o *workv1.DeleteOption) bool {

@@ -25,7 +25,12 @@ func Validate(member string, value any) field.ErrorList {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
 	s, path := property(root, member), field.NewPath(member)
-	errs := constraints(path, value, s)
+	var errs field.ErrorList
+	if member == Status { // a subresource has a validator of its own, whose texts begin there
+		errs = constraints(path, value, s)
+	} else {
+		errs = constraints(nil, map[string]any{member: value}, root)
+	}
 	visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
 		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			errs = append(errs, embeddedResource(path, obj)...)

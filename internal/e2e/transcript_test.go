@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// works is the generated interface, the same for both sides.
+type works = worktyped.ManifestWorkInterface
+
+// side is where a script runs: a real API server, or a source and an agent that talk over a bus.
+type side struct {
+	t *testing.T
+	// hub writes specs, agent statuses. On an API server they are one.
+	hub, agent works
+	// last is the resourceVersion of each object when a step last showed it there.
+	last map[string]string
+}
+
+func realSide(t *testing.T) *side {
+	t.Helper()
+	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}}
+	core := kubernetes.NewForConfigOrDie(cluster.Config())
+	if _, err := core.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := workclientset.NewForConfigOrDie(cluster.Config()).WorkV1().ManifestWorks("cluster1")
+	return &side{t: t, hub: c, agent: c, last: map[string]string{}}
+}
+
+func ourSide(t *testing.T) *side {
+	t.Helper()
+	bus := memory.New()
+	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, source.Start)
+	background(t, agent.Start)
+	return &side{
+		t: t, last: map[string]string{},
+		hub:   source.Clientset().WorkV1().ManifestWorks("cluster1"),
+		agent: agent.Clientset().WorkV1().ManifestWorks("cluster1"),
+	}
+}
+
+// step is one request of a script, and what may differ in its outcome.
+type step struct {
+	name, reason string
+	onAgent      bool
+	object       string // the name of the object that it is about, where the other side must have it first
+	call         func(context.Context, works) (*workv1.ManifestWork, error)
+	// differs names the outcome's parts that are not compared, and why not.
+	differs map[string]string
+}
+
+// everything stands for all parts of an outcome, where the API server accepts what we refuse.
+const everything = "everything"
+
+// outcome is what a caller can see of a step, in parts.
+type outcome map[string]string
+
+func (s *side) run(st step) outcome {
+	s.t.Helper()
+	client := s.hub
+	if st.object != "" {
+		s.await(st.object)
+	}
+	if st.onAgent {
+		client = s.agent
+	}
+	obj, err := st.call(s.t.Context(), client)
+	if err != nil {
+		return refusal(err)
+	}
+	out := describe(s.t, obj)
+	version, key := "new", fmt.Sprint(obj.Name, st.onAgent)
+	if obj.ResourceVersion == s.last[key] {
+		version = "same"
+	}
+	s.last[key] = obj.ResourceVersion
+	out["version"] = version
+	return out
+}
+
+// await waits until the agent has the hub's spec, and the hub the agent's status. On an API server that is so at
+// once.
+func (s *side) await(name string) {
+	s.t.Helper()
+	eventually(s.t, "hub and agent agree on "+name, func() error {
+		hub, err := s.hub.Get(s.t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		agent, err := s.agent.Get(s.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if agent.Generation != hub.Generation || !apiequality.Semantic.DeepEqual(agent.Status, hub.Status) {
+			return fmt.Errorf("the agent has %v of %d, the hub %v of %d", agent.Status, agent.Generation, hub.Status, hub.Generation)
+		}
+		return nil
+	})
+}
+
+var changing = regexp.MustCompile(`at \d{4}-\d\d-\d\dT[0-9:]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}`)
+
+// refusal describes an error, without what is different each time.
+func refusal(err error) outcome {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return outcome{"error": err.Error()}
+	}
+	st := status.Status()
+	out := outcome{
+		"reason":  fmt.Sprintf("%d %s", st.Code, st.Reason),
+		"message": changing.ReplaceAllString(st.Message, "…"),
+	}
+	if d := st.Details; d != nil {
+		var causes []string
+		for _, c := range d.Causes {
+			if c.Field == "patch" {
+				c.Message = "" // it quotes the patched object
+			}
+			causes = append(causes, changing.ReplaceAllString(fmt.Sprintf("%s: %s: %s", c.Field, c.Type, c.Message), "…"))
+		}
+		slices.Sort(causes)             // the API server's validator walks maps
+		causes = slices.Compact(causes) // and on updates finds some things twice, as its log says
+		out["causes"] = strings.Join(causes, "\n")
+		if len(causes) > 0 {
+			delete(out, "message") // it repeats the causes
+		}
+		out["details"] = fmt.Sprintf("%s %s %s", d.Group, d.Kind, d.Name)
+	}
+	return out
+}
+
+// describe shows an object without what is different each time.
+func describe(t *testing.T, obj *workv1.ManifestWork) outcome {
+	t.Helper()
+	out := outcome{}
+	for part, value := range map[string]any{
+		"metadata": map[string]any{
+			"labels": obj.Labels, "annotations": obj.Annotations, "finalizers": obj.Finalizers, "owners": obj.OwnerReferences,
+		},
+		"spec": obj.Spec, "status": obj.Status,
+	} {
+		data, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain any // an order of members is no difference
+		if err := json.Unmarshal(data, &plain); err != nil {
+			t.Fatal(err)
+		}
+		data, err = json.MarshalIndent(plain, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[part] = string(data)
+	}
+	out["generation"] = fmt.Sprint(obj.Generation)
+	var managers, ofStatus []string
+	for _, m := range obj.ManagedFields {
+		line := fmt.Sprintf("%s %s %s %s %s: %s", m.Manager, m.Operation, m.Subresource, m.APIVersion, m.FieldsType, m.FieldsV1)
+		if m.Subresource == "status" {
+			ofStatus = append(ofStatus, line)
+		} else {
+			managers = append(managers, line)
+		}
+	}
+	slices.Sort(managers)
+	slices.Sort(ofStatus)
+	out["managers"], out["managers of the status"] = strings.Join(managers, "\n"), strings.Join(ofStatus, "\n")
+	return out
+}
+
+// conform runs a script on both sides and compares the outcomes step by step.
+func conform(t *testing.T, script []step) {
+	t.Helper()
+	reference, ours := realSide(t), ourSide(t)
+	for _, st := range script {
+		want, got := reference.run(st), ours.run(st)
+		for part := range st.differs {
+			if part == everything {
+				clear(want)
+				clear(got)
+			}
+			delete(want, part)
+			delete(got, part)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s (-API server +ours):\n%s", st.name, st.reason, diff)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: %v", st.name, want)
+		}
+	}
+}
