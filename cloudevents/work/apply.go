@@ -25,6 +25,8 @@ type configuration struct {
 	options metav1.PatchOptions
 	sub     subresource
 	fields  *managedfields.FieldManager
+	// creates is true where the role may create objects, and so change specs.
+	creates bool
 }
 
 // apply merges a configuration into an object, which it creates where there is none.
@@ -33,9 +35,9 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	c := &configuration{data: data, options: opts, sub: sub, fields: fields}
-	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
 	creates := sub == whole && w.role.supports("create", whole) == nil
+	c := &configuration{data: data, options: opts, sub: sub, fields: fields, creates: creates}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
 	for range maxCommits {
 		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 			return w.configure(c, current, name)
@@ -61,7 +63,7 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 
 // configure returns what the configuration makes of the current object; nil stands for none.
 func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, error) {
-	merged, err := c.merge(current)
+	merged, namesSpec, err := c.merge(current)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,9 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 	if c.sub == statusPart {
 		member = "status"
 	}
-	if value, ok := merged.Object[member]; ok {
+	// An agent shows specs as they came, whatever their source let pass: not its business to complete or refuse.
+	kept := member == "spec" && !c.creates && !namesSpec
+	if value, ok := merged.Object[member]; ok && !kept {
 		if errs := crd.Validate(member, value); len(errs) > 0 {
 			return nil, apierrors.NewInvalid(kind, name, errs)
 		}
@@ -88,41 +92,45 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 	if current == nil {
 		return next, nil
 	}
+	if kept {
+		next.Spec = current.Spec
+	}
 	if sameManaged(current, next) {
 		next.ManagedFields = current.ManagedFields // applying the same again is no change: not even of the time
 	}
 	return next, nil
 }
 
-// merge is the apply proper, by the API server's field manager.
-func (c *configuration) merge(current *workv1.ManifestWork) (*unstructured.Unstructured, error) {
+// merge is the apply proper, by the API server's field manager. It also tells whether the configuration
+// names a spec.
+func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructured.Unstructured, namesSpec bool, err error) {
 	live := &unstructured.Unstructured{Object: map[string]any{}}
 	live.SetAPIVersion(workv1.GroupName + "/v1")
 	live.SetKind(kind.Kind)
 	if current != nil {
-		var err error
 		if live, err = crd.Unstructured(current); err != nil {
-			return nil, apierrors.NewInternalError(err)
+			return nil, false, apierrors.NewInternalError(err)
 		}
 	}
 	wanted := &unstructured.Unstructured{Object: map[string]any{}}
 	if err := yaml.Unmarshal(c.data, &wanted.Object); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
+	_, namesSpec = wanted.Object["spec"]
 	obj, err := c.fields.Apply(live, wanted, c.options.FieldManager, ptr.Deref(c.options.Force, false))
 	if err != nil {
-		return nil, asStatus(err)
+		return nil, false, asStatus(err)
 	}
 	if c.options.FieldValidation == metav1.FieldValidationStrict {
 		if err := yaml.UnmarshalStrict(c.data, &map[string]any{}); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
 		}
 	}
 	merged, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("the field manager returned a %T", obj))
+		return nil, false, apierrors.NewInternalError(fmt.Errorf("the field manager returned a %T", obj))
 	}
-	return merged, nil
+	return merged, namesSpec, nil
 }
 
 // asStatus makes of an error what the API server does: one without a status is its own failure.
