@@ -29,20 +29,29 @@
 //	Update                    spec and metadata                   finalizers, labels, annotations
 //	UpdateStatus, Patch of    MethodNotSupported: the status      yes, published to the work's source
 //	  "status"                belongs to agents
-//	Patch: JSON and merge     yes                                 metadata and status
-//	Patch: apply, strategic   UnsupportedMediaType                UnsupportedMediaType
+//	Patch: JSON, merge,       yes; apply also creates             metadata and status
+//	  server-side apply
+//	Patch: strategic          UnsupportedMediaType, as for any custom resource
 //	Delete, DeleteCollection  yes, preconditions and dryRun       MethodNotSupported
 //	Get, List                 any namespace, selectors, pages     its cluster
 //	Watch                     any number, selectors, resuming,    likewise
 //	                          bookmarks, initial events
 //
-// Errors are StatusErrors with the API server's reasons. The clients of other resources, discovery and the
+// Errors are StatusErrors with the API server's reasons. Objects get the defaults of the ManifestWork CRD and are
+// held to its schema; applies merge by it, with managers, conflicts and force as on the API server. The clients of other resources, discovery and the
 // REST client exist and answer MethodNotSupported.
 //
 // # What differs from the API server
 //
 //   - A namespace is a cluster's name and always exists.
-//   - managedFields are not kept.
+//   - managedFields begin with the first apply: who wrote before it is "before-first-apply". They stay where they
+//     are made: an agent's do not come to the source, nor the source's to the agent, and neither tracks what it
+//     hears from the other.
+//   - Manifests keep their bytes. The API server takes unknown and null members out of their metadata.
+//   - Objects are Go values: a typed update adds no empty members to what was applied without them, and an
+//     executor without a subject, which no typed client could send back, is refused.
+//   - An unknown field in a patch has no effect, as there, but the warning of it is not sent. With fieldValidation
+//     Strict it is an error.
 //   - A watch delivers the store's own objects, shared with other watches and informers: they are read-only, as
 //     objects from an informer are anyway. Get, List and the writes return copies.
 //   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer

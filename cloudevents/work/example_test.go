@@ -128,3 +128,25 @@ func ExampleSourceID() {
 	fmt.Println(work.SourceID("https://hub.example.com:6443", "rollouts"))
 	// Output: badbd4de19b63989-rollouts
 }
+
+// A hub controller may apply works instead of creating and updating them: it says what it wants, and leaves
+// alone what others set.
+func ExampleSource_Clientset_apply() {
+	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "rollouts"}))
+	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+	apply := func(manager, policy string) error {
+		config := []byte(`
+apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: app}
+spec:
+  deleteOption: {propagationPolicy: ` + policy + `}`)
+		_, err := works.Patch(context.Background(), "app", types.ApplyPatchType, config, metav1.PatchOptions{FieldManager: manager})
+		return err
+	}
+	fmt.Println(apply("rollouts", "Orphan"))
+	fmt.Println(apply("janitor", "Foreground"))
+	// Output:
+	// <nil>
+	// Apply failed with 1 conflict: conflict with "rollouts": .spec.deleteOption.propagationPolicy
+}
