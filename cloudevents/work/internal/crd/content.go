@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -82,8 +81,8 @@ func withoutEmpty(obj map[string]any, member, child string) {
 	}
 }
 
-// Typed converts back. Manifests that mean what the current object's do keep its bytes: the order of their
-// members is no change.
+// Typed converts back. Manifests that mean what the current object's do keep its bytes: how they are written is
+// no change.
 func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	data, err := json.Marshal(u.Object)
 	if err != nil {
@@ -98,18 +97,22 @@ func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.
 	}
 	manifests, old := out.Spec.Workload.Manifests, current.Spec.Workload.Manifests
 	for i := range min(len(manifests), len(old)) {
-		if sameJSON(manifests[i].Raw, old[i].Raw) {
+		if bytes.Equal(manifests[i].Raw, reencoded(old[i].Raw)) {
 			manifests[i].Raw = old[i].Raw
 		}
 	}
 	return out, nil
 }
 
-func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
+// reencoded is what JSON looks like after a merge that left it alone: members sorted, 1.0 as 1.
+func reencoded(raw []byte) []byte {
+	var value any
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) != nil {
+		return nil
 	}
-	var x, y any
-	return kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
-		kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
+	out, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return out
 }
