@@ -96,6 +96,94 @@ func TestReadyWaitsForRequests(t *testing.T) {
 	})
 }
 
+// TestReadyNeedsTheBroker: a connection that ended before the broker had the requests got nobody ready, in
+// whichever order its end is noticed.
+func TestReadyNeedsTheBroker(t *testing.T) {
+	for range 50 { // the order is random
+		withRig(t, cloudevents.Options{}, func(r *rig) {
+			r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+			r.transport.setHold(true)
+			r.start()
+			r.transport.setRefuse(errTest)
+			conn := r.transport.current()
+			conn.settleHeld(cloudevents.ErrConnectionLost)
+			synctest.Wait()
+			conn.cut(errTest)
+			synctest.Wait()
+			select {
+			case <-r.engine.Ready():
+				t.Error("ready although the broker never had the request")
+			default:
+			}
+			r.transport.setHold(false)
+			r.transport.setRefuse(nil)
+			time.Sleep(time.Second)
+			select {
+			case <-r.engine.Ready():
+			default:
+				t.Error("not ready although the next connection's request is acknowledged")
+			}
+		})
+	}
+}
+
+// TestAnswerToEarlyEvent: what an event calls for that arrives before Connect returns goes out on that
+// connection, after its requests; where the attempt fails it is given up.
+func TestAnswerToEarlyEvent(t *testing.T) {
+	tests := []struct {
+		name   string
+		refuse error
+		topics []string
+		end    error
+	}{
+		{"connected", nil, []string{"request", "answer"}, nil},
+		{"refused after all", errTest, nil, cloudevents.ErrConnectionLost},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			withRig(t, cloudevents.Options{}, func(r *rig) {
+				answer := &note{topic: "answer"}
+				r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+				r.transport.refuse = tc.refuse
+				r.transport.early = func() { r.engine.Enqueue(cloudevents.Bulk, answer) }
+				r.start()
+				expectTopics(t, r.transport, tc.topics...)
+				expectEnds(t, answer, tc.end)
+			})
+		})
+	}
+}
+
+// TestPoison: an item that ends every connection it is sent on keeps no other from the broker.
+func TestPoison(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.reject = map[string]error{"bad": errTest}
+		bad, good := &note{topic: "bad"}, &note{topic: "good"}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, bad)
+		r.engine.Enqueue(cloudevents.Live, good)
+		time.Sleep(time.Minute)
+		expectEnds(t, bad)
+		expectEnds(t, good, nil)
+		if n := len(r.transport.attempted()); n > 30 {
+			t.Errorf("%d connections in a minute", n)
+		}
+	})
+}
+
+// TestSettledMayEnqueue: an item that cannot be sent may put another, or itself in another form, into its place.
+func TestSettledMayEnqueue(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		short := &note{topic: "short"}
+		long := &note{topic: "long", then: func() { r.engine.Enqueue(cloudevents.Live, short) }}
+		r.transport.reject = map[string]error{"long": &cloudevents.TooLargeError{Topic: "long", Size: 2000, Limit: 1000}}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, long)
+		expectTopics(t, r.transport, "short")
+		expectEnds(t, short, nil)
+	})
+}
+
 // TestLiveSurvives: an item that was not acknowledged goes out again on the next connection, once, and what is
 // meant for one connection only does not.
 func TestLiveSurvives(t *testing.T) {

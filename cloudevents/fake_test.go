@@ -20,7 +20,8 @@ import (
 type fakeTransport struct {
 	mu       sync.Mutex
 	claimed  bool
-	refuse   error // of Connect
+	refuse   error  // of Connect
+	early    func() // called by Connect, as by an event that arrives before it returns
 	attempts []time.Time
 	conn     *fakeConn
 	hold     bool
@@ -41,6 +42,9 @@ func (f *fakeTransport) Connect(_ context.Context, o cloudevents.ConnectOptions)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attempts = append(f.attempts, time.Now())
+	if f.early != nil {
+		f.early()
+	}
 	if f.refuse != nil {
 		return nil, f.refuse
 	}
@@ -146,6 +150,7 @@ type note struct {
 	topic string
 	err   error // of Message
 	empty bool
+	then  func() // called by Settled
 
 	mu      sync.Mutex
 	settled []error
@@ -161,8 +166,11 @@ func (n *note) Message() (cloudevents.Message, error) {
 
 func (n *note) Settled(err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.settled = append(n.settled, err)
+	n.mu.Unlock()
+	if n.then != nil {
+		n.then()
+	}
 }
 
 func (n *note) ends() []error {

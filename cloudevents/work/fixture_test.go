@@ -6,7 +6,11 @@ package work_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
@@ -45,6 +51,73 @@ func (s *scene) settle() {
 	time.Sleep(2 * time.Second) // virtual time
 	synctest.Wait()
 }
+
+// reconnect takes the broker away from everybody for a while.
+func (s *scene) reconnect() {
+	s.t.Helper()
+	s.bus.Disconnect()
+	s.settle()
+	s.bus.Reconnect()
+	s.settle()
+}
+
+// spoilSpecs replaces the data of every spec event of a source, from now on.
+func (s *scene) spoilSpecs(source, data string) {
+	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		if strings.HasPrefix(m.Topic, "/sources/"+source+"/clusters/") && strings.HasSuffix(m.Topic, "/manifests") {
+			spoilt := m.Event.Clone()
+			spoilt.DataEncoded = []byte(data)
+			m.Event = &spoilt
+		}
+		deliver(m)
+	})
+}
+
+// link is a transport whose connection can be cut, as the bus cuts only all at once.
+type link struct {
+	cloudevents.Transport
+	mu   sync.Mutex
+	cut  bool
+	conn cloudevents.Conn
+}
+
+func (l *link) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return nil, errors.New("the link is cut")
+	}
+	conn, err := l.Transport.Connect(ctx, o)
+	if err == nil {
+		l.conn = conn
+	}
+	return conn, err
+}
+
+// setCut ends the connection and lets none be made, or lets them again.
+func (l *link) setCut(on bool) {
+	l.mu.Lock()
+	l.cut = on
+	conn := l.conn
+	l.mu.Unlock()
+	if on && conn != nil {
+		_ = conn.Close() // it ends, whatever it says
+	}
+}
+
+// steppedClock is a process's wall clock that somebody set. Its timers run as ever.
+type steppedClock struct {
+	clock.RealClock
+	offset atomic.Int64
+}
+
+func (c *steppedClock) set(offset time.Duration) *steppedClock {
+	c.offset.Store(int64(offset))
+	return c
+}
+
+func (c *steppedClock) Now() time.Time                  { return c.RealClock.Now().Add(time.Duration(c.offset.Load())) }
+func (c *steppedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // process is a started source or agent.
 type process struct {
@@ -85,7 +158,12 @@ func (s *scene) source(options work.SourceOptions) *hub {
 	if options.SourceID == "" {
 		options.SourceID = "hub"
 	}
-	source, err := work.NewSource(s.bus.Transport(), options)
+	return s.sourceOn(s.bus.Transport(), options)
+}
+
+func (s *scene) sourceOn(transport cloudevents.Transport, options work.SourceOptions) *hub {
+	s.t.Helper()
+	source, err := work.NewSource(transport, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -108,7 +186,12 @@ func (s *scene) agent(options work.AgentOptions) *spoke {
 	if options.ClusterName == "" {
 		options.ClusterName = "cluster1"
 	}
-	agent, err := work.NewAgent(s.bus.Transport(), options)
+	return s.agentOn(s.bus.Transport(), options)
+}
+
+func (s *scene) agentOn(transport cloudevents.Transport, options work.AgentOptions) *spoke {
+	s.t.Helper()
+	agent, err := work.NewAgent(transport, options)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,0 +1,470 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+const unreadable = `{"manifests":7}`
+
+// TestConditionsOfRefusalsGo: what the agent said of a work that it could not serve is taken back when it
+// serves it, also where its user has reported nothing.
+func TestConditionsOfRefusalsGo(t *testing.T) {
+	tests := []struct {
+		name, want string
+		refuse     func(s *scene, one, two *hub)
+		heal       func(s *scene, one, two *hub)
+	}{{
+		name: "the spec could not be read", want: "True InvalidSpec",
+		refuse: func(s *scene, _, two *hub) {
+			s.spoilSpecs("two", unreadable)
+			two.create("cluster1", newWork("app", "1"))
+		},
+		heal: func(s *scene, _, two *hub) {
+			s.bus.Intercept(nil)
+			two.setValue("cluster1", "app", "better")
+		},
+	}, {
+		name: "the name was taken", want: "True NameConflict",
+		refuse: func(s *scene, one, two *hub) {
+			one.create("cluster1", newWork("app", "of one"))
+			s.settle()
+			two.create("cluster1", newWork("app", "better"))
+		},
+		heal: func(_ *scene, one, _ *hub) { one.delete("cluster1", "app") },
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+				a := s.agent(work.AgentOptions{})
+				s.settle()
+				tc.refuse(s, one, two)
+				s.settle()
+				if got := conditionOf(two.get("cluster1", "app"), workv1.WorkDegraded); got != tc.want {
+					t.Errorf("refused, the hub sees %q, want %q", got, tc.want)
+				}
+				tc.heal(s, one, two)
+				for _, after := range []string{"served", "after a resync"} {
+					s.settle()
+					if got := valueOf(t, a.get("app")); got != "better" {
+						t.Errorf("%s: value %q", after, got)
+					}
+					if got := conditionOf(two.get("cluster1", "app"), workv1.WorkDegraded); got != "" {
+						t.Errorf("%s: the hub still sees %q", after, got)
+					}
+					s.reconnect()
+				}
+			})
+		})
+	}
+}
+
+// TestEmptiedStatus: a status that the agent's user emptied is empty on the hub, at once or, where that event
+// was lost, after a resync.
+func TestEmptiedStatus(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost: %t", lost), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				s.settle()
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				a.report("app", "said too early")
+				s.settle()
+				if lost {
+					s.bus.Intercept(func(cloudevents.Message, func(cloudevents.Message)) {})
+				}
+				a.patch("app", []byte(`{"status":{"conditions":[]}}`), "status")
+				s.settle()
+				s.bus.Intercept(nil)
+				if lost {
+					s.reconnect()
+				}
+				if got := h.get("cluster1", "app").Status.Conditions; len(got) != 0 {
+					t.Errorf("the hub sees %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestConflictEndsByDeletion: a work whose name is another source's can be deleted, also when the agent's next
+// process hears of the other one first.
+func TestConflictEndsByDeletion(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		one.create("cluster1", newWork("app", "of one"))
+		s.settle()
+		two.create("cluster1", newWork("app", "of two"))
+		s.settle()
+		a.kill()
+		two.delete("cluster1", "app")
+		s.settle()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if !strings.HasPrefix(m.Topic, "/sources/two/") {
+				deliver(m)
+				return
+			}
+			go func() {
+				time.Sleep(500 * time.Millisecond)
+				deliver(m)
+			}()
+		})
+		a = s.agent(work.AgentOptions{})
+		s.settle()
+		if _, err := two.works("cluster1").Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deleted work: %v", err)
+		}
+		if got := a.get("app"); valueOf(t, got) != "of one" || got.DeletionTimestamp != nil {
+			t.Errorf("the other source's work: value %q, deleted %v", valueOf(t, got), got.DeletionTimestamp)
+		}
+	})
+}
+
+// TestConflictThenInvalidSpec: a spec that waited for its name is not applied when a later one, that cannot be
+// read, has taken its place.
+func TestConflictThenInvalidSpec(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		one.create("cluster1", newWork("app", "of one"))
+		s.settle()
+		two.create("cluster1", newWork("app", "outdated"))
+		s.settle()
+		s.spoilSpecs("two", unreadable)
+		two.setValue("cluster1", "app", "unreadable")
+		s.settle()
+		one.delete("cluster1", "app")
+		s.settle()
+		if got := a.names(); len(got) != 0 {
+			t.Errorf("applied %v with value %q", got, valueOf(t, a.get("app")))
+		}
+		if got := conditionOf(two.get("cluster1", "app"), workv1.WorkDegraded); got != "True InvalidSpec" {
+			t.Errorf("the hub sees %q", got)
+		}
+	})
+}
+
+// TestJSONPatchKeepsManifests: a JSON patch encodes the whole object anew, which must not look like a change
+// of manifests that are written another way than Go writes them.
+func TestJSONPatchKeepsManifests(t *testing.T) {
+	tests := []struct{ name, raw, reason string }{
+		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`, "Go escapes it"},
+		{"spaces", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}`, "Go leaves them out"},
+		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`, "no float holds it"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				s.settle()
+				w := newWork("app", "1")
+				w.Labels = map[string]string{"a": "b"}
+				w.Spec.Workload.Manifests[0].Raw = []byte(tc.raw)
+				h.create("cluster1", w)
+				s.settle()
+				patch := []byte(`[{"op":"add","path":"/metadata/finalizers","value":["example.com/x"]}]`)
+				if _, err := a.works().Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Errorf("a finalizer on the agent (%s): %v", tc.reason, err)
+				}
+				patch = []byte(`[{"op":"add","path":"/metadata/labels/x","value":"y"}]`)
+				out, err := h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := string(out.Spec.Workload.Manifests[0].Raw); out.Generation != 1 || got != tc.raw {
+					t.Errorf("a label on the source (%s): generation %d, manifest %s", tc.reason, out.Generation, got)
+				}
+				patch = []byte(`[{"op":"replace","path":"/spec/workload/manifests/0/kind","value":"Other"}]`)
+				if out, err = h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil || out.Generation != 2 {
+					t.Errorf("a change of the manifest: %v, generation %d", err, out.Generation)
+				}
+			})
+		})
+	}
+}
+
+// TestUnsendable: what no event can carry shows on the work, as nobody else would tell.
+func TestUnsendable(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		deep := newWork("deep", "1")
+		deep.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"X","x":` + strings.Repeat("[", 9997) + strings.Repeat("]", 9997) + `}`)
+		h.create("cluster1", deep)
+		h.create("cluster1", newWork("late", "1"))
+		s.settle()
+		late := a.get("late")
+		late.Status.Conditions = []metav1.Condition{{
+			Type: workv1.WorkApplied, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC),
+		}}
+		if _, err := a.works().UpdateStatus(t.Context(), late, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		for _, name := range []string{"deep", "late"} {
+			if got := conditionOf(h.get("cluster1", name), workv1.WorkDegraded); got != "True NotEncodable" {
+				t.Errorf("the hub sees %q of %s", got, name)
+			}
+		}
+		h.setValue("cluster1", "deep", "2")
+		a.report("late", "in time")
+		s.settle()
+		a.report("deep", "ok")
+		s.settle()
+		for name, want := range map[string]string{"deep": "ok", "late": "in time"} {
+			if got := h.get("cluster1", name); applied(got) != want || conditionOf(got, workv1.WorkDegraded) != "" {
+				t.Errorf("after better ones the hub sees %v of %s", got.Status.Conditions, name)
+			}
+		}
+	})
+}
+
+// TestTooLargeStays: a work that could not be sent says so until a version of it goes out, whatever the agent
+// reports on the one before.
+func TestTooLargeStays(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		s.bus.SetMaxPacketSize(4000) // of which the connection has not learnt
+		h.setValue("cluster1", "app", strings.Repeat("x", 5000))
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True TooLarge" || applied(got) != "1" {
+			t.Errorf("the hub sees %v", got.Status.Conditions)
+		}
+		h.setValue("cluster1", "app", "2")
+		s.settle()
+		a.report("app", "2")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "2" {
+			t.Errorf("after a smaller one the hub sees %v", got.Status.Conditions)
+		}
+	})
+}
+
+// TestGoneFitsBesideLargeStatus: the largest status that the broker takes leaves room for the word that the
+// work is gone, or the work would stay on the hub for ever.
+func TestGoneFitsBesideLargeStatus(t *testing.T) {
+	for _, cluster := range []string{"c", "a-rather-long-cluster-name-of-some-company-in-some-region-x"} {
+		t.Run(cluster, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				s.bus.SetMaxPacketSize(4000)
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{ClusterName: cluster})
+				s.settle()
+				h.create(cluster, newWork("app", "1"))
+				s.settle()
+				size := 4000
+				for ; size > 0; size -= 7 {
+					patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","message":%q}]}}`, strings.Repeat("x", size))
+					_, err := a.works().Patch(t.Context(), "app", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+					if err == nil {
+						break
+					}
+				}
+				s.settle()
+				if got := len(applied(h.get(cluster, "app"))); got != size || size < 1000 {
+					t.Errorf("the hub sees a message of %d, reported was one of %d", got, size)
+				}
+				h.delete(cluster, "app")
+				s.settle()
+				if _, err := h.works(cluster).Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("the deleted work: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestGoneInShort: a limit that the broker has only since then cannot hide that a work is gone.
+func TestGoneInShort(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", strings.Repeat("x", 5000))
+		s.settle()
+		s.bus.SetMaxPacketSize(4000)
+		h.delete("cluster1", "app")
+		s.settle()
+		if _, err := h.works("cluster1").Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deleted work: %v", err)
+		}
+	})
+}
+
+// TestListsFitBroker: lists are split so that a broker with a small limit takes them.
+func TestListsFitBroker(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.bus.SetMaxPacketSize(16 << 10)
+		h := s.source(work.SourceOptions{})
+		l := &link{Transport: s.bus.Transport()}
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1"})
+		s.settle()
+		for i := range 600 {
+			h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		l.setCut(true)
+		s.settle()
+		h.setValue("cluster1", "w7", "2")
+		s.settle()
+		l.setCut(false)
+		time.Sleep(time.Minute)
+		if got := valueOf(t, a.get("w7")); got != "2" {
+			t.Errorf("after the agent's reconnect it still has %q", got)
+		}
+	})
+}
+
+// TestStoppedWrites: a process that has ended accepts no writes, since nobody would deliver them.
+func TestStoppedWrites(t *testing.T) {
+	type client = worktyped.ManifestWorkInterface
+	tests := []struct {
+		name  string
+		agent bool
+		write func(context.Context, client, *workv1.ManifestWork) error
+	}{
+		{"create", false, func(ctx context.Context, c client, _ *workv1.ManifestWork) error {
+			return second(c.Create(ctx, newWork("new", "1"), metav1.CreateOptions{}))
+		}},
+		{"update", false, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Spec = newWork("app", "2").Spec
+			return second(c.Update(ctx, w, metav1.UpdateOptions{}))
+		}},
+		{"delete", false, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			return c.Delete(ctx, w.Name, metav1.DeleteOptions{})
+		}},
+		{"finalizers", true, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Finalizers = []string{"example.com/x"}
+			return second(c.Update(ctx, w, metav1.UpdateOptions{}))
+		}},
+		{"status", true, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}}
+			return second(c.UpdateStatus(ctx, w, metav1.UpdateOptions{}))
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				h.kill()
+				a.kill()
+				c, w := h.works("cluster1"), h.get("cluster1", "app")
+				if tc.agent {
+					c, w = a.works(), a.get("app")
+				}
+				if err := tc.write(t.Context(), c, w); !apierrors.IsServiceUnavailable(err) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestListEndsWithAgent: a list that waits for the initial sync ends when that can no longer come.
+func TestListEndsWithAgent(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.bus.Disconnect()
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.works().List(context.WithoutCancel(s.t.Context()), metav1.ListOptions{})
+			ended <- err
+		}()
+		s.settle()
+		a.kill()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !apierrors.IsServiceUnavailable(err) {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("the list waits for an agent that has stopped")
+		}
+	})
+}
+
+// TestLastFinalizer: the write that takes the last finalizer off shows to watches as one event, the object
+// without finalizers being gone.
+func TestLastFinalizer(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		w := newWork("app", "1")
+		w.Finalizers = []string{"example.com/mine"}
+		h.create("cluster1", w)
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		h.delete("cluster1", "app")
+		s.settle()
+		expectGone(s, a.works(), func() { a.setFinalizers("app") })
+		s.settle()
+		expectGone(s, h.works("cluster1"), func() {
+			patch := []byte(`{"metadata":{"finalizers":null}}`)
+			if _, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func expectGone(s *scene, c worktyped.ManifestWorkInterface, remove func()) {
+	s.t.Helper()
+	w, err := c.Watch(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seen := make(chan []string, 1)
+	go func() {
+		var events []string
+		for e := range w.ResultChan() {
+			events = append(events, fmt.Sprint(e.Type, " ", len(e.Object.(*workv1.ManifestWork).Finalizers)))
+		}
+		seen <- events
+	}()
+	synctest.Wait()
+	remove()
+	synctest.Wait()
+	w.Stop()
+	if diff := cmp.Diff([]string{"ADDED 1", "DELETED 0"}, <-seen); diff != "" {
+		s.t.Errorf("events with the number of finalizers (-want +got):\n%s", diff)
+	}
+}

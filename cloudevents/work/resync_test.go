@@ -1,0 +1,390 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestListBeforeStart: a list waits for an agent that is about to start, and not for one that nobody starts.
+func TestListBeforeStart(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Second, time.Hour} {
+		t.Run(delay.String(), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					time.Sleep(delay)
+					s.run(agent)
+				}()
+				began := time.Now()
+				list, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").List(s.t.Context(), metav1.ListOptions{})
+				took := time.Since(began)
+				switch {
+				case delay < work.DefaultInitialSyncTimeout:
+					if err != nil || len(list.Items) != 1 {
+						t.Errorf("got %v, want the work", err)
+					}
+				case !apierrors.IsServiceUnavailable(err) || took != work.DefaultInitialSyncTimeout:
+					t.Errorf("got %v after %s", err, took)
+				}
+				time.Sleep(delay)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestInitialSyncUnderTrouble: what the initial sync waits for comes to an end also where an answer is not what
+// was announced or not fast.
+func TestInitialSyncUnderTrouble(t *testing.T) {
+	tests := []struct {
+		name    string
+		options work.AgentOptions
+		prepare func(*scene)
+		works   int
+		want    time.Duration
+	}{{
+		name:    "a work over the broker's limit",
+		options: work.AgentOptions{},
+		prepare: func(s *scene) {
+			s.bus.SetMaxPacketSize(4000)
+			s.bus.Disconnect() // the limit is not known yet
+			h := s.source(work.SourceOptions{})
+			h.create("cluster1", newWork("large", strings.Repeat("x", 4000)))
+			h.create("cluster1", newWork("small", "1"))
+			s.bus.Reconnect()
+			s.settle()
+		},
+		works: 1,
+	}, {
+		name:    "resyncs faster than the answer",
+		options: work.AgentOptions{ResyncInterval: 3 * time.Second},
+		prepare: func(s *scene) {
+			h := s.source(work.SourceOptions{QPS: 20, Burst: 1})
+			for i := range 100 {
+				h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+			}
+			time.Sleep(time.Minute)
+		},
+		works: 100,
+		want:  10 * time.Second, // 100 at 20 a second take 5
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				tc.prepare(s)
+				tc.options.Sources, tc.options.InitialSyncTimeout = []string{"hub"}, time.Hour
+				began := time.Now()
+				list, err := s.agent(tc.options).works().List(s.t.Context(), metav1.ListOptions{})
+				if took := time.Since(began); err != nil || took > tc.want {
+					t.Errorf("the first list took %s, want at most %s: %v", took, tc.want, err)
+				}
+				if err == nil && len(list.Items) != tc.works {
+					t.Errorf("the first list has %d works, want %d", len(list.Items), tc.works)
+				}
+			})
+		})
+	}
+}
+
+// TestManyLostStatuses: a source that finds more lost statuses in an agent's list than one request holds asks
+// for all of them.
+func TestManyLostStatuses(t *testing.T) {
+	const count = 1000
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{ResyncInterval: time.Minute})
+		s.settle()
+		for i := range count {
+			h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if !strings.HasSuffix(m.Topic, "/manifestsstatus") {
+				deliver(m)
+			}
+		})
+		for i := range count {
+			a.report(fmt.Sprintf("w%d", i), "ok")
+		}
+		s.settle()
+		s.bus.Intercept(nil)
+		time.Sleep(2 * time.Minute)
+		seen := 0
+		list, err := h.works("cluster1").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if applied(&list.Items[i]) == "ok" {
+				seen++
+			}
+		}
+		if seen != count {
+			t.Errorf("the hub sees %d of %d statuses after a resync", seen, count)
+		}
+	})
+}
+
+// TestIncompleteList: a list of which a chunk was lost is asked for again, without any other event of its
+// cluster.
+func TestIncompleteList(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.source(work.SourceOptions{})
+		s.settle()
+		var requests atomic.Int32
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, "/statusresync") {
+				requests.Add(1)
+			}
+			deliver(m)
+		})
+		topic, event, err := codec.ManifestWork.Encode(&codec.SpecResync{
+			Header:       codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "a", ResyncID: "r"},
+			AgentSession: "s", TargetSource: "hub", Chunk: codec.Chunk{Index: 0, Count: 2},
+			Entries: []codec.SpecEntry{{ResourceID: "id", Version: 1, UID: "u", Source: "hub"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(s, cloudevents.Message{Topic: topic, Event: event})
+		time.Sleep(10 * time.Minute)
+		if n := requests.Load(); n != 1 {
+			t.Errorf("the list was asked for %d times", n)
+		}
+	})
+}
+
+// TestResyncChangesNothing: resyncs of a work on which both sides agree are no events on the hub.
+func TestResyncChangesNothing(t *testing.T) {
+	tests := []struct {
+		name, reason string
+		prepare      func(*scene, *hub)
+	}{
+		{"gone from the cluster", "other finalizers hold it on the hub", func(s *scene, h *hub) {
+			w := newWork("app", "1")
+			w.Finalizers = []string{"example.com/mine"}
+			h.create("cluster1", w)
+			s.settle()
+			h.delete("cluster1", "app")
+		}},
+		{"too large", "it says so already", func(s *scene, h *hub) {
+			h.create("cluster1", newWork("app", "1"))
+			s.settle()
+			s.bus.SetMaxPacketSize(4000)
+			h.setValue("cluster1", "app", strings.Repeat("x", 4000))
+		}},
+		{"never reported on", "there is nothing to report", func(_ *scene, h *hub) { h.create("cluster1", newWork("app", "1")) }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{ResyncInterval: time.Minute})
+				s.agent(work.AgentOptions{ResyncInterval: time.Minute})
+				if err := h.InventoryComplete(s.t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s.settle()
+				tc.prepare(s, h)
+				s.settle()
+				before := h.get("cluster1", "app")
+				time.Sleep(5 * time.Minute)
+				if diff := cmp.Diff(before, h.get("cluster1", "app")); diff != "" {
+					t.Errorf("resyncs changed a work, but %s (-before +after):\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// TestRestartedAgentCleansUp: a work that an earlier process may have applied does not go before the user of
+// this one has cleaned up, however the deletion is learnt.
+func TestRestartedAgentCleansUp(t *testing.T) {
+	tests := []struct {
+		name   string
+		delete func(s *scene, h *hub) *spoke
+	}{{
+		name: "while the new process hears of its works first",
+		delete: func(s *scene, h *hub) *spoke {
+			a := s.agent(work.AgentOptions{})
+			time.Sleep(time.Second) // the spec has come, lists and informers still wait
+			h.delete("cluster1", "app")
+			return a
+		},
+	}, {
+		name: "after a spec that could not be read",
+		delete: func(s *scene, h *hub) *spoke {
+			s.spoilSpecs("hub", unreadable)
+			h.setValue("cluster1", "app", "2")
+			a := s.agent(work.AgentOptions{})
+			s.settle()
+			s.bus.Intercept(nil)
+			h.delete("cluster1", "app")
+			return a
+		},
+	}, {
+		name: "by an event whose metadata cannot be read",
+		delete: func(s *scene, h *hub) *spoke {
+			s.spoilSpecs("hub", `{"metadata":7}`)
+			h.delete("cluster1", "app")
+			return s.agent(work.AgentOptions{})
+		},
+	}, {
+		name: "in the time between",
+		delete: func(s *scene, h *hub) *spoke {
+			h.delete("cluster1", "app")
+			return s.agent(work.AgentOptions{})
+		},
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				first := s.agent(work.AgentOptions{})
+				s.settle()
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				first.setFinalizers("app", workv1.ManifestWorkFinalizer)
+				first.kill()
+				second := tc.delete(s, h)
+				s.settle()
+				if got := h.get("cluster1", "app"); got.DeletionTimestamp == nil {
+					t.Error("the hub does not show the deletion")
+				}
+				got := second.get("app")
+				if diff := cmp.Diff([]string{workv1.ManifestWorkFinalizer}, got.Finalizers); diff != "" || got.DeletionTimestamp == nil {
+					t.Errorf("deleted %v, finalizers on the agent (-want +got):\n%s", got.DeletionTimestamp, diff)
+				}
+				second.setFinalizers("app")
+				s.settle()
+				if _, err := h.works("cluster1").Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("after the clean-up: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLateEventOfCompleteInventory: a source that knows all its works answers an agent that asks for one it
+// has not, and the agent does not take the question for the work.
+func TestLateEventOfCompleteInventory(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		first := s.agent(work.AgentOptions{})
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		var late []cloudevents.Message
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests") {
+				late = append(late, m)
+			}
+			deliver(m)
+		})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		h.delete("cluster1", "app")
+		s.settle()
+		first.kill()
+		s.bus.Intercept(nil)
+		second := s.agent(work.AgentOptions{})
+		s.settle()
+		publish(s, late[0])
+		s.settle()
+		if got := second.names(); len(got) != 0 {
+			t.Errorf("a late event brought %v", got)
+		}
+	})
+}
+
+// TestLostSequence: a status of an earlier process, whose clock was ahead, does not outrank all that is said
+// afterwards.
+func TestLostSequence(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		first := s.agent(work.AgentOptions{Clock: new(steppedClock).set(time.Hour)})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		var late []cloudevents.Message
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifestsstatus") {
+				late = append(late, m)
+				return
+			}
+			deliver(m)
+		})
+		first.report("app", "old")
+		s.settle()
+		first.kill()
+		second := s.agent(work.AgentOptions{ResyncInterval: time.Minute})
+		s.settle()
+		s.bus.Intercept(nil)
+		publish(s, late[len(late)-1])
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "old" {
+			t.Fatalf("the late status was not accepted: the hub sees %q", got)
+		}
+		second.report("app", "new")
+		time.Sleep(2 * time.Minute)
+		second.report("app", "newer")
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "newer" {
+			t.Errorf("the hub sees %q", got)
+		}
+	})
+}
+
+// TestForgetting: what an agent remembers of works that are gone, and of sources without works, does not grow
+// without bound.
+func TestForgetting(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{TombstoneTTL: time.Hour})
+		s.settle()
+		for i := range 100 {
+			for _, name := range []string{"again", fmt.Sprintf("once-%d", i)} {
+				h.create("cluster1", newWork(name, "1"))
+				s.settle()
+				h.delete("cluster1", name)
+				s.settle()
+			}
+			time.Sleep(30 * time.Minute)
+		}
+		for i := range 100 {
+			topic, event, err := codec.ManifestWork.Encode(&codec.StatusResync{
+				Header: codec.Header{ID: "x", Source: fmt.Sprintf("job-%d", i), ResyncID: "r"}, Broadcast: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(s, cloudevents.Message{Topic: topic, Event: event})
+		}
+		synctest.Wait()
+		if sources, works, places := work.Remembered(a.Agent); sources != 1 || works > 4 || places > 6 {
+			t.Errorf("%d sources, %d works, %d places of graves are remembered", sources, works, places)
+		}
+	})
+}
