@@ -66,7 +66,7 @@ func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
 		errs = append(errs, more...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, errs)
+		return apierrors.NewInvalid(kind, obj.Name, crd.MarkBlocked(errs))
 	}
 	return nil
 }

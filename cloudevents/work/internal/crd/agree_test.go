@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -140,7 +141,7 @@ func someStatus(t *rapid.T) workv1.ManifestWorkStatus {
 			Status:             often(t, "status", metav1.ConditionTrue, "", "x"),
 			Reason:             often(t, "reason", "R", "", "a:", "a:b", "1"),
 			ObservedGeneration: often(t, "generation", int64(1), -1),
-			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{}),
+			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{}, metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)),
 		}
 	}
 	s := workv1.ManifestWorkStatus{Conditions: some(t, "conditions", condition)}

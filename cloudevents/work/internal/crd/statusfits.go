@@ -66,7 +66,8 @@ func conditionsFit(conditions []metav1.Condition) bool {
 		default:
 			return false
 		}
-		if c.LastTransitionTime.IsZero() || c.ObservedGeneration < 0 || // a zero time is null in JSON
+		// A zero time is null in JSON, and a year of five digits is no date-time.
+		if c.LastTransitionTime.IsZero() || c.LastTransitionTime.UTC().Year() > 9999 || c.ObservedGeneration < 0 ||
 			!short(c.Message, 32768) || len(c.Reason) > 1024 || !isReason(c.Reason) ||
 			len(c.Type) > 316 || !isConditionType(c.Type) {
 			return false

@@ -39,17 +39,27 @@ func Validate(member string, value any) field.ErrorList {
 			errs = append(errs, duplicates(path, list, s)...)
 		}
 	})
-	if slices.ContainsFunc(errs, blocksRules) {
-		errs = append(errs, field.Invalid(nil, nil,
-			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
-	} else {
+	blocked := slices.ContainsFunc(errs, blocksRules)
+	if !blocked {
 		visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
 			errs = append(errs, rules(path, x, s)...)
 		})
 	}
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
-	return errs
+	return MarkBlocked(errs)
 }
+
+// MarkBlocked adds, where there is an error after which CEL rules are not checked, the API server's remark that
+// they were not.
+func MarkBlocked(errs field.ErrorList) field.ErrorList {
+	marked := slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Detail == blockedRemark })
+	if marked || !slices.ContainsFunc(errs, blocksRules) {
+		return errs
+	}
+	return append(errs, field.Invalid(nil, nil, blockedRemark))
+}
+
+const blockedRemark = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
 // constraints runs the API server's validator and turns its errors into field errors as the API server does.
 func constraints(path *field.Path, value any, s *spec.Schema) field.ErrorList {
