@@ -45,7 +45,12 @@ func validateNew(obj *workv1.ManifestWork) error {
 
 // validateChange checks what an object becomes.
 func validateChange(current, next *workv1.ManifestWork, specChanged bool) error {
-	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
+	// The API server checks a custom resource's metadata as that of any object and then again in the resource's
+	// own strategy; clients that read the causes see each of them as often.
+	errs = append(errs, errs...)
+	errs = append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
 	if specChanged {
 		return withSpec(next, errs)
 	}
@@ -116,7 +121,9 @@ func carryOver(current, next *workv1.ManifestWork) {
 	next.ResourceVersion = current.ResourceVersion
 	next.Generation = current.Generation
 	next.CreationTimestamp = current.CreationTimestamp
-	next.DeletionTimestamp = current.DeletionTimestamp
+	if next.DeletionTimestamp == nil || current.DeletionTimestamp != nil {
+		next.DeletionTimestamp = current.DeletionTimestamp // else the validation says that it is not for writing
+	}
 	next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds
 	next.GenerateName = current.GenerateName
 	next.ManagedFields = current.ManagedFields

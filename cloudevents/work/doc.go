@@ -63,6 +63,11 @@
 //     the agent, unless its user has written to it: a work agent that restarted must clean up and take it off.
 //   - A write that would overfill the outbox fails with TooManyRequests and a delay; one that the broker would
 //     not take, with RequestEntityTooLarge.
+//   - A resourceVersion that is none, or that is set on Create, is a BadRequest (on Update a Conflict), where the
+//     API server has an internal error. A watch from a version of the future gets the error Timeout, where the
+//     API server waits in silence. A call without a namespace that needs one fails before any request.
+//   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
+//     release than your API server's.
 //   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered
 //     ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not look as if it were gone.
 //

@@ -31,8 +31,7 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 	case len(subresources) == 1 && subresources[0] == string(statusPart):
 		sub = statusPart
 	case len(subresources) > 0:
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name,
-			fmt.Sprintf("there is no subresource %q", subresources), 0, true)
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name, "", 0, false)
 	}
 	if err := w.begin(ctx, "patch", sub); err != nil {
 		return nil, err
@@ -230,7 +229,7 @@ func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork)
 	}
 	patched, err := patch.Apply(doc)
 	if err != nil {
-		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", resource, current.Name, "", 0, false)
+		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 		refused.ErrStatus.Message += ": " + err.Error()
 		return nil, refused
 	}

@@ -56,6 +56,12 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 	if err != nil {
 		return nil, err
 	}
+	if err := checkVersion(opts.ResourceVersion); err != nil {
+		return nil, err
+	}
+	if opts.Continue != "" && opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
+		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
 	objects, version, err := w.role.list(ctx, filter)
 	if err != nil {
 		return nil, err
@@ -70,7 +76,9 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 		objects = objects[from.position(objects):]
 	}
 	if limit := int(opts.Limit); limit > 0 && len(objects) > limit {
-		list.RemainingItemCount = ptr.To(int64(len(objects) - limit))
+		if opts.LabelSelector == "" && opts.FieldSelector == "" {
+			list.RemainingItemCount = ptr.To(int64(len(objects) - limit))
+		}
 		objects = objects[:limit]
 		last := objects[limit-1]
 		list.Continue = continueToken{list.ResourceVersion, last.Namespace, last.Name}.String()
@@ -80,6 +88,17 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 		obj.DeepCopyInto(&list.Items[i])
 	}
 	return list, nil
+}
+
+// checkVersion refuses a resourceVersion that is no number.
+func checkVersion(version string) error {
+	if version == "" {
+		return nil
+	}
+	if _, err := strconv.ParseUint(version, 10, 64); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
+	}
+	return nil
 }
 
 // continueToken says where the next page of a list begins. Its version is that of the first page, so that a

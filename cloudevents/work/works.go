@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
@@ -63,8 +64,11 @@ type works struct {
 var _ worktyped.ManifestWorkInterface = &works{}
 
 // Get returns a copy of the object, or NotFound.
-func (w *works) Get(ctx context.Context, name string, _ metav1.GetOptions) (*workv1.ManifestWork, error) {
+func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
 	if err := w.named(ctx, name); err != nil {
+		return nil, err
+	}
+	if err := checkVersion(opts.ResourceVersion); err != nil {
 		return nil, err
 	}
 	obj := w.role.object(w.namespace, name)
@@ -140,7 +144,8 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 		return nil, err
 	}
 	if in.ResourceVersion == "" {
-		return nil, apierrors.NewInvalid(kind, in.Name, field.ErrorList{field.Invalid(
+		asResource := schema.GroupKind{Group: resource.Group, Kind: resource.Resource} // as the API server has it here
+		return nil, apierrors.NewInvalid(asResource, in.Name, field.ErrorList{field.Invalid(
 			field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 	}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
@@ -174,7 +179,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if err != nil {
 			return nil, err
 		}
-		if err := precondition(current, next, o.patched); err != nil {
+		if err := precondition(current, next, o); err != nil {
 			return nil, err
 		}
 		managed := next.ManagedFields
@@ -208,13 +213,15 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 
 // precondition holds uid and resourceVersion of a change against the current object; a change without them
 // has none. A patch that names another uid does not ask for one, it tries to change it.
-func precondition(current, next *workv1.ManifestWork, patched bool) error {
-	if next.UID != "" && next.UID != current.UID {
-		if patched {
+func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
+	// A patch of the status has no other metadata than the version.
+	if next.UID != "" && next.UID != current.UID && (!o.patched || o.sub == whole) {
+		if o.patched {
 			return apierrors.NewInvalid(kind, current.Name, field.ErrorList{
-				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg)})
+				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg),
+				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg)}) // checked twice there
 		}
-		return preconditionFailed(current, "UID", next.UID, current.UID)
+		return preconditionFailed(resource, current, "UID", next.UID, current.UID)
 	}
 	if next.ResourceVersion != "" && next.ResourceVersion != current.ResourceVersion {
 		return conflict(current.Name)
@@ -223,8 +230,8 @@ func precondition(current, next *workv1.ManifestWork, patched bool) error {
 }
 
 // preconditionFailed has the API server's text.
-func preconditionFailed(current *workv1.ManifestWork, what string, want, got any) error {
-	return apierrors.NewConflict(resource, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
+func preconditionFailed(of schema.GroupResource, current *workv1.ManifestWork, what string, want, got any) error {
+	return apierrors.NewConflict(of, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
 		"Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, got))
 }
 
@@ -263,11 +270,12 @@ func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
+	of := schema.GroupResource{Group: kind.Group, Resource: kind.Kind} // as the API server has it here
 	if p.UID != nil && *p.UID != current.UID {
-		return preconditionFailed(current, "UID", *p.UID, current.UID)
+		return preconditionFailed(of, current, "UID", *p.UID, current.UID)
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion {
-		return preconditionFailed(current, "ResourceVersion", *p.ResourceVersion, current.ResourceVersion)
+		return preconditionFailed(of, current, "ResourceVersion", *p.ResourceVersion, current.ResourceVersion)
 	}
 	return nil
 }
