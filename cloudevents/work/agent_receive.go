@@ -101,7 +101,7 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		Time:        m.Time,
 	})
 	if w != nil {
-		w.seq = max(w.seq, min(m.StatusSeq, maxVersion))
+		w.heard(m.StatusSeq)
 	}
 	a.act(act, s, w, m)
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
@@ -117,7 +117,8 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		a.ask(s, m.ResourceID)
 	case protocol.Create, protocol.CreateDeleting:
 		if w == nil {
-			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name, seq: min(m.StatusSeq, maxVersion)}
+			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
+			w.heard(m.StatusSeq)
 			s.works[m.ResourceID] = w
 		}
 		w.create(m)

@@ -123,10 +123,10 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		act := protocol.OnHash(stateOf(w), protocol.HashEntry{
 			UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq,
 		}, hash)
-		w.seq = max(w.seq, min(e.StatusSeq, maxVersion))
+		w.heard(e.StatusSeq)
 		switch act {
 		case protocol.PublishStatus, protocol.RepeatGone:
-			w.seq = protocol.Next(w.seq, a.options.Clock.Now())
+			w.advance()
 			a.reply(w, m.ResyncID)
 		}
 	}

@@ -6,6 +6,7 @@ package work
 import (
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -34,8 +35,10 @@ type agentWork struct {
 	uid     types.UID // the incarnation, the UID at the source; the object's own is local
 	version int64
 	seq     int64 // of the last status
-	time    time.Time
-	state   protocol.AgentState
+	// inherited is whether seq was heard of rather than given here.
+	inherited bool
+	time      time.Time
+	state     protocol.AgentState
 	// next is the spec to create: when a deletion has ended, or when the name is free.
 	next *codec.Spec
 	// labels and annotations are what the source set last: keys that are not among them are the agent's.
@@ -57,10 +60,31 @@ type agentWork struct {
 
 // publish puts the work into the outbox with a status newer than any before. The store's lock is held.
 func (w *agentWork) publish() {
-	w.seq = protocol.Next(w.seq, w.agent.options.Clock.Now())
+	w.advance()
 	w.hash = ""
 	w.agent.engine.Enqueue(cloudevents.Live, w)
 }
+
+// heard takes the sequence of a status that the source has accepted. One above all that this process has given
+// is of an earlier process, of whose statuses more may be under way.
+func (w *agentWork) heard(seq int64) {
+	if seq = min(seq, maxVersion); seq > w.seq {
+		w.seq, w.inherited = seq, true
+	}
+}
+
+// advance gives the next status its sequence. Where the clock is behind that of an earlier process, that may
+// have given the next number as well: two statuses of one number would look like one, so some are skipped.
+func (w *agentWork) advance() {
+	next := protocol.Next(w.seq, w.agent.options.Clock.Now())
+	if w.inherited && next == w.seq+1 {
+		next += rand.Int64N(maxSkip)
+	}
+	w.seq, w.inherited = next, false
+}
+
+// maxSkip is a millisecond's room in the numbers.
+const maxSkip = 1 << 20
 
 // report is the status as it goes out; nil says nothing but uid and version.
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
