@@ -250,17 +250,24 @@ func (f *fleet) step() {
 	case n < 85:
 		f.spokes[cluster].kill()
 		f.pause()
+		f.setClock(cluster) // as machines that start do
 		f.startSpoke(cluster)
 	case n < 89:
 		f.restart(id)
 	case n < 92 && f.hostility.Clocks:
-		f.clocks[who].set(time.Duration(f.random.IntN(7200)-3600) * time.Second)
+		f.setClock(who)
 	case n < 93 && f.hostility.Forget:
 		if err := f.hubs[id].Forget(f.t.Context(), cluster); err != nil {
 			f.t.Error(err)
 		}
 	default:
 		f.pause()
+	}
+}
+
+func (f *fleet) setClock(who string) {
+	if f.hostility.Clocks {
+		f.clocks[who].set(time.Duration(f.random.IntN(7200)-3600) * time.Second)
 	}
 }
 

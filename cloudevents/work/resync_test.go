@@ -357,6 +357,42 @@ func TestLostSequence(t *testing.T) {
 	})
 }
 
+// TestSequenceGivenTwice: an agent whose clock was set back counts its statuses on by one, and so does its next
+// process from what the source has; a late status of the one must not pass for the other's.
+func TestSequenceGivenTwice(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		wrong := new(steppedClock).set(time.Hour)
+		first := s.agent(work.AgentOptions{Clock: wrong})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		first.report("app", "one")
+		s.settle()
+		wrong.set(0)
+		var late []cloudevents.Message
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifestsstatus") {
+				late = append(late, m)
+				return
+			}
+			deliver(m)
+		})
+		first.report("app", "two")
+		s.settle()
+		first.kill()
+		s.bus.Intercept(nil)
+		second := s.agent(work.AgentOptions{ResyncInterval: time.Minute})
+		s.settle()
+		publish(s, late[0])
+		second.report("app", "three")
+		time.Sleep(2 * time.Minute)
+		if got := applied(h.get("cluster1", "app")); got != "three" {
+			t.Errorf("the hub sees %q", got)
+		}
+	})
+}
+
 // TestForgetting: what an agent remembers of works that are gone, and of sources without works, does not grow
 // without bound.
 func TestForgetting(t *testing.T) {
