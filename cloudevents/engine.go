@@ -94,6 +94,7 @@ type Engine struct {
 
 	mu        sync.Mutex
 	started   bool
+	stopped   bool
 	maxPacket int
 	since     time.Time // of the last change of lastErr
 	connected bool
@@ -157,6 +158,8 @@ func (e *Engine) Healthy() error {
 		return nil
 	case !e.started:
 		return fmt.Errorf("%s: not started", e.options.Name)
+	case e.stopped:
+		return fmt.Errorf("%s: stopped since %s", e.options.Name, e.since.UTC().Format(time.RFC3339))
 	}
 	since := e.since.UTC().Format(time.RFC3339)
 	if e.lastErr == nil {
@@ -202,6 +205,9 @@ func (e *Engine) Start(ctx context.Context) error {
 		}
 		e.sleep(ctx, wait)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped, e.since = true, e.options.Clock.Now()
 	return nil
 }
 

@@ -389,6 +389,10 @@ func TestStartTwice(t *testing.T) {
 		if err := r.engine.Start(context.Background()); !errors.Is(err, cloudevents.ErrStarted) {
 			t.Errorf("a second Start returned %v", err)
 		}
+		r.end()
+		if err := r.engine.Healthy(); err == nil || !strings.Contains(err.Error(), "stopped since") {
+			t.Errorf("Healthy after the end: %v", err)
+		}
 		if r.handler.connected != 1 {
 			t.Errorf("connected %d times", r.handler.connected)
 		}

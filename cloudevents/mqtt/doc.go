@@ -34,7 +34,8 @@
 // The scheme decides: mqtts and wss use TLS 1.2 or newer and nothing else, mqtt and ws send everything in clear
 // text, the password included. A CA file alone is enough to verify a broker. Certificate, key, CA and password
 // files are read again for each connection, so replacing them needs no restart. A password is never part of an
-// error or of a printed Options value.
+// error or of a printed Options value; only fmt on an unexported field of a struct of yours would show it, as it
+// asks no method there: use PasswordFile in such a place.
 //
 // # What an event looks like
 //

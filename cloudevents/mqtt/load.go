@@ -7,8 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -39,8 +43,8 @@ func LoadOptions(path string) (Options, error) {
 	if err != nil {
 		return Options{}, fmt.Errorf("MQTT options: %w", err)
 	}
-	var f optionsFile
-	if err := yaml.UnmarshalStrict(content, &f); err != nil {
+	f, err := parseOptions(content)
+	if err != nil {
 		return Options{}, fmt.Errorf("MQTT options in %s: %w", path, err)
 	}
 	o := f.options(filepath.Dir(path))
@@ -52,19 +56,57 @@ func LoadOptions(path string) (Options, error) {
 
 // optionsFile is the form of the file.
 type optionsFile struct {
-	BrokerURL      string   `json:"brokerURL"`
-	ClientID       string   `json:"clientID"`
-	Binary         bool     `json:"binary"`
-	Username       string   `json:"username"`
-	Password       secret   `json:"password"`
-	PasswordFile   string   `json:"passwordFile"`
-	CAFile         string   `json:"caFile"`
-	CertFile       string   `json:"certFile"`
-	KeyFile        string   `json:"keyFile"`
-	KeepAlive      duration `json:"keepAlive"`
-	ConnectTimeout duration `json:"connectTimeout"`
-	SessionExpiry  duration `json:"sessionExpiry"`
-	MaxPacketSize  uint32   `json:"maxPacketSize"`
+	BrokerURL, ClientID, Username            string
+	PasswordFile, CAFile, CertFile, KeyFile  string
+	Binary                                   bool
+	Password                                 secret
+	KeepAlive, ConnectTimeout, SessionExpiry duration
+	MaxPacketSize                            uint32
+}
+
+func (f *optionsFile) keys() map[string]any {
+	return map[string]any{
+		"brokerURL": &f.BrokerURL, "clientID": &f.ClientID, "binary": &f.Binary,
+		"username": &f.Username, "password": &f.Password, "passwordFile": &f.PasswordFile,
+		"caFile": &f.CAFile, "certFile": &f.CertFile, "keyFile": &f.KeyFile,
+		"keepAlive": &f.KeepAlive, "connectTimeout": &f.ConnectTimeout, "sessionExpiry": &f.SessionExpiry,
+		"maxPacketSize": &f.MaxPacketSize,
+	}
+}
+
+// secondDocument finds what YAML decoders that read one document pass over.
+var secondDocument = regexp.MustCompile(`(?m)\A(?:\s|#.*$|---\s*$)*\S[\s\S]*^---`)
+
+// parseOptions decodes key by key, as written: encoding/json would take keys in any case, and not say which
+// one it could not read.
+func parseOptions(content []byte) (optionsFile, error) {
+	var f optionsFile
+	if secondDocument.Match(content) {
+		return f, errors.New("there is a second YAML document: one set of options is read")
+	}
+	data, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return f, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return f, errors.New("the content is not a list of keys and values")
+	}
+	keys := f.keys()
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		into, ok := keys[key]
+		if !ok {
+			return f, fmt.Errorf("unknown key %q: the keys are %s", key, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+		}
+		if err := json.Unmarshal(members[key], into); err != nil {
+			var wrong *json.UnmarshalTypeError
+			if errors.As(err, &wrong) {
+				err = fmt.Errorf("a %s was expected, not a %s", wrong.Type, wrong.Value)
+			}
+			return f, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return f, nil
 }
 
 func (f optionsFile) options(folder string) Options {
@@ -98,7 +140,7 @@ type secret string
 // UnmarshalJSON is called by the YAML decoder.
 func (s *secret) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, (*string)(s)); err != nil {
-		return errors.New("password is not a string: write it in quotes")
+		return errors.New("not a string: write it in quotes")
 	}
 	return nil
 }

@@ -183,6 +183,9 @@ func checkFilter(filter string) error {
 // checkString refuses what a string of MQTT must or should not hold (v5, section 1.5.4) and a CloudEvents
 // String cannot: Mosquitto ends the connection over it.
 func checkString(s string) error {
+	if len(s) > longestString {
+		return fmt.Errorf("has %d bytes: MQTT takes %d", len(s), longestString)
+	}
 	for _, r := range s {
 		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {
 			return fmt.Errorf("contains the character %U, which MQTT does not allow", r)

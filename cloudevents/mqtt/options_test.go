@@ -153,11 +153,16 @@ func TestLoadOptionsErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mqtt.yaml")
 	write := func(content string) { writeFile(t, path, content) }
 	table := []struct{ name, content, want string }{
-		{"unknown key", "brokerURL: mqtt://b\nbrokerUrls: x", `unknown field "brokerUrls"`},
+		{"unknown key", "brokerURL: mqtt://b\nbrokerUrls: x", `unknown key "brokerUrls"`},
+		{"key in another case", "brokerURL: mqtt://b\nbrokerurl: mqtt://c", `unknown key "brokerurl"`},
+		{"second document", "# mine\n---\nbrokerURL: mqtt://b\n---\nbrokerURL: mqtt://c", "second YAML document"},
+		{"list", "- brokerURL", "not a list of keys"},
+		{"number for a name", "brokerURL: 7", "brokerURL: a string was expected, not a number"},
+		{"port", "brokerURL: mqtt://b:99999", "port 99999"},
 		{"repeated key", "brokerURL: mqtt://b\nbrokerURL: mqtt://c", "already set"},
 		{"no YAML", "\t{", "yaml"},
 		{"password that YAML takes for a number", "brokerURL: mqtt://b\npassword: 0123498765", "write it in quotes"},
-		{"duration without unit", "brokerURL: mqtt://b\nkeepAlive: 30", "30 is not a duration: write one such as 30s"},
+		{"duration without unit", "brokerURL: mqtt://b\nkeepAlive: 30", "keepAlive: 30 is not a duration: write one such as 30s"},
 		{"duration that is none", "brokerURL: mqtt://b\nkeepAlive: soon", `"soon" is not a duration`},
 		{"size that is none", "brokerURL: mqtt://b\nmaxPacketSize: -1", "maxPacketSize"},
 		{"invalid options", "clientID: c", "BrokerURL is empty"},

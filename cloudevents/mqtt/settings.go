@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,6 +111,9 @@ func parseBrokerURL(s string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no host: %s", s, forms)
 	}
 	if p := u.Port(); p != "" {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return endpoint{}, fmt.Errorf("BrokerURL %q has the port %s: it must be between 1 and 65535", s, p)
+		}
 		port = p
 	}
 	e := endpoint{scheme: u.Scheme, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port), path: u.RequestURI()}
@@ -139,6 +143,8 @@ func (o Options) validate(e endpoint) error {
 		return fmt.Errorf("SessionExpiry is %v: it must not be negative", o.SessionExpiry)
 	case o.KeepAlive < 0 || o.KeepAlive > math.MaxUint16*time.Second:
 		return fmt.Errorf("KeepAlive is %v: it must be between 1s and 65535s", o.KeepAlive)
+	case len(o.Password) > math.MaxUint16:
+		return fmt.Errorf("the Password has %d bytes: MQTT takes %d", len(o.Password), math.MaxUint16)
 	case o.ConnectTimeout < 0:
 		return fmt.Errorf("ConnectTimeout is %v: it must not be negative", o.ConnectTimeout)
 	}
