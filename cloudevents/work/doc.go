@@ -71,6 +71,24 @@
 //   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered
 //     ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not look as if it were gone.
 //
+// # Coming from the typed clientset
+//
+// Replace the constructor, and start what it made:
+//
+//	before  clientset, err := versioned.NewForConfig(restConfig)
+//	hub     source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller"})
+//	        go source.Start(ctx) // or mgr.Add(source): it is a controller-runtime Runnable
+//	        clientset := source.Clientset()
+//	agent   agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
+//	        go agent.Start(ctx)
+//	        clientset := agent.Clientset()
+//
+// Informer factories, listers, workqueues and controller-runtime's source.Informer take the clientset as it is. What
+// to look at: a controller that created its works once and relied on etcd to keep them creates them again after a
+// restart, and calls [Source.InventoryComplete] when its informers have synced; one that lists works of other
+// controllers finds its own only, as each source has its own; RBAC on ManifestWorks becomes the broker's access
+// control on topics.
+//
 // # Guarantees
 //
 // Once a write has returned, it is delivered however often the broker, the agent or the connection goes away,
