@@ -86,8 +86,11 @@ func quickstart(ctx context.Context, o cli.Options, console *progress.Console) e
 	case o.Keep:
 	case errors.Is(err, services.ErrNotReached): // nobody would hear of it
 	default:
-		console.Say("Removing what was sent")
-		if _, cleanup := h.Cleanup(context.WithoutCancel(ctx)); cleanup != nil {
+		hint := ""
+		if ctx.Err() != nil {
+			hint = " (Ctrl-C again to stop at once)"
+		}
+		if _, cleanup := h.Cleanup(g.Reachable(), hint); cleanup != nil {
 			err = errors.Join(err, fmt.Errorf("not everything was removed: %w", cleanup))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -163,7 +164,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	expect(t, stderr.text.String(), "^quickstart: interrupt signal received$")
-	expect(t, stdout.text.String(), "^Removing what was sent$", "removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
+	expect(t, stdout.text.String(), `^Removing what was sent \(Ctrl-C again to stop at once\)$`, "removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
 }
 
 func TestBrokerLost(t *testing.T) {
@@ -177,4 +178,55 @@ func TestBrokerLost(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	expect(t, stderr.text.String(), "^quickstart: broker "+regexp.QuoteMeta(b.URL())+" not reached for 500ms: ")
+}
+
+// TestBrokerLostWhileRemoving: whatever began the removal, the error says which broker is gone, and soon.
+func TestBrokerLostWhileRemoving(t *testing.T) {
+	for _, tt := range []struct {
+		reason, mark string // the broker goes at the first line with the mark
+		interrupt    bool
+		want         []string
+	}{
+		{"lost, then interrupted", "Updating", true, []string{"^quickstart: interrupt signal received$", "^not everything was removed: "}},
+		{"lost at the end of a run", "Removing what was sent", false, []string{"^quickstart: not everything was removed: "}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			b, err := broker.Open("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var stderr output
+			stdout := output{mark: tt.mark, then: func() {
+				b.Close()
+				if tt.interrupt {
+					cancel(errors.New("interrupt signal received"))
+				}
+			}}
+			begin := time.Now()
+			if status := run(ctx, []string{"--broker", b.URL(), "--broker-timeout", "500ms"}, &stdout, &stderr); status != 1 {
+				t.Errorf("exit status %d, want 1", status)
+			}
+			if took := time.Since(begin); took > 20*time.Second { // far less than --timeout
+				t.Errorf("the run took %v", took)
+			}
+			tt.want[len(tt.want)-1] += "broker " + regexp.QuoteMeta(b.URL()) + " not reached for 500ms: "
+			expect(t, stderr.text.String(), tt.want...)
+			expect(t, stdout.text.String(), "^Removing what was sent")
+		})
+	}
+}
+
+func TestInterruptBeforeAnythingIsSent(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var stderr output
+	stdout := output{mark: "Spokewire quickstart", then: func() { cancel(errors.New("interrupt signal received")) }}
+	if status := run(ctx, nil, &stdout, &stderr); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	expect(t, stderr.text.String(), "^quickstart: interrupt signal received$")
+	if strings.Contains(stdout.text.String(), "Removing") {
+		t.Errorf("nothing was sent, but:\n%s", stdout.text.String())
+	}
 }

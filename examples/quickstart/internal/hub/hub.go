@@ -165,10 +165,22 @@ func (h *Hub) sendAll(ctx context.Context) error {
 var errUnready = errors.New("some workloads are not ready yet")
 
 // Cleanup deletes every work that is left and waits until the agents have removed their objects, for the status
-// timeout at most. It returns how many works these were.
-func (h *Hub) Cleanup(ctx context.Context) (deleted int, err error) {
+// timeout at most or until ctx ends. It says so, with a hint if there is one, unless nothing is left, and returns
+// how many works these were.
+func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error) {
+	if left, _ := h.stuck((*work).absent); len(left) == 0 {
+		return 0, nil
+	}
+	h.o.Say("Removing what was sent%s", hint)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout, fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
 	defer cancel()
+	if deleted, err = h.removeAll(ctx); err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // says more than what it has interrupted
+	}
+	return deleted, err
+}
+
+func (h *Hub) removeAll(ctx context.Context) (deleted int, err error) {
 	// Backwards: what came last builds on what came first.
 	for _, f := range slices.Backward(h.o.Files) {
 		for _, cluster := range h.o.Clusters {

@@ -130,7 +130,7 @@ func TestRun(t *testing.T) {
 		if err != nil || one.GetAnnotations()[hub.UpdatedAt] == "" {
 			f.Errorf("the namespace on the first cluster: %v, %v; want the annotation", one, err)
 		}
-		if n, err := f.hub.Cleanup(ctx); n != 5 || err != nil {
+		if n, err := f.hub.Cleanup(ctx, ""); n != 5 || err != nil {
 			f.Errorf("Cleanup: %d works, %v; want the 5 that are left", n, err)
 		}
 		if _, err := f.clusters["two"].Get(ctx, namespaces, "", "demo"); !apierrors.IsNotFound(err) {
@@ -223,7 +223,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			f.Errorf("Run: %v; want the context's cause", err)
 		}
 		// No agent has touched the works: they go at once.
-		if n, err := f.hub.Cleanup(context.WithoutCancel(ctx)); n != 6 || err != nil {
+		if n, err := f.hub.Cleanup(context.WithoutCancel(ctx), ""); n != 6 || err != nil {
 			f.Errorf("Cleanup: %d, %v", n, err)
 		}
 	})

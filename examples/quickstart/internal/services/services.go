@@ -31,7 +31,10 @@ type Group struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	fail   context.CancelCauseFunc
-	wg     sync.WaitGroup
+	// reachable ends when the broker is lost or the group stops.
+	reachable context.Context
+	lost      context.CancelCauseFunc
+	wg        sync.WaitGroup
 }
 
 // New returns an empty group, whose connections lead to a broker that may be out of reach for a grace period, and
@@ -43,21 +46,31 @@ func New(parent context.Context, broker string, grace time.Duration) (*Group, co
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(parent))
 	run, fail := context.WithCancelCause(parent)
 	g.fail = fail
+	g.reachable, g.lost = context.WithCancelCause(context.WithoutCancel(parent))
 	return g, run
 }
 
 // Go runs a service: a Start method that blocks until its context ends.
 func (g *Group) Go(start func(context.Context) error) {
 	g.wg.Go(func() {
-		if err := start(g.ctx); err != nil {
+		err := start(g.ctx)
+		if errors.Is(err, ErrNotReached) {
+			g.lost(err)
+		}
+		if err != nil {
 			g.fail(err)
 		}
 	})
 }
 
+// Reachable is the context for cleaning up: it outlives the parent, and ends when the group stops or when a
+// connection that is watched was away for the grace period, with that as its cause.
+func (g *Group) Reachable() context.Context { return g.reachable }
+
 // Stop ends all services and returns when they have ended.
 func (g *Group) Stop() {
 	g.fail(context.Canceled)
+	g.lost(context.Canceled)
 	g.cancel()
 	g.wg.Wait()
 }

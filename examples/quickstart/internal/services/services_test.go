@@ -102,3 +102,24 @@ func TestGroup(t *testing.T) {
 		}
 	})
 }
+
+func TestReachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		g, ctx := services.New(parent, "mqtt://somewhere:1883", 10*time.Second)
+		defer g.Stop()
+		l := newLink(nil)
+		g.Watch(l)
+		g.Go(func(context.Context) error { return errors.New("a service failed") })
+		cancel()
+		<-time.After(time.Minute) // the bubble's time
+		if ctx.Err() == nil || g.Reachable().Err() != nil {
+			t.Fatalf("after the parent's end and a failure: %v, %v; want time to clean up", ctx.Err(), context.Cause(g.Reachable()))
+		}
+		l.set(errRefused)
+		<-g.Reachable().Done()
+		if err := context.Cause(g.Reachable()); !errors.Is(err, services.ErrNotReached) || !errors.Is(err, errRefused) {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
