@@ -104,7 +104,7 @@ func quickstart(ctx context.Context, o cli.Options, console *progress.Console) e
 // connect starts a source for the hub and an agent for each cluster, each with its own transport, waits until
 // they have reached the broker, and gives their clientsets to those who use them.
 func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup, o hub.Options) (*hub.Hub, error) {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 	}
 	connections := []services.Connection{source}
 	for _, c := range s.Clusters {
-		transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
+		transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})
 		if err != nil {
 			return nil, err
 		}

@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,7 +83,7 @@ func TestQuickstart(t *testing.T) {
 		`  sent      00-namespace -> cluster1: 1 object$`,
 		`  applied   00-namespace on cluster`,
 		`  reported  00-namespace <- cluster\d after [\d.]+ m?s$`,
-		`  status    40-web <- cluster\d: 2 of 2 replicas ready$`,
+		`  status    40-web <- cluster\d: 2/2 ready$`,
 		`^Updating 00-namespace on cluster1: an annotation on its Namespace "quickstart"$`,
 		`  sent      00-namespace -> cluster1: update$`,
 		`  reported  00-namespace <- cluster1 after`,
@@ -228,5 +230,77 @@ func TestInterruptBeforeAnythingIsSent(t *testing.T) {
 	expect(t, stderr.text.String(), "^quickstart: interrupt signal received$")
 	if strings.Contains(stdout.text.String(), "Removing") {
 		t.Errorf("nothing was sent, but:\n%s", stdout.text.String())
+	}
+}
+
+// TestBrokerHangs: a broker that stays connected and falls silent is reported after the keep-alive's time.
+func TestBrokerHangs(t *testing.T) {
+	b, err := broker.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	proxy := newProxy(t, strings.TrimPrefix(b.URL(), "mqtt://"))
+	defer proxy.Close()
+	var stderr output
+	stdout := output{mark: "Updating", then: proxy.hang}
+	begin := time.Now()
+	if status := run(t.Context(), []string{"--broker", "mqtt://" + proxy.Addr().String(), "--broker-timeout", "500ms"}, &stdout, &stderr); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	if took := time.Since(begin); took > 25*time.Second {
+		t.Errorf("the run took %v", took)
+	}
+	expect(t, stderr.text.String(), `^quickstart: broker mqtt://\S+ not reached for 500ms`)
+}
+
+// proxy passes bytes on to a broker until it hangs; then it still accepts, but is silent.
+type proxy struct {
+	net.Listener
+	hung atomic.Bool
+}
+
+func newProxy(t *testing.T, broker string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", broker)
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			go p.pass(client, server)
+			go p.pass(server, client)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) hang() { p.hung.Store(true) }
+
+// pass copies from one side to the other, and closes both when one ends.
+func (p *proxy) pass(from, to net.Conn) {
+	defer func() { _, _ = from.Close(), to.Close() }()
+	buffer := make([]byte, 4096)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		if p.hung.Load() {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
 	}
 }

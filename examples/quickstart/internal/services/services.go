@@ -23,6 +23,10 @@ type Connection interface {
 // checkEvery is how often connections are looked at.
 const checkEvery = 250 * time.Millisecond
 
+// KeepAlive is for the transports of connections: short, so that a broker which hangs is noticed before anybody
+// loses patience.
+const KeepAlive = 4 * time.Second
+
 // Group is a set of running services.
 type Group struct {
 	broker string
