@@ -23,8 +23,9 @@ import (
 
 // document is one part of a file that is not empty, and the line, counted from 1, where it begins.
 type document struct {
-	line int
-	text string
+	line   int
+	text   string
+	format string // for messages: "YAML" or "JSON"
 }
 
 // splitYAML cuts a file at its separators. The YAML library reads a document at a time and counts lines
@@ -35,7 +36,7 @@ func splitYAML(text string) []document {
 	start, empty := 1, true
 	end := func() {
 		if !empty {
-			docs = append(docs, document{line: start, text: part.String()})
+			docs = append(docs, document{line: start, text: part.String(), format: "YAML"})
 		}
 		part.Reset()
 		empty = true
@@ -78,13 +79,14 @@ func splitJSON(text []byte) ([]document, error) {
 			return docs, nil
 		}
 		if err != nil {
-			line := lineAt(d.InputOffset())
+			line, start := lineAt(d.InputOffset()), d.InputOffset()
+			start += int64(len(text[start:]) - len(bytes.TrimLeft(text[start:], " \t\r\n")))
 			if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 				line = lineAt(syntax.Offset)
 			}
-			return nil, fmt.Errorf("document %d: line %d: %w", len(docs)+1, line, err)
+			return nil, fmt.Errorf("document %d (line %d): bad JSON: line %d: %w", len(docs)+1, lineAt(start), line, err)
 		}
-		docs = append(docs, document{line: lineAt(d.InputOffset() - int64(len(raw))), text: string(raw)})
+		docs = append(docs, document{line: lineAt(d.InputOffset() - int64(len(raw))), text: string(raw), format: "JSON"})
 	}
 }
 
@@ -99,7 +101,7 @@ func decode(doc document, where string) ([]Object, error) {
 			n, _ := strconv.Atoi(yamlLine.FindStringSubmatch(m)[1])
 			return fmt.Sprintf("line %d:", n+doc.line-1)
 		})
-		return nil, fmt.Errorf("%s: bad YAML: %s", where, strings.Join(strings.Fields(text), " "))
+		return nil, fmt.Errorf("%s: bad %s: %s", where, doc.format, strings.Join(strings.Fields(text), " "))
 	}
 	var content any
 	// This decoder gives int64 for whole numbers, as unstructured objects require.
