@@ -118,7 +118,7 @@ func TestRun(t *testing.T) {
 		if diff := cmp.Diff(want, f.linesOf("one/c")); diff != "" {
 			f.Errorf("the deleted work (-want +got):\n%s", diff)
 		}
-		if lines := f.linesOf("two/b"); lines[len(lines)-1] != "status two/b 1 2 of 2 replicas ready" {
+		if lines := f.linesOf("two/b"); lines[len(lines)-1] != "status two/b 1 2/2 ready" {
 			f.Errorf("the Deployment's work: %q", lines)
 		}
 		said := []string{"Sending 3 works to 2 clusters", `Updating a on one: an annotation on its Namespace "demo"`, "Deleting c on one"}

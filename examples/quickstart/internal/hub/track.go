@@ -162,7 +162,7 @@ func readiness(seen *workv1.ManifestWork) (text string, unready bool) {
 	if wanted == 0 {
 		return "", false
 	}
-	return fmt.Sprintf("%d of %d replicas ready", ready, wanted), ready < wanted
+	return fmt.Sprintf("%d/%d ready", ready, wanted), ready < wanted
 }
 
 // gone takes the end of a work from the informer.
