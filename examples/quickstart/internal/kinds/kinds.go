@@ -38,6 +38,12 @@ func (k Kind) GVR() schema.GroupVersionResource {
 // CRD is the kind that defines other kinds.
 var CRD = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 
+// APIService is the kind that adds an API server of one's own. client-go's scheme does not have it.
+var APIService = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+
+// Minor is y of the Kubernetes version 1.y that this table is for: that of client-go's types.
+const Minor = 37
+
 // Namespace is the kind that other objects live in.
 var Namespace = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
@@ -71,15 +77,18 @@ var notStored = sets.New(
 
 // BuiltIn returns the kind when every cluster has it.
 func BuiltIn(gvk schema.GroupVersionKind) (Kind, bool) {
-	if gvk == CRD {
+	switch gvk {
+	case CRD:
 		return Kind{GVK: gvk, Resource: "customresourcedefinitions"}, true
+	case APIService:
+		return Kind{GVK: gvk, Resource: "apiservices"}, true
 	}
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil || notStored.Has(gvk.Kind) {
 		return Kind{}, false
 	}
 	// Options, lists and watch events are registered in every group, but are no objects.
-	if _, ok := obj.(metav1.Object); !ok {
+	if _, ok := obj.(metav1.Object); !ok || removed(obj) {
 		return Kind{}, false
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
@@ -88,6 +97,16 @@ func BuiltIn(gvk schema.GroupVersionKind) (Kind, bool) {
 		Resource:   plural.Resource,
 		Namespaced: !clusterScoped.Has(gvk.Group + "/" + gvk.Kind),
 	}, true
+}
+
+// removed tells whether Kubernetes has dropped the version of a type: client-go keeps it for older clusters.
+func removed(obj runtime.Object) bool {
+	r, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) })
+	if !ok {
+		return false
+	}
+	major, minor := r.APILifecycleRemoved()
+	return major < 1 || major == 1 && minor <= Minor
 }
 
 // Defined returns the kinds, one for each served version, that a CustomResourceDefinition defines.

@@ -4,6 +4,8 @@
 package kinds_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -32,6 +34,10 @@ func TestBuiltIn(t *testing.T) {
 		{"rbac.authorization.k8s.io", "v1", "Role", "roles", true, "namespaced beside a cluster-scoped sibling"},
 		{"storage.k8s.io", "v1", "StorageClass", "storageclasses", false, "cluster-scoped"},
 		{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", false, "not in client-go's scheme"},
+		{"apiregistration.k8s.io", "v1", "APIService", "apiservices", false, "not in client-go's scheme either"},
+		{"extensions", "v1beta1", "Deployment", "", false, "removed in Kubernetes 1.16"},
+		{"batch", "v1beta1", "CronJob", "", false, "removed in Kubernetes 1.25"},
+		{"batch", "v1", "CronJob", "cronjobs", true, "what came in its place"},
 		{"", "v1", "DeleteOptions", "", false, "an option is no object"},
 		{"apps", "v1", "DeploymentList", "", false, "a list is no object"},
 		{"policy", "v1", "Eviction", "", false, "a request is not stored"},
@@ -39,7 +45,7 @@ func TestBuiltIn(t *testing.T) {
 		{"apps", "v9", "Deployment", "", false, "a version that does not exist"},
 		{"demo.example.com", "v1", "Greeting", "", false, "a custom kind"},
 	} {
-		t.Run(tt.kind, func(t *testing.T) {
+		t.Run(tt.group+"/"+tt.version+" "+tt.kind, func(t *testing.T) {
 			gvk := schema.GroupVersionKind{Group: tt.group, Version: tt.version, Kind: tt.kind}
 			got, ok := kinds.BuiltIn(gvk)
 			want := kinds.Kind{}
@@ -53,6 +59,16 @@ func TestBuiltIn(t *testing.T) {
 				t.Errorf("%s: (-want +got)\n%s", tt.reason, diff)
 			}
 		})
+	}
+}
+
+func TestMinor(t *testing.T) {
+	text, err := os.ReadFile("../../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("k8s.io/client-go v0.%d.", kinds.Minor); !strings.Contains(string(text), want) {
+		t.Errorf("go.mod has no %q", want)
 	}
 }
 
