@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 	defer restore()
 	// A log and a table that is redrawn do not go together.
-	if err := quickstart(ctx, o, progress.ConsoleFor(stdout, o.Verbose)); err != nil {
+	console := progress.ConsoleFor(stdout, o.Verbose)
+	if err := errors.Join(quickstart(ctx, o, console), console.Err()); err != nil {
 		_, _ = fmt.Fprintf(stderr, "quickstart: %v\n", err)
 		return cli.Failed
 	}

@@ -304,3 +304,20 @@ func (p *proxy) pass(from, to net.Conn) {
 		}
 	}
 }
+
+// full is a disk without space.
+type full struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestOutputCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"--manifests", folder(t, "a.yaml", configMap)}} {
+		var stderr output
+		if status := run(t.Context(), args, full{}, &stderr); status != 1 {
+			t.Errorf("%v: exit status %d, want 1", args, status)
+		}
+		expect(t, stderr.text.String(), "^quickstart: .*no space left on device$")
+	}
+}

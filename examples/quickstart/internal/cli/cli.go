@@ -66,7 +66,10 @@ func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok 
 	o, err := Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		_, _ = io.WriteString(stdout, Usage)
+		if _, err := io.WriteString(stdout, Usage); err != nil {
+			_, _ = fmt.Fprintf(stderr, "quickstart: %v\n", err)
+			return o, Failed, false
+		}
 		return o, 0, false
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "quickstart: %v\nRun with --help to see what there is.\n", err)

@@ -55,6 +55,7 @@ type Console struct {
 	drawn  int  // lines of the table now on the terminal
 	dirty  bool // the table has changed since
 	frozen bool
+	err    error // the first of writing
 }
 
 // NewConsole returns a console that writes lines or, if there is a terminal, draws a table while
@@ -71,6 +72,23 @@ func ConsoleFor(w io.Writer, lines bool) *Console {
 	return NewConsole(w, DetectTerminal(w, os.Getenv))
 }
 
+// Err returns the first error of writing, such as a full disk's.
+func (c *Console) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		return nil
+	}
+	return fmt.Errorf("write progress: %w", c.err)
+}
+
+// write keeps the first error. The caller holds the mutex.
+func (c *Console) write(text string) {
+	if _, err := io.WriteString(c.w, text); err != nil && c.err == nil {
+		c.err = err
+	}
+}
+
 // Event shows a step.
 func (c *Console) Event(e Event) {
 	c.mu.Lock()
@@ -79,7 +97,7 @@ func (c *Console) Event(e Event) {
 		return
 	}
 	if c.terminal == nil {
-		_, _ = fmt.Fprintln(c.w, c.board.Line(e))
+		c.write(c.board.Line(e) + "\n")
 		return
 	}
 	c.dirty = true
@@ -91,10 +109,10 @@ func (c *Console) Say(format string, args ...any) {
 	defer c.mu.Unlock()
 	text := fmt.Sprintf(format, args...)
 	if c.drawn == 0 {
-		_, _ = fmt.Fprintln(c.w, text)
+		c.write(text + "\n")
 		return
 	}
-	_, _ = fmt.Fprint(c.w, up(c.drawn)+"\x1b[J"+text+"\n")
+	c.write(up(c.drawn) + "\x1b[J" + text + "\n")
 	c.drawn = 0
 	c.draw()
 }
@@ -117,7 +135,7 @@ func (c *Console) finish() {
 	}
 	c.draw()
 	if c.drawn > 0 {
-		_, _ = io.WriteString(c.w, "\x1b[?25h")
+		c.write("\x1b[?25h")
 	}
 	c.drawn = 0
 }
@@ -164,7 +182,7 @@ func (c *Console) draw() {
 		text.WriteString(line + "\x1b[K\n")
 	}
 	text.WriteString("\x1b[J")
-	_, _ = io.WriteString(c.w, text.String())
+	c.write(text.String())
 	c.drawn = len(lines)
 }
 
