@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -153,7 +152,9 @@ func hasType(u *unstructured.Unstructured) error {
 func checkMetadata(metadata any) error {
 	fields, _ := metadata.(map[string]any)
 	var typed metav1.ObjectMeta
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &typed); err != nil {
+	if _, err := decodeInto(map[string]any{"metadata": fields}, &struct {
+		Metadata *metav1.ObjectMeta `json:"metadata"`
+	}{&typed}); err != nil {
 		return fmt.Errorf("bad metadata (texts such as \"y\", \"no\" and \"1\" must be quoted): %w", err)
 	}
 	if typed.Name == "" {

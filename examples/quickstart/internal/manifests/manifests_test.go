@@ -81,8 +81,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"no kind", folder("a.yaml", "apiVersion: v1\nmetadata: {name: a}"), []string{"a.yaml, document 1", "no kind"}},
 		{"no name", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}"), []string{"a.yaml, document 1", "Pod: no metadata.name"}},
 		{"metadata of a wrong type", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: x"), []string{"Pod: no metadata.name"}},
-		{"a name that YAML takes for a boolean", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: y}"), []string{"Pod: bad metadata", "must be quoted"}},
-		{"a label that YAML takes for a boolean", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {on: yes}}"), []string{"Pod: bad metadata"}},
+		{"a name that YAML takes for a boolean", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: y}"), []string{"Pod: bad metadata", "must be quoted", `field "metadata.name": bool where string is expected`}},
+		{"a label that YAML takes for a boolean", folder("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {on: yes}}"), []string{"Pod: bad metadata", "metadata.labels"}},
 		{"an apiVersion that is none", folder("a.yaml", "apiVersion: a/b/c\nkind: Pod\nmetadata: {name: x}"), []string{"a.yaml, document 1", "a/b/c"}},
 		{"a list at the top", folder("a.yaml", "- a\n- b"), []string{"a.yaml, document 1", "not an object, but a list"}},
 		{"a bad item of a List", folder("a.yaml", "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1}]"), []string{"document 1 (line 1), item 1: no kind"}},
@@ -136,6 +136,39 @@ func TestCheckKinds(t *testing.T) {
 			})
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("CheckKinds: %v; want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestCheckFields(t *testing.T) {
+	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: "
+	for _, tt := range []struct {
+		reason, text string
+		lenient      bool
+		want         string // after the place; empty: no error
+	}{
+		{reason: "a field of a wrong type", text: deployment + "{replicas: two}", want: `Deployment "d": field "spec.replicas": string where int32 is expected`},
+		{reason: "a wrong type on a real cluster", text: deployment + "{replicas: two}", lenient: true, want: `field "spec.replicas"`},
+		{reason: "an unknown field", text: deployment + "{replicaz: 2}", want: `Deployment "d": unknown field "spec.replicaz"`},
+		{reason: "a field that a newer cluster may know", text: deployment + "{replicaz: 2}", lenient: true},
+		{reason: "a definition's field of a wrong type",
+			text: strings.Replace(crd, "served: true", "served: true, schema: {openAPIV3Schema: {required: [n]}}", 1),
+			want: `CustomResourceDefinition "widgets.example.com": field "spec.versions.schema.openAPIV3Schema.required": bool where string is expected`},
+		{reason: "a custom kind", text: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {replicas: two}\n"},
+		{reason: "a built-in kind without a type", text: "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.example.com}\n"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			files, err := manifests.Load(folder("a.yaml", configMap+"---\n"+tt.text), "demo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = manifests.CheckFields(files, !tt.lenient)
+			if tt.want == "" && err != nil {
+				t.Error(err)
+			}
+			if tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "a.yaml, document 2 (line 5): ") || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("CheckFields: %v; want %q", err, tt.want)
 			}
 		})
 	}

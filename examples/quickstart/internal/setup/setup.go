@@ -54,6 +54,9 @@ func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
 	if s.Files, err = manifests.Load(folder, name); err != nil {
 		return nil, err
 	}
+	if err := manifests.CheckFields(s.Files, len(o.Kubeconfigs) == 0); err != nil {
+		return nil, err
+	}
 	objects := 0
 	for _, f := range s.Files {
 		objects += len(f.Objects)
