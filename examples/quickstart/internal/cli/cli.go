@@ -31,6 +31,9 @@ Without flags it needs nothing: the broker is embedded and the clusters are in m
   --verbose           log what the SDK does, to standard error
   --help              show this
 
+Clusters in memory do not validate objects: they refuse unknown and mistyped fields of
+built-in kinds, but a real cluster may still refuse what they accept.
+
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
 
