@@ -42,7 +42,7 @@
 //
 // # Messages
 //
-// A [Message] is one of four. The profile [ManifestWork] publishes each on a topic of its own and says in the
+// A [Message] is one of four. The default profile [ManifestWork] publishes each on a topic of its own and says in the
 // CloudEvents type what it is (io.open-cluster-management.v1.manifestwork. and the word below):
 //
 //	[Spec]          source to agent   /sources/<source>/clusters/<cluster>/manifests             spec.created
@@ -85,6 +85,36 @@
 // The metadata has labels, annotations, ownerReferences, generation and creationTimestamp. The orphaning rules are
 // deleteOption.selectiveOrphaningRules; the API's selectivelyOrphans.orphaningRules is read as well. Keys are
 // case-sensitive, unknown ones are ignored, and of two with one name the last counts.
+//
+// # The profile ManifestBundle
+//
+// [ManifestBundle] is what sources and agents built on the OCM SDK (open-cluster-management.io/sdk-go v1.3.0) speak. Its
+// events travel in the binary content mode ([Traits]): MQTT user properties with the prefix ce-. [NewManifestBundle]
+// makes it with other words in the topics and with shared subscriptions.
+//
+//	[Spec], [StatusResync]   source to agent    sources/<source>/clusters/<cluster>/sourceevents
+//	[Status], [SpecResync]   agent to source    sources/<source>/clusters/<cluster>/agentevents
+//	[StatusResync]           … to all agents    sources/<source>/sourcebroadcast
+//	[SpecResync]             … to all sources   clusters/<cluster>/agentbroadcast
+//
+// The type is io.open-cluster-management.works.v1alpha1.manifestbundles.<spec|status>. and create_request, update_request,
+// delete_request, resync_request or resync_response; the [Action] of a message says which. What is another than in
+// ManifestWork:
+//
+//   - clustername and originalsource are always there, if only empty. originalsource has the source in what agents
+//     publish.
+//   - resourceid is another formula ([Profile].ResourceID), on status events too. resourceversion is a CloudEvents
+//     Integer, so at most 2^31-1, and 0 for works without versions.
+//   - metadata is the object's whole metadata as JSON, at most 64 KiB, in spec and status events; its uid is the resource
+//     ID, and finalizers are in it. logtracing repeats the annotations that begin with
+//     logging.open-cluster-management.io/.
+//   - sequenceid is required on status events, and statushash computed as the OCM SDK does ([Profile].StatusHash). The
+//     last sequence that a source accepted is in the annotation [AnnotationSequenceID] of its specs.
+//   - The data spells executer, has resourceStatus as the list of manifest conditions, and nothing in a deletion. A
+//     request has its list even when it is empty; versions in it are numbers.
+//   - Decode notes on works what their agents note: [AnnotationDataType], [LabelOriginalSource].
+//   - There is no place for incarnations, sessions, scopes, chunks and resync IDs. Encode leaves the first two out, and
+//     refuses what would mean something else without the others.
 //
 // # Guarantees
 //

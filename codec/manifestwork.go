@@ -5,9 +5,11 @@ package codec
 
 import (
 	"errors"
+	"math"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
+	workv1 "open-cluster-management.io/api/work/v1"
 )
 
 // ManifestWork is the profile of the event based ManifestWork enhancement, and the default: topics with a leading
@@ -32,29 +34,52 @@ func (manifestWork) Name() string { return "ManifestWork" }
 
 func (manifestWork) sealed() {}
 
+func (manifestWork) Traits() Traits { return Traits{MaxVersion: math.MaxInt64} }
+
+func (manifestWork) ResourceID(source, cluster, name string) string {
+	return ResourceID(source, cluster, name)
+}
+
+func (manifestWork) StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
+	return StatusHash(status)
+}
+
 func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
-	d := draft{ext: make(map[string]any, 12)}
+	d := &draft{ext: make(map[string]any, 12)}
+	return d.encode(m, d)
+}
+
+// drafter is a profile's way to write each kind of message into a draft.
+type drafter interface {
+	spec(*Spec)
+	status(*Status)
+	specResync(*SpecResync)
+	statusResync(*StatusResync)
+}
+
+// encode has m written into the draft and makes the event of it.
+func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 	var h *Header
 	switch m := m.(type) {
 	case *Spec:
 		if m != nil {
 			h = &m.Header
-			d.spec(m)
+			as.spec(m)
 		}
 	case *Status:
 		if m != nil {
 			h = &m.Header
-			d.status(m)
+			as.status(m)
 		}
 	case *SpecResync:
 		if m != nil {
 			h = &m.Header
-			d.specResync(m)
+			as.specResync(m)
 		}
 	case *StatusResync:
 		if m != nil {
 			h = &m.Header
-			d.statusResync(m)
+			as.statusResync(m)
 		}
 	}
 	if h == nil {
@@ -86,6 +111,14 @@ func (d *draft) fail(code Code, field, reason string, cause error) {
 
 // header checks and writes what all messages share.
 func (d *draft) header(h *Header) {
+	d.identity(h)
+	d.text(attrClusterName, h.Cluster)
+	d.text(attrResyncID, h.ResyncID)
+	d.text(attrTraceParent, h.TraceParent)
+}
+
+// identity checks the attributes that every CloudEvent has; event writes them.
+func (d *draft) identity(h *Header) {
 	if h.ID == "" {
 		d.fail(CodeAttribute, "id", "is missing", nil)
 	} else if reason := checkText(h.ID); reason != "" {
@@ -99,9 +132,6 @@ func (d *draft) header(h *Header) {
 	} else if reason := checkText(d.source); reason != "" {
 		d.fail(CodeAttribute, "source", reason, nil)
 	}
-	d.text(attrClusterName, h.Cluster)
-	d.text(attrResyncID, h.ResyncID)
-	d.text(attrTraceParent, h.TraceParent)
 }
 
 // names checks the parts of the topic. An empty name passes only where the topic does not have it.
@@ -142,6 +172,11 @@ func (d *draft) event(h *Header) *ce.Event {
 
 func (manifestWork) Decode(topic string, e *ce.Event) (Message, error) {
 	m, err := decode(topic, e)
+	return located(m, err, topic, e)
+}
+
+// located adds to an error where it was found.
+func located(m Message, err *Error, topic string, e *ce.Event) (Message, error) {
 	if err == nil {
 		return m, nil
 	}

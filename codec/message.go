@@ -60,10 +60,25 @@ type WorkRef struct {
 	Name string
 }
 
+// Action is why a [Spec] or a [Status] is sent. Only the event types of [ManifestBundle] say it; no reader in this
+// SDK acts on it.
+type Action string
+
+// Actions. A message without one is an update, or, if it has a DeletionTimestamp, a deletion.
+const (
+	ActionCreate Action = "create"
+	ActionUpdate Action = "update"
+	ActionDelete Action = "delete"
+	// ActionAnswer: a resync request asked for it.
+	ActionAnswer Action = "answer"
+)
+
 // Spec is a source's word on a work: what shall be, or, with DeletionTimestamp, that it shall go.
 type Spec struct {
 	Header
 	WorkRef
+	// Action is why the event is sent, for [ManifestBundle].
+	Action Action
 	// DeletionTimestamp is set when the work is to be deleted; such an event carries no manifests.
 	// Whole seconds, UTC.
 	DeletionTimestamp *metav1.Time
@@ -74,7 +89,8 @@ type Spec struct {
 	StatusSeq int64
 	// Work holds what the event's data says. Encode reads labels, annotations, owner references,
 	// generation, creationTimestamp and the spec; it does not change the object. Decode sets those and
-	// name and namespace (the cluster). Finalizers, UID and resourceVersion do not travel.
+	// name and namespace (the cluster). Finalizers, UID and resourceVersion do not travel, but finalizers do
+	// with [ManifestBundle].
 	Work *workv1.ManifestWork
 }
 
@@ -82,10 +98,14 @@ type Spec struct {
 type Status struct {
 	Header
 	WorkRef
+	// Action is why the event is sent, for [ManifestBundle].
+	Action Action
 	// SequenceID orders the statuses of one work; 0 from strict peers.
 	SequenceID int64
 	// Hash is the attribute statushash, empty when the event carries none.
 	Hash string
+	// Metadata is that of the agent's object. It travels with [ManifestBundle] only.
+	Metadata *metav1.ObjectMeta
 	// Status is the work's status, nil when the event only acknowledges UID and Version: it has no data,
 	// or null. An empty object is an empty status.
 	Status *workv1.ManifestWorkStatus

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"errors"
+	"math"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/uuid"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// ManifestBundle is the profile that sources and agents built on the OCM SDK
+// (open-cluster-management.io/sdk-go v1.3.0) speak, with the topics that they have by default:
+// sources/<source>/clusters/<cluster>/… and the two broadcasts. [NewManifestBundle] makes one for other topics.
+var ManifestBundle Profile = &manifestBundle{sources: "sources", clusters: "clusters"}
+
+// ManifestBundleOptions are what deployments of the OCM SDK configure in their topics. The zero value gives
+// [ManifestBundle].
+type ManifestBundleOptions struct {
+	// SourcesLevel is the fixed word before the source in every topic. Defaults to "sources".
+	SourcesLevel string
+	// ClustersLevel is the fixed word before the cluster in every topic. Defaults to "clusters"; some
+	// deployments have "consumers".
+	ClustersLevel string
+	// SharedGroup, if not empty, makes all subscriptions shared ones of this group: of the clients that have
+	// it in common, one gets each message.
+	SharedGroup string
+}
+
+// NewManifestBundle returns the profile [ManifestBundle] with other topics. It returns an [*Error] with
+// [CodeTopic] that names the option which cannot be one level of a topic.
+func NewManifestBundle(o ManifestBundleOptions) (Profile, error) {
+	p := &manifestBundle{sources: o.SourcesLevel, clusters: o.ClustersLevel, group: o.SharedGroup}
+	if p.sources == "" {
+		p.sources = "sources"
+	}
+	if p.clusters == "" {
+		p.clusters = "clusters"
+	}
+	for _, level := range [...]struct{ option, value string }{
+		{"ManifestBundleOptions.SourcesLevel", p.sources},
+		{"ManifestBundleOptions.ClustersLevel", p.clusters},
+	} {
+		if err := ValidateName(level.option, level.value); err != nil {
+			return nil, err
+		}
+	}
+	if p.group != "" {
+		if err := ValidateName("ManifestBundleOptions.SharedGroup", p.group); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// manifestBundle has the fixed words of its topics and the group of its subscriptions.
+type manifestBundle struct {
+	sources, clusters, group string
+}
+
+var _ Profile = &manifestBundle{}
+
+func (*manifestBundle) Name() string { return "ManifestBundle" }
+
+func (*manifestBundle) sealed() {}
+
+// Traits: the version is a CloudEvents Integer, which has 32 bits.
+func (*manifestBundle) Traits() Traits {
+	return Traits{Binary: true, Strict: true, MaxVersion: math.MaxInt32}
+}
+
+// ResourceID is the UUIDv5, in the OID namespace, that the OCM SDK gives a work. The parts are joined by a character
+// that names have in them, so works of two clusters can have one ID.
+func (*manifestBundle) ResourceID(source, cluster, name string) string {
+	text := source + "-manifestworks.work.open-cluster-management.io-" + cluster + "-" + name
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(text)).String()
+}
+
+func (*manifestBundle) StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
+	return bundleStatusHash(status)
+}
+
+func (p *manifestBundle) Encode(m Message) (string, *ce.Event, error) {
+	d := &bundleDraft{draft: draft{ext: make(map[string]any, 12)}, profile: p}
+	return d.encode(m, d)
+}
+
+func (p *manifestBundle) Decode(topic string, e *ce.Event) (Message, error) {
+	m, err := p.decode(topic, e)
+	return located(m, err, topic, e)
+}
+
+func (p *manifestBundle) decode(topic string, e *ce.Event) (Message, *Error) {
+	addr, eventsOf, err := p.parse(topic)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cause := contextV1(e)
+	if cause != nil {
+		errors.As(cause, &err)
+		return nil, err
+	}
+	var action Action
+	var ok bool
+	if addr.kind, action, ok = eventsOf.kindOf(ctx.Type, addr.broadcast); !ok {
+		return nil, &Error{Code: CodeType, Field: "type", Reason: "is not one that belongs on this topic"}
+	}
+	r := &bundleReader{reader: reader{ext: lowerNames(ctx.Extensions)}}
+	h := r.header(addr, ctx)
+	switch addr.kind {
+	case kindSpec:
+		return r.spec(h, action, e, ctx)
+	case kindStatus:
+		return r.status(h, action, e, ctx)
+	case kindSpecResync:
+		return r.specResync(h, addr, e, ctx)
+	default:
+		return r.statusResync(h, addr, e, ctx)
+	}
+}

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"math"
+	"strings"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// bundleReader reads the attributes of one event of the profile ManifestBundle.
+type bundleReader struct{ reader }
+
+// header reads what all events share.
+func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
+	h := r.reader.header(a, ctx)
+	h.ResyncID = "" // the format has none, so no peer's answer can carry it
+	if original := r.text(attrOriginalSource); original != "" && a.source != "" && original != a.source {
+		r.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names")
+	}
+	return h
+}
+
+// ref reads the identity of a work; its name is in the metadata, where there is any.
+func (r *bundleReader) ref(meta *metav1.ObjectMeta) WorkRef {
+	w := WorkRef{ResourceID: r.text(attrResourceID), Version: r.number(attrResourceVersion)}
+	if w.ResourceID == "" {
+		r.fail(CodeAttribute, attrResourceID, "is missing")
+	}
+	switch {
+	case r.text(attrResourceVersion) == "":
+		r.fail(CodeAttribute, attrResourceVersion, "is missing")
+	case w.Version > math.MaxInt32:
+		r.fail(CodeAttribute, attrResourceVersion, "is not from 0 to 2^31-1")
+	}
+	w.Name = w.ResourceID
+	if meta != nil && meta.Name != "" {
+		w.Name = meta.Name
+	}
+	return w
+}
+
+// metadata reads the object's metadata; nil where the event carries none.
+func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
+	text := r.text(attrMetadata)
+	if text == "" || r.err != nil {
+		return nil, nil
+	}
+	var m *metav1.ObjectMeta
+	if err := utiljson.Unmarshal([]byte(text), &m); err != nil {
+		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "is not that of an object", Err: err}
+	}
+	if m == nil {
+		return nil, nil
+	}
+	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
+		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a time that " + reasonTime}
+	}
+	if m.Generation < 0 {
+		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a negative generation"}
+	}
+	return m, nil
+}
+
+// tracing reads the annotations that are for tracing. What cannot be read does not count: it is for logs only.
+func (r *bundleReader) tracing() map[string]string {
+	var found map[string]string
+	if err := utiljson.Unmarshal([]byte(r.text(attrLogTracing)), &found); err != nil {
+		return nil
+	}
+	return found
+}
+
+// spec reads a spec event. What an agent of the OCM SDK notes in the metadata is noted here.
+func (r *bundleReader) spec(h Header, action Action, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	meta, bad := r.metadata()
+	m := &Spec{
+		Header: h, WorkRef: r.ref(meta), Action: action,
+		DeletionTimestamp: r.timestamp(attrDeletionTimestamp),
+	}
+	tracing := r.tracing()
+	if r.err != nil {
+		return nil, r.err
+	}
+	if bad != nil {
+		return m, bad
+	}
+	data, err := payload(e, ctx)
+	if err != nil {
+		return m, err
+	}
+	w := &workv1.ManifestWork{}
+	if m.DeletionTimestamp == nil {
+		if w, err = readBundle(data); err != nil {
+			return m, err
+		}
+	}
+	if meta != nil {
+		w.Labels, w.Annotations, w.OwnerReferences = meta.Labels, meta.Annotations, meta.OwnerReferences
+		w.Generation, w.CreationTimestamp, w.Finalizers = meta.Generation, meta.CreationTimestamp, meta.Finalizers
+		m.StatusSeq, _ = parseNumber(meta.Annotations[AnnotationSequenceID])
+	}
+	w.Name, w.Namespace = m.Name, m.Cluster
+	if m.Version != 0 {
+		w.Generation = m.Version // it counts the writes of the spec
+	}
+	noteOrigin(&w.ObjectMeta, m.Source)
+	for key, value := range tracing {
+		if strings.HasPrefix(key, prefixTracing) {
+			w.Annotations[key] = value
+		}
+	}
+	m.Work = w
+	return m, nil
+}
+
+// readBundle reads the data of a spec event.
+func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
+	if data == nil {
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "is missing"}
+	}
+	w := &workv1.ManifestWork{}
+	p := dataParser{cursor: cursor{data: data}}
+	hasManifests := false
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "manifests":
+			hasManifests = true
+			p.manifests(&w.Spec.Workload)
+		case "deleteOption":
+			w.Spec.DeleteOption = nil
+			p.json("data.deleteOption", &w.Spec.DeleteOption)
+		case "manifestConfigs":
+			w.Spec.ManifestConfigs = nil
+			p.json("data.manifestConfigs", &w.Spec.ManifestConfigs)
+		case "executer":
+			w.Spec.Executor = nil
+			p.json("data.executer", &w.Spec.Executor)
+		default:
+			p.value()
+		}
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	// A missing list is no empty list: taken as one, it would remove everything from the cluster.
+	if !hasManifests {
+		return nil, &Error{Code: CodeData, Field: "data.manifests", Reason: "is missing"}
+	}
+	return w, nil
+}
+
+// status reads a status event.
+func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	meta, bad := r.metadata()
+	m := &Status{
+		Header: h, WorkRef: r.ref(meta), Action: action, Metadata: meta,
+		SequenceID: r.number(attrSequenceID), Hash: r.text(attrStatusHash),
+	}
+	if r.text(attrSequenceID) == "" {
+		r.fail(CodeAttribute, attrSequenceID, "is missing")
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	data, err := payload(e, ctx)
+	if err != nil || data == nil {
+		return m, err
+	}
+	c := cursor{data: data}
+	c.open('{')
+	var status bundleStatus
+	cause := c.err
+	if cause == nil {
+		cause = utiljson.Unmarshal(data, &status)
+	}
+	if cause != nil {
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: cause}
+	}
+	m.Status = &workv1.ManifestWorkStatus{Conditions: status.Conditions}
+	m.Status.ResourceStatus.Manifests = status.ResourceStatus
+	if !statusTimes(m.Status) {
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	}
+	return m, nil
+}
+
+// specResync reads an agent's request for specs.
+func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource)}
+	if target := m.TargetSource; target != "" {
+		if ValidateName("source", target) != nil {
+			r.fail(CodeAttribute, attrOriginalSource, "is not a source ID")
+		}
+		m.Source = target
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	data, err := payload(e, ctx)
+	if err == nil && data != nil {
+		m.Entries, err = readSpecEntries(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Entries { // the format has no more than these two
+		m.Entries[i] = SpecEntry{ResourceID: m.Entries[i].ResourceID, Version: m.Entries[i].Version}
+	}
+	return m, nil
+}
+
+// statusResync reads a source's request for statuses.
+func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &StatusResync{Header: h, Broadcast: a.broadcast}
+	if r.err != nil {
+		return nil, r.err
+	}
+	data, err := payload(e, ctx)
+	if err == nil && data != nil {
+		m.Entries, err = readStatusEntries(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Entries {
+		m.Entries[i] = StatusEntry{ResourceID: m.Entries[i].ResourceID, Hash: m.Entries[i].Hash}
+	}
+	return m, nil
+}

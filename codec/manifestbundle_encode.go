@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Attributes that only the profile ManifestBundle has.
+const (
+	attrOriginalSource = "originalsource"
+	attrMetadata       = "metadata"
+	attrLogTracing     = "logtracing"
+)
+
+// bundleDraft gathers an event of the profile ManifestBundle.
+type bundleDraft struct {
+	draft
+	profile *manifestBundle
+}
+
+var _ drafter = &bundleDraft{}
+
+// begin writes what all messages share. Two attributes are there even when they are empty.
+func (d *bundleDraft) begin(h *Header, originalSource string) {
+	d.identity(h)
+	for name, value := range map[string]string{attrClusterName: h.Cluster, attrOriginalSource: originalSource} {
+		d.ext[name] = ""
+		d.text(name, value)
+	}
+	d.text(attrTraceParent, h.TraceParent)
+}
+
+// ref writes the identity of a work. The version is an Integer, which CloudEvents limits to 32 bits.
+func (d *bundleDraft) ref(w *WorkRef) {
+	if w.ResourceID == "" {
+		d.fail(CodeAttribute, attrResourceID, "is missing", nil)
+	}
+	d.text(attrResourceID, w.ResourceID)
+	if w.Version < 0 || w.Version > math.MaxInt32 {
+		d.fail(CodeAttribute, attrResourceVersion, "is not from 0 to 2^31-1", nil)
+		return
+	}
+	d.ext[attrResourceVersion] = int32(w.Version)
+}
+
+// eventTypeOf puts the type together; an unknown action is an error.
+func (d *bundleDraft) eventTypeOf(part string, action Action) {
+	wire, ok := wireActions[action]
+	if !ok {
+		d.fail(CodeType, "type", "has an unknown action", nil)
+	}
+	d.eventType = bundleType + "." + part + "." + wire
+}
+
+func (d *bundleDraft) spec(m *Spec) {
+	d.names(m.Source, m.Cluster, true, true)
+	d.topic = d.profile.topic(address{kind: kindSpec, source: m.Source, cluster: m.Cluster})
+	d.source = m.Source
+	action := m.Action
+	switch {
+	case action != "":
+	case m.DeletionTimestamp != nil:
+		action = ActionDelete
+	default:
+		action = ActionUpdate
+	}
+	d.eventTypeOf("spec", action)
+	d.begin(&m.Header, "")
+	d.ref(&m.WorkRef)
+	if m.StatusSeq < 0 {
+		d.fail(CodeAttribute, attrSequenceID, "must not be negative", nil)
+	}
+	if deletion := m.DeletionTimestamp; deletion != nil {
+		if deletion.IsZero() || !isRFC3339(deletion.Time) {
+			d.fail(CodeAttribute, attrDeletionTimestamp, reasonTime, nil)
+		}
+		d.ext[attrDeletionTimestamp] = deletion.UTC().Format(time.RFC3339)
+	} else if m.Work == nil {
+		d.fail(CodeData, "data", "is missing: only a deletion can do without a work", nil)
+	}
+	if d.err != nil {
+		return
+	}
+	d.metadata(specMeta(m))
+	if m.DeletionTimestamp == nil { // a deletion has no data
+		d.bundle(&m.Work.Spec)
+	}
+}
+
+// bundle writes the data of a spec event.
+func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
+	d.data = append(d.data, `{"manifests":[`...)
+	for i := range s.Workload.Manifests {
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		d.manifest(i, &s.Workload.Manifests[i])
+	}
+	d.data = append(d.data, ']')
+	if s.DeleteOption != nil {
+		d.json("deleteOption", s.DeleteOption)
+	}
+	if len(s.ManifestConfigs) > 0 {
+		d.json("manifestConfigs", s.ManifestConfigs)
+	}
+	if s.Executor != nil {
+		d.json("executer", s.Executor) // as they spell it
+	}
+	d.data = append(d.data, '}')
+}
+
+// metadata writes the object's metadata, and what of it is for tracing once more.
+func (d *bundleDraft) metadata(m *metav1.ObjectMeta) {
+	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
+		d.fail(CodeAttribute, attrMetadata, "has a time that "+reasonTime, nil)
+		return
+	}
+	d.jsonText(attrMetadata, m)
+	d.jsonText(attrLogTracing, tracingOf(m))
+}
+
+// jsonText writes an attribute whose value is JSON text.
+func (d *bundleDraft) jsonText(name string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		d.fail(CodeAttribute, name, "cannot be written as JSON", err)
+		return
+	}
+	if checkText(string(text)) != "" {
+		text = appendASCII(nil, text)
+	}
+	d.text(name, string(text))
+}
+
+// bundleStatus is the data of a status event. Nothing in it is made present: peers hash what they read.
+type bundleStatus struct {
+	Conditions     []metav1.Condition         `json:"conditions"`
+	ResourceStatus []workv1.ManifestCondition `json:"resourceStatus,omitempty"`
+}
+
+func (d *bundleDraft) status(m *Status) {
+	d.names(m.Source, m.Cluster, true, true)
+	d.topic = d.profile.topic(address{kind: kindStatus, source: m.Source, cluster: m.Cluster})
+	d.source = m.Agent
+	action := m.Action
+	if action == "" {
+		action = ActionUpdate
+	}
+	d.eventTypeOf("status", action)
+	d.begin(&m.Header, m.Source)
+	d.ref(&m.WorkRef)
+	if m.SequenceID <= 0 {
+		d.fail(CodeAttribute, attrSequenceID, "is missing: peers require it", nil)
+	}
+	d.ext[attrSequenceID] = strconv.FormatInt(m.SequenceID, 10)
+	status := m.Status
+	if status == nil { // the format knows no event that only acknowledges
+		status = &workv1.ManifestWorkStatus{}
+	}
+	if !statusTimes(status) {
+		d.fail(CodeData, "data", "a condition's time "+reasonTime, nil)
+	}
+	if d.err != nil {
+		return
+	}
+	hash := m.Hash
+	if hash == "" {
+		var err error
+		if hash, err = bundleStatusHash(status); err != nil {
+			d.fail(CodeData, "data", "cannot be hashed", err)
+			return
+		}
+	}
+	d.text(attrStatusHash, hash)
+	d.metadata(statusMeta(m))
+	data, err := json.Marshal(bundleStatus{status.Conditions, status.ResourceStatus.Manifests})
+	if err != nil {
+		d.fail(CodeData, "data", "cannot be written as JSON", err)
+	}
+	d.data = data
+}
+
+func (d *bundleDraft) specResync(m *SpecResync) {
+	broadcast := m.Broadcast || m.Source == ""
+	d.names(m.Source, m.Cluster, !broadcast, true)
+	d.topic = d.profile.topic(address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast})
+	d.eventType, d.source = bundleType+".spec."+wireResyncRequest, m.Agent
+	if m.TargetSource != "" && (broadcast || m.TargetSource != m.Source) {
+		d.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names", nil)
+	}
+	d.begin(&m.Header, m.TargetSource)
+	// A source answers with all that the list does not name.
+	if m.Scope != ScopeAll {
+		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
+	}
+	if m.Chunk != (Chunk{}) {
+		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
+	}
+	d.list(listVersions, len(m.Entries), func(i int) (string, string) {
+		e := &m.Entries[i]
+		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
+		d.data = strconv.AppendInt(append(d.data, `,"resourceVersion":`...), e.Version, 10)
+		d.data = append(d.data, '}')
+		return e.check()
+	})
+}
+
+func (d *bundleDraft) statusResync(m *StatusResync) {
+	broadcast := m.Broadcast || m.Cluster == ""
+	d.names(m.Source, m.Cluster, true, !broadcast)
+	d.topic = d.profile.topic(address{kind: kindStatusResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast})
+	d.eventType, d.source = bundleType+".status."+wireResyncRequest, m.Source
+	d.begin(&m.Header, "")
+	// An agent answers for the works that the list names, for all if it names none: so only a part of such a
+	// list can be expressed.
+	if m.Scope == ScopeLists || m.Scope != ScopeAll && len(m.Entries) == 0 {
+		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
+	}
+	if m.Chunk != (Chunk{}) {
+		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
+	}
+	d.list(listHashes, len(m.Entries), func(i int) (string, string) {
+		e := &m.Entries[i]
+		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
+		d.data = appendString(append(d.data, `,"statusHash":`...), e.Hash)
+		d.data = append(d.data, '}')
+		return e.check()
+	})
+}
+
+// list writes the data of a request, which is there even when the list is empty. write appends one entry and names
+// the field that keeps it from being written, and the reason.
+func (d *bundleDraft) list(name string, n int, write func(int) (field, reason string)) {
+	d.data = append(make([]byte, 0, 64+128*n), `{"`+name+`":[`...)
+	for i := range n {
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		if field, reason := write(i); reason != "" {
+			d.fail(CodeData, entryField(name, i, field), reason, nil)
+		}
+	}
+	d.data = append(d.data, "]}"...)
+}

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Keys in a work's metadata that the profile ManifestBundle gives a meaning. Decode shows all of them on works, as
+// the agents of the OCM SDK do.
+const (
+	// AnnotationResourceVersion has the version, in events and on works.
+	AnnotationResourceVersion = "cloudevents.open-cluster-management.io/resourceversion"
+	// AnnotationSequenceID has the sequence of the last status that the source accepted.
+	AnnotationSequenceID = "cloudevents.open-cluster-management.io/sequenceid"
+	// AnnotationDataType has the type of the data that the work came as.
+	AnnotationDataType = "cloudevents.open-cluster-management.io/datatype"
+	// LabelOriginalSource has the ID of the work's source.
+	LabelOriginalSource = "cloudevents.open-cluster-management.io/originalsource"
+)
+
+// prefixTracing begins the annotations that travel in the attribute logtracing too.
+const prefixTracing = "logging.open-cluster-management.io/"
+
+// wireMeta copies what of the metadata travels. The UID is the resource ID there; the object's own is local.
+func wireMeta(m *metav1.ObjectMeta, w *WorkRef, cluster string) *metav1.ObjectMeta {
+	out := *m
+	if w.Name != "" && w.Name != w.ResourceID {
+		out.Name = w.Name
+	}
+	out.Namespace, out.UID = cluster, types.UID(w.ResourceID)
+	out.ResourceVersion = ""
+	out.ManagedFields, out.DeletionGracePeriodSeconds = nil, nil
+	out.Labels, out.Annotations = maps.Clone(m.Labels), maps.Clone(m.Annotations)
+	return &out
+}
+
+// specMeta makes the metadata of a spec event.
+func specMeta(m *Spec) *metav1.ObjectMeta {
+	var meta metav1.ObjectMeta
+	if m.Work != nil {
+		meta = m.Work.ObjectMeta
+	}
+	out := wireMeta(&meta, &m.WorkRef, m.Cluster)
+	out.ResourceVersion = strconv.FormatInt(m.Version, 10)
+	out.DeletionTimestamp = m.DeletionTimestamp
+	// What an agent noted is not the source's.
+	delete(out.Labels, LabelOriginalSource)
+	delete(out.Annotations, AnnotationDataType)
+	setKey(&out.Annotations, AnnotationResourceVersion, m.Version)
+	setKey(&out.Annotations, AnnotationSequenceID, m.StatusSeq)
+	return out
+}
+
+// statusMeta makes the metadata of a status event.
+func statusMeta(m *Status) *metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Generation: m.Version}
+	if m.Metadata != nil {
+		meta = *m.Metadata
+	}
+	out := wireMeta(&meta, &m.WorkRef, m.Cluster)
+	noteOrigin(out, m.Source)
+	return out
+}
+
+// setKey sets a number, or deletes the key where there is none: an unversioned work has no version to note.
+func setKey(in *map[string]string, key string, value int64) {
+	if value == 0 {
+		delete(*in, key)
+		return
+	}
+	if *in == nil {
+		*in = map[string]string{}
+	}
+	(*in)[key] = strconv.FormatInt(value, 10)
+}
+
+// noteOrigin sets what an agent keeps about where a work came from.
+func noteOrigin(m *metav1.ObjectMeta, source string) {
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	if m.Labels == nil {
+		m.Labels = map[string]string{}
+	}
+	m.Annotations[AnnotationDataType] = bundleType
+	m.Labels[LabelOriginalSource] = source
+}
+
+// tracingOf returns the annotations that are for tracing, never nil.
+func tracingOf(m *metav1.ObjectMeta) map[string]string {
+	out := map[string]string{}
+	for key, value := range m.Annotations {
+		if strings.HasPrefix(key, prefixTracing) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// bundleStatusHash is the hash that peers compare: of the status as the API has it, as JSON with sorted keys.
+func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
+	if status == nil {
+		status = &workv1.ManifestWorkStatus{}
+	}
+	if !statusTimes(status) {
+		return "", &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	}
+	// The same conversion as the peers': by reflection, so that what a later API adds is in it there and here.
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&workv1.ManifestWork{Status: *status})
+	if err != nil {
+		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
+	}
+	text, err := json.Marshal(object["status"])
+	if err != nil {
+		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// appendASCII appends JSON text with everything but printable ASCII escaped: attributes may not hold some of what
+// JSON strings may.
+func appendASCII(dst, text []byte) []byte {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		i += size
+		switch {
+		case r < 0x7f:
+			dst = append(dst, byte(r))
+		case r <= 0xffff:
+			dst = appendUnit(dst, uint16(r))
+		default:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnit(appendUnit(dst, uint16(high)), uint16(low))
+		}
+	}
+	return dst
+}
+
+func appendUnit(dst []byte, u uint16) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
+}
