@@ -17,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // Agent serves the works of one cluster: it shows what the sources want and reports what its clientset's user,
@@ -25,6 +26,7 @@ import (
 // All methods may be called from any goroutine.
 type Agent struct {
 	options   AgentOptions
+	traits    codec.Traits
 	engine    *cloudevents.Engine
 	ids       *idSequence
 	clientset workclientset.Interface
@@ -80,6 +82,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	hold := options.InitialSyncTimeout > 0
 	a := &Agent{
 		options: options,
+		traits:  traitsOf(options.Profile),
 		ids:     newIDSequence(),
 		store:   store.New[*agentWork](options.Clock, hold),
 		session: uuid.NewString(),
@@ -97,6 +100,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.AgentID,
 		Filters:      options.Profile.AgentFilters(options.ClusterName),
+		Binary:       a.traits.Binary,
 		Handler:      (*agentHandler)(a),
 		QPS:          options.QPS,
 		Burst:        options.Burst,

@@ -86,8 +86,8 @@ func (a *Agent) receive(m codec.Message) error {
 
 // onSpec does what the protocol's table says. The store's lock is held.
 func (a *Agent) onSpec(m *codec.Spec) error {
-	if m.Version > maxVersion {
-		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, int64(maxVersion))
+	if m.Version > a.traits.MaxVersion {
+		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, a.traits.MaxVersion)
 	}
 	s := a.source(m.Source)
 	w := s.works[m.ResourceID]
@@ -99,6 +99,8 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		StatusSeq:   m.StatusSeq,
 		Strict:      strict,
 		Time:        m.Time,
+		Bundle:      a.traits.Strict,
+		Bare:        a.traits.Strict && m.Name == m.ResourceID,
 	})
 	if w != nil {
 		w.heard(m.StatusSeq)

@@ -17,6 +17,13 @@ func (a *Agent) resync() {
 	a.store.Lock()
 	defer a.store.Unlock()
 	a.expire(a.options.Clock.Now())
+	if a.traits.Strict && a.options.Sources != nil {
+		for _, name := range a.options.Sources {
+			s := a.source(name)
+			a.sendList(cloudevents.Control, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil)})
+		}
+		return
+	}
 	id := uuid.NewString()
 	a.sync.resyncID, a.sync.answers = id, map[string]*syncAnswer{}
 	var entries []codec.SpecEntry
@@ -48,6 +55,10 @@ func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.next()
 	r.Time = a.options.Clock.Now().UTC()
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
+	if a.traits.Strict { // a source would take each chunk for the whole
+		a.engine.Enqueue(lane, &message{a.options.Profile, r})
+		return
+	}
 	for _, chunk := range codec.SplitSpecResync(r, chunkSize(a.engine)) {
 		a.engine.Enqueue(lane, &message{a.options.Profile, chunk})
 	}
@@ -85,6 +96,10 @@ func (a *Agent) onHashes(m *codec.StatusResync) {
 	s := a.sources[m.Source]
 	if s == nil { // nothing of that source was here yet, and this need not be kept
 		s = &agentSource{name: m.Source}
+	}
+	if a.traits.Strict {
+		a.onStrictHashes(s, m)
+		return
 	}
 	switch {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
@@ -176,5 +191,8 @@ type statusAnswer struct {
 	resyncID string
 }
 
-func (s *statusAnswer) Message() (cloudevents.Message, error) { return s.work.message(s.resyncID) }
-func (s *statusAnswer) Settled(error)                         {}
+func (s *statusAnswer) Message() (cloudevents.Message, error) {
+	return s.work.message(s.resyncID, codec.ActionAnswer)
+}
+
+func (s *statusAnswer) Settled(error) {}

@@ -56,6 +56,10 @@ type agentWork struct {
 	// last is the status that a grave reports.
 	last   *workv1.ManifestWorkStatus
 	buried time.Time
+	// lastMeta is the metadata of what a grave was, where it travels, and created when the source's object was
+	// created; the object's own time is that of the incarnation that came first.
+	lastMeta *metav1.ObjectMeta
+	created  metav1.Time
 }
 
 // publish puts the work into the outbox with a status newer than any before. The store's lock is held.
@@ -76,15 +80,28 @@ func (w *agentWork) heard(seq int64) {
 // advance gives the next status its sequence. Where the clock is behind that of an earlier process, that may
 // have given the next number as well: two statuses of one number would look like one, so some are skipped.
 func (w *agentWork) advance() {
-	next := protocol.Next(w.seq, w.agent.options.Clock.Now())
+	now := w.agent.options.Clock.Now()
+	if w.agent.traits.Strict {
+		skip := int64(0)
+		if w.inherited {
+			skip = 1 + rand.Int64N(maxSkipMillis)
+		}
+		w.seq, w.inherited = protocol.NextSnowflake(w.seq, now, skip), false
+		return
+	}
+	next := protocol.Next(w.seq, now)
 	if w.inherited && next == w.seq+1 {
 		next += rand.Int64N(maxSkip)
 	}
 	w.seq, w.inherited = next, false
 }
 
-// maxSkip is a millisecond's room in the numbers.
-const maxSkip = 1 << 20
+const (
+	// maxSkip is a millisecond's room in the numbers.
+	maxSkip = 1 << 20
+	// maxSkipMillis is the same in a strict profile, whose numbers have less room in a millisecond.
+	maxSkipMillis = 1 << 10
+)
 
 // report is the status as it goes out; nil says nothing but uid and version.
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
@@ -114,22 +131,24 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	return &status
 }
 
-// statusHash is empty where there is nothing to report.
+// statusHash is empty where there is nothing to report, unless the peers hash that too.
 func (w *agentWork) statusHash() (string, error) {
 	if w.hash != "" {
 		return w.hash, nil
 	}
 	status := w.report()
-	if status == nil || emptyStatus(status) {
+	if !w.agent.traits.Strict && (status == nil || emptyStatus(status)) {
 		return "", nil
 	}
-	hash, err := codec.StatusHash(status)
+	hash, err := w.agent.options.Profile.StatusHash(status)
 	w.hash = hash
 	return hash, err
 }
 
 // Message makes the event of what is true now. It implements [cloudevents.Item].
-func (w *agentWork) Message() (cloudevents.Message, error) { return w.message("") }
+func (w *agentWork) Message() (cloudevents.Message, error) {
+	return w.message("", codec.ActionUpdate)
+}
 
 // Settled reports in short what cannot be reported in full, so that the source does not wait for ever.
 func (w *agentWork) Settled(err error) {
@@ -149,7 +168,7 @@ func (w *agentWork) Settled(err error) {
 	w.reject(unsentReason(err), "the status was not published: "+err.Error())
 }
 
-func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
+func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
 	a := w.agent
 	a.store.Lock()
 	if w.source.works[w.id] != w {
@@ -162,10 +181,14 @@ func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
 			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID,
 		},
 		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
+		Action:     action,
 		SequenceID: w.seq,
 		Status:     w.report(),
 	}
 	w.reported = w.reported || status.Status != nil
+	if a.traits.Strict {
+		w.strictStatus(&status)
+	}
 	a.store.Unlock()
 	return encode(a.options.Profile, &status)
 }
@@ -174,8 +197,8 @@ func (w *agentWork) message(resyncID string) (cloudevents.Message, error) {
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.last, w.problem, w.shrunk = nil, nil, nil, false
-	w.relearned = spec.ResyncID != ""
+	w.next, w.last, w.lastMeta, w.problem, w.shrunk = nil, nil, nil, nil, false
+	w.relearned = spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
 		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
@@ -197,6 +220,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	obj := spec.Work
 	obj.Namespace, obj.Name = a.options.ClusterName, w.name
 	obj.UID = types.UID(uuid.NewString())
+	w.created = obj.CreationTimestamp
 	if obj.CreationTimestamp.IsZero() {
 		obj.CreationTimestamp = metav1.NewTime(a.options.Clock.Now()).Rfc3339Copy()
 	}
@@ -204,6 +228,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		obj.Generation = 1
 	}
 	w.labels, w.annotations = obj.Labels, obj.Annotations
+	obj.Finalizers = cleanupOnly(obj.Finalizers)
 	if spec.DeletionTimestamp != nil {
 		w.state = protocol.Deleting
 		obj.DeletionTimestamp = spec.DeletionTimestamp
@@ -246,7 +271,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		return
 	}
 	had := w.problem != nil
-	w.problem = nil
+	w.problem, w.created = nil, spec.Work.CreationTimestamp
 	obj := *w.Object
 	keepEqualManifests(&obj.Spec, &spec.Work.Spec)
 	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
@@ -265,7 +290,8 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
 		w.agent.store.Put(w, &obj)
 	}
-	if equal || had {
+	// In a strict profile an empty status is one, and would replace what the source has.
+	if (equal || had) && (!w.agent.traits.Strict || w.report() != nil) {
 		w.publish()
 	}
 }
@@ -328,6 +354,13 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 	}
 	if w.Object != nil {
 		w.last = ptr.To(w.Object.Status)
+		switch {
+		case !a.traits.Strict:
+		case last != nil:
+			w.lastMeta = &last.ObjectMeta
+		default:
+			w.lastMeta = &w.Object.ObjectMeta
+		}
 		a.store.Remove(w, last)
 	}
 	w.stopWaiting()

@@ -155,8 +155,9 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 			ID: a.ids.next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
 			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
 		},
-		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: maxVersion, UID: w.uid, Name: w.name},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.uid, Name: w.name},
 		SequenceID: maxVersion,
+		Metadata:   &obj.ObjectMeta,
 		Status:     &obj.Status,
 	}
 	a.store.Unlock()

@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 var (
@@ -40,7 +41,7 @@ func TestConvergence(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, seed)
+				f := newFleet(t, seed, codec.ManifestWork)
 				for range 100 {
 					f.step()
 				}
@@ -82,6 +83,7 @@ type wish struct{ Value, Label string }
 // fleet is two hubs and two spokes with what their users want. Links and clocks are by source ID and cluster.
 type fleet struct {
 	*scene
+	profile   codec.Profile
 	hostility hostility
 	random    *rand.Rand
 	hubs      map[string]*hub
@@ -98,8 +100,9 @@ type fleet struct {
 	lottery *rand.Rand
 }
 
-func newFleet(t *testing.T, seed uint64) *fleet {
+func newFleet(t *testing.T, seed uint64, profile codec.Profile) *fleet {
 	f := &fleet{
+		profile:   profile,
 		scene:     &scene{t: t, bus: memory.New()},
 		hostility: hostilityOf(seed),
 		random:    rand.New(rand.NewPCG(seed, 1)),
@@ -107,6 +110,9 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 		hubs:      map[string]*hub{}, spokes: map[string]*spoke{},
 		links: map[string]*link{}, clocks: map[string]*steppedClock{}, followers: map[string]*follower{},
 		wanted: map[string]map[string]map[string]wish{},
+	}
+	if profile.Traits().Strict { // a clock that steps back is told from nothing without incarnations
+		f.hostility.Clocks = false
 	}
 	t.Logf("%+v", f.hostility)
 	f.bus.Intercept(f.intercept)
@@ -127,13 +133,13 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 
 func (f *fleet) startHub(id string) {
 	f.links[id] = &link{Transport: f.bus.Transport()}
-	f.hubs[id] = f.sourceOn(f.links[id], work.SourceOptions{SourceID: id, Clock: f.clocks[id]})
+	f.hubs[id] = f.sourceOn(f.links[id], work.SourceOptions{SourceID: id, Profile: f.profile, Clock: f.clocks[id]})
 	f.followers[id] = f.follow(id, f.hubs[id].works("").Watch)
 }
 
 func (f *fleet) startSpoke(cluster string) {
 	f.links[cluster] = &link{Transport: f.bus.Transport()}
-	options := work.AgentOptions{ClusterName: cluster, Clock: f.clocks[cluster]}
+	options := work.AgentOptions{ClusterName: cluster, Profile: f.profile, Clock: f.clocks[cluster]}
 	if f.hostility.Named && cluster == clusters[0] {
 		options.Sources = sourceIDs
 	}
@@ -339,6 +345,9 @@ func (f *fleet) serve(cluster string, slow bool) {
 // restart replaces a source process by one that has nothing, whose owner creates its works anew.
 func (f *fleet) restart(id string) {
 	f.hubs[id].kill()
+	if f.profile.Traits().Strict {
+		time.Sleep(time.Second) // works of the next process have another time of creation, which is all that tells
+	}
 	f.pause()
 	f.startHub(id)
 	for _, cluster := range slices.Sorted(maps.Keys(f.wanted[id])) {

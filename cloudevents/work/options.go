@@ -38,7 +38,8 @@ type SourceOptions struct {
 	// SourceID names the source towards agents; no two sources on one broker may share it. It is one topic
 	// level: not empty, without `/`, `+`, `#` and control characters. [SourceID] makes one.
 	SourceID string
-	// Profile is the wire format. Defaults to [codec.ManifestWork].
+	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
+	// the OCM SDK.
 	Profile codec.Profile
 	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
 	// defaults to QPS, rounded up.
@@ -68,7 +69,8 @@ type AgentOptions struct {
 	ClusterName string
 	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
 	AgentID string
-	// Profile is the wire format. Defaults to [codec.ManifestWork].
+	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
+	// the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve; nil means every source. Naming them lets informers sync as soon as
 	// all of them have answered, instead of after InitialSyncTimeout.

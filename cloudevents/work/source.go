@@ -29,16 +29,18 @@ import (
 // All methods may be called from any goroutine.
 type Source struct {
 	options   SourceOptions
+	traits    codec.Traits
 	engine    *cloudevents.Engine
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*sourceWork]
 
 	// The store's lock guards what follows.
-	works    map[string]*sourceWork // by resource ID, tombstones included
+	works    map[string]*sourceWork // by key, tombstones included
 	clusters map[string]*sourceCluster
 	partial  map[*sourceCluster]struct{} // those with lists under way
 	complete bool                        // the inventory: unknown works may be deleted
+	asked    bool                        // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
 	logger   klog.Logger
 }
@@ -55,6 +57,7 @@ type sourceCluster struct {
 	modern, strict bool
 	tombstones     map[string]*sourceWork // by resource ID
 	lists          map[string]*agentList  // chunked lists under way, by resync ID
+	reported       reports                // of works without a record, in a strict profile
 }
 
 // NewSource validates the options, claims the transport and returns a source that is not started. Its
@@ -70,6 +73,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	options = options.withDefaults()
 	s := &Source{
 		options:  options,
+		traits:   traitsOf(options.Profile),
 		ids:      newIDSequence(),
 		store:    store.New[*sourceWork](options.Clock, false),
 		works:    map[string]*sourceWork{},
@@ -80,6 +84,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.SourceID,
 		Filters:      options.Profile.SourceFilters(options.SourceID),
+		Binary:       s.traits.Binary,
 		Handler:      (*sourceHandler)(s),
 		QPS:          options.QPS,
 		Burst:        options.Burst,
@@ -124,8 +129,12 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 		return err
 	}
 	s.store.Lock()
-	s.complete = true
+	s.complete, s.asked = true, false
 	s.store.Unlock()
+	if s.traits.Strict { // statuses tell as well what the agents have
+		s.askAll()
+		return nil
+	}
 	s.request(&codec.StatusResync{
 		Header:    codec.Header{Source: s.options.SourceID, ResyncID: uuid.NewString()},
 		Scope:     codec.ScopeLists,
@@ -201,6 +210,7 @@ type sourceWork struct {
 	hash             string // of the status; empty until it is needed
 	deleting         bool
 	confirmed        bool // the agent has shown this uid and version
+	strict           strictWork
 	gone             bool // the agent is done, other finalizers hold the object
 	// problem is why this version cannot be published; it shows beside whatever agents report.
 	problem *metav1.Condition
@@ -220,6 +230,8 @@ func (w *sourceWork) view() protocol.SourceWork {
 		Time:     w.statusTime,
 		CreateV:  w.createV,
 		DeleteV:  w.deleteV,
+
+		Unversioned: w.strict.unversioned,
 	}
 }
 

@@ -17,13 +17,27 @@ import (
 // send puts a work into the outbox. The store's lock is held.
 func (s *Source) send(w *sourceWork) { s.engine.Enqueue(cloudevents.Live, w) }
 
-// raise gives the work a version above all that its cluster has shown.
-func (s *Source) raise(w *sourceWork) {
-	w.version = w.cluster.next(s.options.Clock.Now())
-	w.confirmed = false
+// raise gives the work a version above all that its cluster has shown. next is the snapshot that is about to be
+// shown, nil for a tombstone.
+func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
+	s.number(w, next)
+	w.confirmed, w.strict.created = false, false
 	w.problem = nil
 	if w.deleting {
 		w.deleteV = w.version
+	}
+}
+
+// raiseShown raises the version of a work as it is.
+func (s *Source) raiseShown(w *sourceWork) {
+	if w.Object == nil || !s.traits.Strict {
+		s.raise(w, nil)
+		return
+	}
+	obj := *w.Object
+	s.raise(w, &obj)
+	if obj.Generation != w.Object.Generation {
+		s.store.Put(w, &obj)
 	}
 }
 
@@ -93,11 +107,15 @@ func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted
 	}
+	if s.traits.Strict {
+		w.strictSpec(&spec)
+	}
 	s.store.Unlock()
 	if spec.Work == nil {
 		spec.Work = &workv1.ManifestWork{}
 	}
 	if a != nil {
+		spec.Action = codec.ActionAnswer
 		spec.ResyncID = a.resyncID
 		spec.AgentSession = a.session
 	}
@@ -157,8 +175,11 @@ func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
 func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	s.store.Remove(w, last)
 	w.deleting = false
-	if s.works[w.id] == w {
-		delete(s.works, w.id)
+	if key := s.key(w.cluster.name, w.id); s.works[key] == w {
+		delete(s.works, key)
+	}
+	if s.traits.Strict { // what comes after it under its name must be above it
+		w.cluster.reported.saw(w.id, report{version: max(w.version, w.strict.seen), seq: w.seq}, s.options.Clock.Now())
 	}
 	if w.cluster.tombstones[w.id] == w {
 		delete(w.cluster.tombstones, w.id)

@@ -75,16 +75,23 @@ func (s *Source) receive(m codec.Message) error {
 // maxVersion is far above any clock; a peer that shows more would exhaust the numbers.
 const maxVersion = 1 << 62
 
+// traitsOf returns a profile's traits, with a bound on versions that leaves room for a greater one.
+func traitsOf(p codec.Profile) codec.Traits {
+	traits := p.Traits()
+	traits.MaxVersion = min(traits.MaxVersion-1, maxVersion)
+	return traits
+}
+
 func (s *Source) onStatus(m *codec.Status) error {
 	c := s.cluster(m.Cluster)
-	w := s.works[m.ResourceID]
+	w := s.works[s.key(m.Cluster, m.ResourceID)]
 	if w != nil && w.cluster != c {
 		return fmt.Errorf("work %s is one of cluster %q, not %q", m.ResourceID, w.cluster.name, m.Cluster)
 	}
-	if m.Version > maxVersion {
-		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, int64(maxVersion))
+	if m.Version > s.traits.MaxVersion {
+		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, s.traits.MaxVersion)
 	}
-	c.saw(m.Version)
+	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
 	c.modern, c.strict = !strict, strict
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
@@ -93,6 +100,8 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Gone:    m.Gone(),
 		Strict:  strict,
 		Time:    m.Time,
+		Bundle:  s.traits.Strict,
+		Other:   w.isOther(m),
 	}, s.complete)
 
 	if act.Confirmed {
@@ -103,11 +112,14 @@ func (s *Source) onStatus(m *codec.Status) error {
 	}
 	switch {
 	case act.Finish:
+		if s.traits.Strict {
+			w.seq = max(w.seq, m.SequenceID) // so that nothing late is taken for news of a successor
+		}
 		s.finish(w)
 	case act.Bury:
 		s.send(s.bury(c, m.ResourceID, m.Name))
 	case act.Raise:
-		s.raise(w)
+		s.raiseShown(w)
 		s.send(w)
 	}
 	return nil
@@ -116,7 +128,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 // accept shows a reported status. An equal one moves only the bookkeeping.
 func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	w.seq = max(w.seq, m.SequenceID)
-	w.statusTime = m.Time
+	w.statusTime, w.strict.reported = m.Time, true
 	if m.Status == nil || w.Object == nil {
 		return
 	}
@@ -138,16 +150,16 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
 	now := s.options.Clock.Now()
 	s.expire(now)
-	v := c.next(now)
 	if name == id {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
 	w := &sourceWork{
 		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()),
-		version: v, createV: v, deleteV: v,
 		deleting: true, deleted: metav1.NewTime(now).Rfc3339Copy(),
 	}
-	s.works[id] = w
+	s.number(w, nil)
+	w.createV, w.deleteV = w.version, w.version
+	s.works[s.key(c.name, id)] = w
 	c.tombstones[id] = w
 	s.buried = append(s.buried, w)
 	return w

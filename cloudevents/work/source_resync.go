@@ -46,6 +46,10 @@ func (s *Source) resync() {
 	s.store.Lock()
 	defer s.store.Unlock()
 	s.expire(s.options.Clock.Now())
+	if s.traits.Strict {
+		s.resyncStrict()
+		return
+	}
 	scope := codec.ScopeLists
 	if !s.complete || len(s.works) == 0 {
 		scope = codec.ScopeAll
@@ -61,13 +65,16 @@ func (s *Source) resync() {
 		if scope == codec.ScopeLists {
 			s.sendHashes(c, works, codec.ScopeAll, id)
 		}
-		if c.modern {
-			continue // its agent's list tells what it lacks
+		if !c.modern { // else its agent's list tells what it lacks
+			s.sendUnconfirmed(works)
 		}
-		for _, w := range works {
-			if !w.confirmed {
-				s.send(w)
-			}
+	}
+}
+
+func (s *Source) sendUnconfirmed(works []*sourceWork) {
+	for _, w := range works {
+		if !w.confirmed {
+			s.send(w)
 		}
 	}
 }
@@ -85,6 +92,9 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 // sendHashes queues the hashes of works, in chunks.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
 	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
+	if s.traits.Strict {
+		perList = max(1, len(works)) // an agent would take each chunk for the whole
+	}
 	count := (len(works) + perList - 1) / perList
 	for i := range count {
 		l := &hashList{source: s, cluster: c, scope: scope, resyncID: resyncID}
@@ -114,8 +124,10 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
 			Source: s.options.SourceID, Cluster: l.cluster.name, ResyncID: l.resyncID,
 		},
-		Scope: l.scope, Chunk: l.chunk, Broadcast: l.cluster.strict,
-		Entries: make([]codec.StatusEntry, 0, len(l.works)),
+		Scope: l.scope, Chunk: l.chunk,
+		// A strict agent reads the directed topic only in a profile that has none of our own.
+		Broadcast: l.cluster.strict && !s.traits.Strict,
+		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
 	for _, w := range l.works {
 		hash, err := w.statusHash()
@@ -131,12 +143,12 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 
 func (l *hashList) Settled(error) {}
 
-// statusHash is empty where no status is known.
+// statusHash is empty where no status is known, unless the peers hash that too.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil || emptyStatus(&w.Object.Status) {
+	if w.hash != "" || w.Object == nil || emptyStatus(&w.Object.Status) && !w.source.traits.Strict {
 		return w.hash, nil
 	}
-	hash, err := codec.StatusHash(&w.Object.Status)
+	hash, err := w.source.options.Profile.StatusHash(&w.Object.Status)
 	w.hash = hash
 	return hash, err
 }
@@ -149,6 +161,7 @@ type agentList struct {
 	received map[int]struct{}
 	listed   map[string]struct{}
 	ask      []*sourceWork
+	unknown  []codec.StatusEntry // in a strict profile
 }
 
 // answer ties the events of an answer to its question and counts them.
@@ -169,18 +182,21 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	}
 	l := s.collect(c, m)
 	for i := range m.Entries {
-		s.onEntry(c, l, &m.Entries[i])
+		s.onEntry(c, l, &m.Entries[i], !m.Broadcast)
 	}
 	if len(l.ask) > 0 {
 		s.sendHashes(c, l.ask, codec.ScopeListed, uuid.NewString())
 		l.ask = nil
+	}
+	if s.traits.Strict {
+		s.answerStrictList(c, l, m)
 	}
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
 	delete(c.lists, m.ResyncID)
 	works := s.worksOf(c)
-	if c.strict {
+	if c.strict && !s.traits.Strict {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
 		s.sendHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
@@ -236,21 +252,25 @@ func (s *Source) expireLists() {
 }
 
 // onEntry compares one work of an agent's list.
-func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry) {
+func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	foreign := e.Source != "" && e.Source != s.options.SourceID
-	w := s.works[e.ResourceID]
-	if w != nil && w.cluster != c || e.Version > maxVersion {
+	w := s.works[s.key(c.name, e.ResourceID)]
+	if w != nil && w.cluster != c || e.Version > s.traits.MaxVersion {
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {
 		l.listed[e.ResourceID] = struct{}{}
-		c.saw(e.Version)
+	}
+	if s.traits.Strict || !foreign && (e.Source != "" || w != nil) {
+		s.saw(c, w, e.ResourceID, report{version: e.Version})
 	}
 	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
 		Version: protocol.Version{V: e.Version, UID: string(e.UID)},
 		Seq:     e.SequenceID,
 		Foreign: foreign,
 		Strict:  e.Source == "",
+		Bundle:  s.traits.Strict,
+		Own:     directed,
 	}, s.complete)
 	if act.Confirmed {
 		w.confirmed = true
@@ -259,12 +279,15 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry) {
 	case act.Bury:
 		s.reply(l, s.bury(c, e.ResourceID, ""))
 	case act.Raise:
-		s.raise(w)
+		s.raiseShown(w)
 		s.reply(l, w)
 	case act.Send:
 		s.reply(l, w)
 	}
-	if act.AskStatus {
+	switch {
+	case act.AskStatus && w == nil:
+		l.unknown = append(l.unknown, codec.StatusEntry{ResourceID: e.ResourceID})
+	case act.AskStatus:
 		l.ask = append(l.ask, w)
 	}
 }

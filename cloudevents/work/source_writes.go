@@ -77,7 +77,8 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 		return nil, apierrors.NewInvalid(kind, obj.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
-	id := codec.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
+	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
+	key := s.key(obj.Namespace, id)
 	if err := s.fits(id, obj); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	if s.store.Closed() {
 		return nil, errStopped
 	}
-	if old := s.works[id]; old != nil && old.Object != nil {
+	if old := s.works[key]; old != nil && old.Object != nil {
 		return nil, exists(old)
 	}
 	c := s.cluster(obj.Namespace)
@@ -98,12 +99,12 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	if dryRun {
 		return obj, nil
 	}
-	if old := s.works[id]; old != nil {
+	if old := s.works[key]; old != nil {
 		s.drop(old)
 	}
-	w.version = c.next(now)
-	w.createV = w.version
-	s.works[id] = w
+	s.number(w, obj)
+	w.createV, w.strict.created = w.version, true
+	s.works[key] = w
 	s.store.Put(w, obj)
 	s.send(w)
 	return obj, nil
@@ -151,7 +152,7 @@ func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource) error 
 	if err := validateChange(current, next, specChanged); err != nil {
 		return err
 	}
-	return s.fits(codec.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
+	return s.fits(s.options.Profile.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
 }
 
 // commit stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
@@ -172,7 +173,7 @@ func (s *Source) commit(_ context.Context, current, next *workv1.ManifestWork) (
 		if err := s.room(w); err != nil {
 			return nil, false, err
 		}
-		s.raise(w)
+		s.raise(w, next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
 		s.dropAs(w, next)
@@ -211,7 +212,7 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 		obj.Finalizers = append(slices.Clone(obj.Finalizers), workv1.ManifestWorkFinalizer)
 	}
 	w.deleting, w.deleted = true, *obj.DeletionTimestamp
-	s.raise(w)
+	s.raise(w, &obj)
 	s.store.Put(w, &obj)
 	s.send(w)
 	return &obj, true, nil
@@ -220,7 +221,7 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 // fits refuses what the broker will not take. The event is made only where the object comes near the limit.
 func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 	limit := s.engine.MaxPacketSize()
-	if limit == 0 || 2*roughSize(obj)+4096 < limit {
+	if (limit == 0 || 2*roughSize(obj)+4096 < limit) && !s.largeAttributes(&obj.ObjectMeta) {
 		return nil
 	}
 	m, err := encode(s.options.Profile, &codec.Spec{
@@ -228,13 +229,16 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
 			Cluster: obj.Namespace, ResyncID: uuid.Nil.String(),
 		},
-		WorkRef:      codec.WorkRef{ResourceID: id, Version: maxVersion, UID: obj.UID, Name: obj.Name},
+		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
 		AgentSession: uuid.Nil.String(),
 		StatusSeq:    maxVersion,
 		Work:         obj,
 	})
 	if err != nil {
-		return apierrors.NewBadRequest(err.Error())
+		return cannotSend(err)
+	}
+	if limit == 0 {
+		return nil
 	}
 	return fits(m, limit)
 }

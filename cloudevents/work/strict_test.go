@@ -262,7 +262,7 @@ func TestStrictConvergence(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+(*seeds+2)/3; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, seed)
+				f := newFleet(t, seed, codec.ManifestWork)
 				f.wanted["hub-a"]["strict"] = map[string]wish{}
 				a := &strictAgent{s: f.scene, works: map[string]*strictWork{}}
 				a.connect()

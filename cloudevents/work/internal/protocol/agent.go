@@ -47,6 +47,9 @@ type SpecEvent struct {
 	// begin anew, and by V where the time says nothing.
 	Strict bool
 	Time   time.Time
+	// Bundle is whether the strict source is one of the profile ManifestBundle. Bare is then whether the
+	// event names no work: such a source so answers a list that has what it does not know.
+	Bundle, Bare bool
 }
 
 // AgentAction is what an agent does about a spec event.
@@ -98,6 +101,8 @@ func onUnknown(e SpecEvent) AgentAction {
 	switch {
 	case !e.SessionMine && !e.Strict:
 		return Ask
+	case e.Bare && e.Delete:
+		return Ignore
 	case e.Delete:
 		return CreateDeleting
 	}
@@ -152,6 +157,9 @@ const (
 
 // order places an event against what the agent has.
 func order(w AgentWork, e SpecEvent) ordering {
+	if e.Bundle {
+		return orderBundle(w, e)
+	}
 	if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {
 		switch e.Time.Compare(w.Time) {
 		case 1:

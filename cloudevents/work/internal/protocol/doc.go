@@ -7,5 +7,6 @@
 //
 // Words: V is the protocol's version of a work, which orders everything about one resource ID across
 // incarnations. The incarnation is the UID that the source's API object has; it is compared for equality only. A
-// strict peer is one that knows the attributes of the enhancement alone, and sends no UID.
+// strict peer is one that knows the attributes of the enhancement alone, and sends no UID. A bundle peer is a strict one
+// of the profile ManifestBundle.
 package protocol

@@ -17,6 +17,9 @@ type SourceWork struct {
 	Time time.Time
 	// CreateV is V at Create and DeleteV V of the deletion: what strict agents' events are held against.
 	CreateV, DeleteV int64
+	// Unversioned is whether the work has V 0 in every state, which only agents of the profile ManifestBundle
+	// understand.
+	Unversioned bool
 }
 
 // StatusEvent is an agent's word on a work, as far as decisions need it.
@@ -27,6 +30,9 @@ type StatusEvent struct {
 	// Strict is whether the event carries no UID; it is then ordered by Time.
 	Strict bool
 	Time   time.Time
+	// Bundle is whether the strict agent is one of the profile ManifestBundle: it is ordered by Seq. Other is then
+	// whether what it holds was created at another time than the work: a source without a store counts anew.
+	Bundle, Other bool
 }
 
 // SourceActions is what a source does about an event; zero is nothing.
@@ -43,7 +49,8 @@ type SourceActions struct {
 	Finish bool
 	// Bury makes a tombstone for an unknown work and sends the deletion.
 	Bury bool
-	// AskStatus requests the status of this work.
+	// AskStatus requests the status of this work. Of an unknown one it tells whether it is this source's:
+	// statuses go to their own.
 	AskStatus bool
 }
 
@@ -53,6 +60,8 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	switch {
 	case !w.Known:
 		return SourceActions{Bury: complete && !e.Gone}
+	case e.Bundle:
+		return onBundleStatus(w, e)
 	case e.Strict:
 		return onStrictStatus(w, e)
 	case e.Gone && w.Deleting && e.UID == w.UID:
@@ -90,6 +99,9 @@ type ListEntry struct {
 	Seq int64
 	// Foreign is whether the entry names another source; Strict whether it names none.
 	Foreign, Strict bool
+	// Bundle is whether the list is one of the profile ManifestBundle, where no entry names a source. Own is
+	// whether it came on the topic of this source.
+	Bundle, Own bool
 }
 
 // OnListEntry decides what a source does about one work that an agent lists.
@@ -97,18 +109,24 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	switch {
 	case e.Foreign:
 		return SourceActions{}
+	case !w.Known && e.Bundle:
+		return SourceActions{Bury: complete && e.Own, AskStatus: complete && !e.Own}
 	case !w.Known:
 		// V 0 is an ask: the agent has heard of the work, but does not hold it.
 		return SourceActions{Bury: complete && !e.Strict && e.V > 0}
+	case w.Unversioned:
+		return SourceActions{Send: true, Confirmed: e.V == w.V} // nothing tells whether it changed
 	case e.Strict:
 		e.UID = w.UID
 	}
 	// An agent whose sequence is below what was accepted here lost it, with a clock that stepped back: the
 	// request echoes ours, so that what it says from then on counts again.
 	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
+	// A bundle agent's list does not tell whether it has the deletion, and its V may be an earlier process's.
+	again := e.Bundle && w.Deleting
 	return SourceActions{
 		Raise:     w.Behind(e.Version),
-		Send:      e.V < w.V,
+		Send:      e.V < w.V || again,
 		Confirmed: e.Version == w.Version,
 		AskStatus: e.Seq > w.Seq || lost,
 	}

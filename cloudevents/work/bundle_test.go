@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var (
+	bundleSource = work.SourceOptions{Profile: codec.ManifestBundle}
+	bundleAgent  = work.AgentOptions{Profile: codec.ManifestBundle}
+)
+
+// wiretap notes every event of the profile ManifestBundle. It is read while the scene is settled.
+type wiretap struct{ messages []codec.Message }
+
+func (s *scene) tap() *wiretap {
+	w := &wiretap{}
+	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		msg, err := codec.ManifestBundle.Decode(m.Topic, m.Event)
+		if err != nil {
+			s.t.Errorf("an event that peers cannot read: %v", err)
+		}
+		for _, name := range []string{"workuid", "agentsession", "resyncid", "chunkcount", "resyncscope"} {
+			if v, ok := m.Event.Extensions()[name]; ok {
+				s.t.Errorf("%s has the attribute %s = %v", m.Topic, name, v)
+			}
+		}
+		w.messages = append(w.messages, msg)
+		deliver(m)
+	})
+	return w
+}
+
+// take returns the messages of one kind since the last call of any kind.
+func take[M codec.Message](w *wiretap) []M {
+	var out []M
+	for _, m := range w.messages {
+		if m, ok := m.(M); ok {
+			out = append(out, m)
+		}
+	}
+	w.messages = nil
+	return out
+}
+
+// TestBundleWire: what a source and an agent of this SDK write for the peers through a work's life.
+func TestBundleWire(t *testing.T) {
+	inScene(t, func(s *scene) {
+		wire := s.tap()
+		h, a := s.source(bundleSource), s.agent(bundleAgent)
+		obj := newWork("app", "1")
+		obj.Finalizers = []string{"hub.example.com/own"}
+		created := h.create("cluster1", obj)
+		s.settle()
+		spec := take[*codec.Spec](wire)[0]
+		if spec.Action != codec.ActionCreate || spec.Version != 1 || created.Generation != 1 || len(spec.Work.Finalizers) != 0 {
+			t.Errorf("created as %s, version %d, generation %d, finalizers %v", spec.Action, spec.Version, created.Generation, spec.Work.Finalizers)
+		}
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		a.report("app", "one")
+		s.settle()
+		status := take[*codec.Status](wire)[0]
+		if status.Version != 1 || status.Metadata.UID != "" && string(status.Metadata.UID) != status.ResourceID || !slices.Contains(status.Metadata.Finalizers, workv1.ManifestWorkFinalizer) {
+			t.Errorf("reported as version %d with %+v", status.Version, status.Metadata)
+		}
+		if hash, err := codec.ManifestBundle.StatusHash(status.Status); err != nil || hash != status.Hash {
+			t.Errorf("hash %s, %v, want %s", status.Hash, err, hash)
+		}
+		h.setValue("cluster1", "app", "2")
+		s.settle()
+		spec = take[*codec.Spec](wire)[0]
+		if spec.Action != codec.ActionUpdate || spec.Version != 2 || spec.StatusSeq != status.SequenceID ||
+			!slices.Equal(spec.Work.Finalizers, []string{workv1.ManifestWorkFinalizer}) {
+			t.Errorf("updated as %s, version %d, sequence %d, finalizers %v", spec.Action, spec.Version, spec.StatusSeq, spec.Work.Finalizers)
+		}
+		h.delete("cluster1", "app")
+		s.settle()
+		if spec = take[*codec.Spec](wire)[0]; spec.Action != codec.ActionDelete || spec.Version != 3 {
+			t.Errorf("deleted as %s, version %d", spec.Action, spec.Version)
+		}
+		a.setFinalizers("app")
+		s.settle()
+		gone := take[*codec.Status](wire)[0]
+		if !gone.Gone() || gone.Version != 3 || gone.SequenceID <= status.SequenceID || len(gone.Metadata.Finalizers) != 0 || gone.Metadata.DeletionTimestamp == nil {
+			t.Errorf("gone as %+v", gone)
+		}
+		if got := h.get("cluster1", "app").Finalizers; !slices.Equal(got, []string{"hub.example.com/own"}) {
+			t.Errorf("after that the hub's own finalizer is left, not %v", got)
+		}
+	})
+}
+
+// TestBundleQuietResync: source and agent that hold the same send neither specs nor statuses when they connect anew.
+func TestBundleQuietResync(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(bundleSource), s.agent(bundleAgent)
+		for _, name := range []string{"a", "b"} {
+			h.create("cluster1", newWork(name, "1"))
+			s.settle()
+			a.report(name, "one")
+		}
+		s.settle()
+		wire := s.tap()
+		s.bus.Disconnect()
+		s.settle()
+		s.bus.Reconnect()
+		s.settle()
+		for _, m := range wire.messages {
+			switch m.(type) {
+			case *codec.Spec, *codec.Status:
+				t.Errorf("sent again: %+v", m)
+			}
+		}
+	})
+}
+
+// TestBundleRestartedSource: what a source without a store creates anew arrives, whatever its version, and what it does
+// not create anew goes when the inventory is complete, not before.
+func TestBundleRestartedSource(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(bundleSource), s.agent(bundleAgent)
+		h.create("cluster1", newWork("app", "1"))
+		h.setValue("cluster1", "app", "2")
+		h.setValue("cluster1", "app", "3")
+		h.create("cluster1", newWork("forgotten", "1"))
+		s.settle()
+		a.report("app", "three")
+		a.setFinalizers("forgotten", workv1.ManifestWorkFinalizer)
+		s.settle()
+		h.kill()
+		h = s.source(bundleSource)
+		h.create("cluster1", newWork("app", "new"))
+		s.settle()
+		if got := a.get("app"); valueOf(t, got) != "new" || got.Generation != h.get("cluster1", "app").Generation {
+			t.Errorf("value %q, generation %d, at the source %d", valueOf(t, got), got.Generation, h.get("cluster1", "app").Generation)
+		}
+		if got := a.get("forgotten"); got.DeletionTimestamp != nil {
+			t.Error("deleted before the inventory is complete")
+		}
+		if err := h.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		if got := a.get("forgotten"); got.DeletionTimestamp == nil {
+			t.Error("not deleted when the inventory is complete")
+		}
+		a.setFinalizers("forgotten")
+		s.settle()
+		if diff := cmp.Diff([]string{"app"}, a.names()); diff != "" {
+			t.Errorf("works (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestBundleBehind: a source that counts anew rises above what an agent shows that takes no lower version.
+func TestBundleBehind(t *testing.T) {
+	inScene(t, func(s *scene) {
+		wire := s.tap()
+		h := s.source(bundleSource)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		spec := take[*codec.Spec](wire)[0]
+		spec.Work.Generation = 5
+		topic, event, err := codec.ManifestBundle.Encode(&codec.Status{
+			Header:  codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "old", Time: time.Now()},
+			WorkRef: codec.WorkRef{ResourceID: spec.ResourceID, Version: 5, Name: "app"},
+			// As an agent of the OCM SDK reports what an earlier process of the source sent.
+			SequenceID: 1 << 61, Metadata: &spec.Work.ObjectMeta, Status: &workv1.ManifestWorkStatus{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(s, cloudevents.Message{Topic: topic, Event: event})
+		s.settle()
+		specs := take[*codec.Spec](wire)
+		if len(specs) != 1 || specs[0].Version != 6 || specs[0].Work.Annotations[codec.AnnotationResourceVersion] != "6" {
+			t.Fatalf("sent %d specs, want one of version 6", len(specs))
+		}
+		if got := h.get("cluster1", "app").Generation; got != 6 {
+			t.Errorf("generation %d: agents put the version into observedGeneration", got)
+		}
+	})
+}
+
+// TestBundleCollidingIDs: the peers' resource IDs can be one for works of two clusters, which stay two.
+func TestBundleCollidingIDs(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(bundleSource)
+		one, two := bundleAgent, bundleAgent
+		one.ClusterName, two.ClusterName = "a-b", "a"
+		first, second := s.agent(one), s.agent(two)
+		h.create("a-b", newWork("c", "first"))
+		h.create("a", newWork("b-c", "second"))
+		s.settle()
+		first.report("c", "first")
+		second.report("b-c", "second")
+		s.settle()
+		if got := applied(h.get("a-b", "c")) + ", " + applied(h.get("a", "b-c")); got != "first, second" {
+			t.Errorf("statuses %q", got)
+		}
+		h.delete("a", "b-c")
+		s.settle()
+		if got := h.get("a-b", "c").DeletionTimestamp; got != nil {
+			t.Error("the other cluster's work is being deleted")
+		}
+	})
+}
+
+// TestBundleManySources: an agent that serves every source shows one source's works to no other's deletions.
+func TestBundleManySources(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := bundleSource, bundleSource
+		one.SourceID, two.SourceID = "one", "two"
+		hubs := []*hub{s.source(one), s.source(two)}
+		a := s.agent(bundleAgent)
+		hubs[0].create("cluster1", newWork("first", "1"))
+		hubs[1].create("cluster1", newWork("second", "2"))
+		s.settle()
+		for _, h := range hubs {
+			if err := h.InventoryComplete(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.bus.Disconnect()
+		s.settle()
+		s.bus.Reconnect()
+		s.settle()
+		if diff := cmp.Diff([]string{"first", "second"}, a.names()); diff != "" {
+			t.Errorf("works (-want +got):\n%s", diff)
+		}
+		for _, name := range a.names() {
+			if a.get(name).DeletionTimestamp != nil {
+				t.Errorf("%s is being deleted", name)
+			}
+		}
+	})
+}
+
+// TestBundleUnversioned: a work that its user wants without versions is sent so, and again at every resync.
+func TestBundleUnversioned(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(bundleSource), s.agent(bundleAgent)
+		wire := s.tap()
+		obj := newWork("app", "1")
+		obj.Annotations = map[string]string{codec.AnnotationResourceVersion: "0"}
+		h.create("cluster1", obj)
+		s.settle()
+		if spec := take[*codec.Spec](wire)[0]; spec.Version != 0 || spec.Work.Annotations[codec.AnnotationResourceVersion] != "" {
+			t.Errorf("version %d, annotations %v", spec.Version, spec.Work.Annotations)
+		}
+		a.report("app", "one")
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "one" {
+			t.Errorf("status %q", got)
+		}
+		s.bus.Disconnect()
+		s.settle()
+		s.bus.Reconnect()
+		s.settle()
+		if specs := take[*codec.Spec](wire); len(specs) == 0 {
+			t.Error("nothing tells whether it changed, so it must be sent again")
+		}
+		h.delete("cluster1", "app")
+		s.settle()
+		if len(a.names()) != 0 {
+			t.Errorf("works %v", a.names())
+		}
+	})
+}
+
+// TestBundleLargeMetadata: metadata that no attribute can hold is refused by the write, with or without a connection.
+func TestBundleLargeMetadata(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(bundleSource)
+		obj := newWork("app", "1")
+		obj.Annotations = map[string]string{"note": strings.Repeat("x", 1<<16)}
+		if _, err := h.works("cluster1").Create(t.Context(), obj, metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("Create: %v", err)
+		}
+		obj.Annotations["note"] = strings.Repeat("x", 1<<15)
+		h.create("cluster1", obj)
+	})
+}
+
+// TestBundleInvalidSpec: a spec that the agent cannot read is reported in a form that the peers read.
+func TestBundleInvalidSpec(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, _ := s.source(bundleSource), s.agent(bundleAgent)
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Event.Type(), ".create_request") {
+				broken := m.Event.Clone()
+				broken.DataEncoded = []byte(`{"manifests":7}`)
+				m.Event = &broken
+			}
+			deliver(m)
+		})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True InvalidSpec" {
+			t.Errorf("the hub sees %q", got)
+		}
+	})
+}

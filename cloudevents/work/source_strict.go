@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// In a strict profile (codec.ManifestBundle) agents compare the version of an event with the generation of their
+// object, and put it into observedGeneration. So versions are counted for each work, and the generation follows.
+
+// strictWork is what a record has in a strict profile only.
+type strictWork struct {
+	// seen is the highest version that the agent has reported of the work.
+	seen int64
+	// unversioned is whether its user wants it sent without versions.
+	unversioned bool
+	// created is whether nothing was written since Create, reported whether an agent has shown a status.
+	created, reported bool
+	// doubted is whether the agent was sent the work because it showed another time of creation.
+	doubted bool
+}
+
+// key is a record's place in Source.works. The IDs of a strict profile are unique within a cluster only.
+func (s *Source) key(cluster, id string) string {
+	if s.traits.Strict {
+		return cluster + "/" + id
+	}
+	return id
+}
+
+// number gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
+func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
+	now := s.options.Clock.Now()
+	if !s.traits.Strict {
+		w.version = w.cluster.next(now)
+		return
+	}
+	if r, ok := w.cluster.reported.take(w.id); ok {
+		w.strict.seen, w.seq = max(w.strict.seen, r.version), max(w.seq, r.seq)
+	}
+	generation := int64(0)
+	if next != nil {
+		generation = next.Generation
+		w.strict.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
+	}
+	if w.strict.unversioned {
+		w.version = 0
+		return
+	}
+	w.version = protocol.NextGeneration(generation, max(w.version, w.strict.seen))
+	if next != nil {
+		next.Generation = w.version
+	}
+}
+
+// saw remembers a version that the cluster has shown.
+func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, r report) {
+	switch {
+	case !s.traits.Strict:
+		c.saw(r.version)
+	case w != nil:
+		w.strict.seen = max(w.strict.seen, r.version)
+	default:
+		c.reported.saw(id, report{version: r.version}, s.options.Clock.Now())
+	}
+}
+
+// isOther reports whether a status is about a work that was created at another time, by an earlier process of this
+// source: agents send metadata back. It does so once, for the sake of agents that keep the time they saw first.
+func (w *sourceWork) isOther(m *codec.Status) bool {
+	if w == nil || w.Object == nil || w.strict.doubted || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
+		return false
+	}
+	w.strict.doubted = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
+	return w.strict.doubted
+}
+
+// strictSpec makes of a spec what travels in a strict profile. Of finalizers that is the one which says that an agent
+// has something to clean up: a user's own would never be removed on the cluster. The store's lock is held.
+func (w *sourceWork) strictSpec(spec *codec.Spec) {
+	if w.strict.created {
+		spec.Action = codec.ActionCreate
+	}
+	if w.Object == nil {
+		return
+	}
+	obj := *w.Object
+	held := w.strict.reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
+	obj.Finalizers = nil
+	if held {
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
+	spec.Work = &obj
+}
+
+// resyncStrict asks all agents for the statuses of all works, unless it has done so, and tells each cluster which
+// statuses it has. The store's lock is held.
+func (s *Source) resyncStrict() {
+	if !s.asked || len(s.works) == 0 {
+		s.askAll()
+	}
+	for _, c := range s.clusters {
+		works := slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
+		s.sendHashes(c, works, codec.ScopeAll, "")
+		s.sendUnconfirmed(works)
+	}
+}
+
+// askAll asks all agents for the statuses of all works that they have.
+func (s *Source) askAll() {
+	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
+	r.ID, r.Time = s.ids.next(), s.options.Clock.Now().UTC()
+	s.engine.Enqueue(cloudevents.Control, &askedAll{message{s.options.Profile, r}, s})
+}
+
+// answerStrictList sends an agent the hashes that its list asks for: the list tells nothing of statuses, and the agent may
+// have missed the hashes that this source's connection began with. An agent's own answer to hashes names the source;
+// the list that its connection begins with does not.
+func (s *Source) answerStrictList(c *sourceCluster, l *agentList, m *codec.SpecResync) {
+	if m.TargetSource == "" {
+		s.sendHashes(c, s.worksOf(c), codec.ScopeAll, "")
+	}
+	if len(l.unknown) > 0 {
+		s.request(&codec.StatusResync{
+			Header:  codec.Header{Source: s.options.SourceID, Cluster: c.name},
+			Entries: l.unknown,
+		})
+	}
+}
+
+// askedAll notes that the broker has the request: one that the connection did not outlive is made again.
+type askedAll struct {
+	message
+	source *Source
+}
+
+func (a *askedAll) Settled(err error) {
+	if err != nil {
+		return
+	}
+	a.source.store.Lock()
+	defer a.source.store.Unlock()
+	a.source.asked = true
+}
+
+// largeAttributes reports whether the metadata, which travels in an attribute in a strict profile, comes near the
+// 64 KiB that an attribute can have.
+func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
+	if !s.traits.Strict {
+		return false
+	}
+	size := 256 * len(m.OwnerReferences)
+	for _, pairs := range []map[string]string{m.Labels, m.Annotations} {
+		for k, v := range pairs {
+			size += len(k) + len(v) + 8
+		}
+	}
+	return size > 8<<10 // escapes may make six of each byte
+}
+
+// cannotSend makes of a codec's error the one of the API server.
+func cannotSend(err error) error {
+	var e *codec.Error
+	if errors.As(err, &e) && e.Code == codec.CodeAttribute && e.Field == "metadata" {
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	return apierrors.NewBadRequest(err.Error())
+}
+
+// report is the highest version and sequence that is known of a work.
+type report struct{ version, seq int64 }
+
+// reports keeps them for works without a record: such that are not created yet after a restart, and such that are
+// gone. If either is created, its agent must take it for newer.
+type reports struct {
+	byID map[string]datedReport
+	// sweepAt is how many there must be for the old ones to be dropped.
+	sweepAt int
+}
+
+type datedReport struct {
+	report
+	at time.Time
+}
+
+const (
+	// reportTTL is how long one is kept: an agent with the work would have shown it again.
+	reportTTL = DefaultTombstoneTTL
+	// maxReports bounds what one cluster can make its sources remember.
+	maxReports = 100_000
+)
+
+func (l *reports) saw(id string, r report, now time.Time) {
+	if l.byID == nil {
+		l.byID, l.sweepAt = map[string]datedReport{}, 1024
+	}
+	old := l.byID[id]
+	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now}
+	if len(l.byID) < l.sweepAt {
+		return
+	}
+	for id, r := range l.byID {
+		if now.Sub(r.at) > reportTTL || len(l.byID) > maxReports {
+			delete(l.byID, id)
+		}
+	}
+	l.sweepAt = max(1024, min(2*len(l.byID), maxReports+1))
+}
+
+// take removes what is known of a work.
+func (l *reports) take(id string) (report, bool) {
+	r, ok := l.byID[id]
+	delete(l.byID, id)
+	return r.report, ok
+}
