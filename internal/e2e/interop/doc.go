@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interop has the tests that run this SDK's source with an agent of the OCM SDK
+// (open-cluster-management.io/sdk-go v1.3.0) and its source with this SDK's agent, over a real Mosquitto. Only the
+// tests of this package import the OCM SDK.
+//
+// They run without the race detector, because it finds a race in the OCM SDK's own reconnect:
+//
+//	go test ./interop
+package interop

@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package interop_test
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
+	ocmoptions "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/options"
+	ocmwork "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work"
+	agentcodec "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/agent/codec"
+	sourcecodec "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/source/codec"
+	ocmstore "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/store"
+	ocmclients "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/clients"
+	ocmmqtt "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/options/mqtt"
+	ocmtypes "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/types"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
+)
+
+func TestMain(m *testing.M) {
+	// They reconnect after 5 s to a minute otherwise.
+	ocmclients.DelayFn = func() time.Duration { return time.Second }
+	os.Exit(m.Run())
+}
+
+const (
+	sourceID = "hub"
+	cluster  = "cluster1"
+	name     = "app"
+)
+
+// peer is a source or an agent, of either SDK, behind a link of its own.
+type peer struct {
+	link  *tcpproxy.Proxy
+	works worktyped.ManifestWorkInterface
+	store cache.Store // of an informer
+}
+
+// pair is a source and an agent.
+type pair struct{ source, agent *peer }
+
+// mode says what else differs between two runs of the same steps.
+type mode struct {
+	name string
+	// versioned is whether works have versions.
+	versioned bool
+	// broadcast is whether an agent asks all sources at once, or the one it is configured for.
+	broadcast bool
+	// clusters is the word for them in topics, group that of our subscriptions.
+	clusters, group string
+}
+
+var modes = []mode{
+	{name: "versioned", versioned: true, broadcast: true, clusters: "clusters"},
+	{name: "unversioned", clusters: "clusters"},
+	{name: "consumers and shared subscriptions", versioned: true, broadcast: true, clusters: "consumers", group: "ours"},
+}
+
+func (m mode) topics() ocmtypes.Topics {
+	t := ocmtypes.Topics{
+		SourceEvents:    "sources/" + sourceID + "/" + m.clusters + "/+/sourceevents",
+		AgentEvents:     "sources/" + sourceID + "/" + m.clusters + "/+/agentevents",
+		SourceBroadcast: "sources/+/sourcebroadcast",
+	}
+	if m.broadcast {
+		t.AgentBroadcast = m.clusters + "/+/agentbroadcast"
+	}
+	return t
+}
+
+// profile is the one that our side has.
+func (m mode) profile(t *testing.T) codec.Profile {
+	p, err := codec.NewManifestBundle(codec.ManifestBundleOptions{ClustersLevel: m.clusters, SharedGroup: m.group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (m mode) theirOptions(link *tcpproxy.Proxy) *ocmmqtt.MQTTOptions {
+	return &ocmmqtt.MQTTOptions{
+		Topics: m.topics(), KeepAlive: 60, PubQoS: 1, SubQoS: 1,
+		Dialer: &ocmmqtt.MQTTDialer{BrokerHost: link.Addr(), Timeout: 5 * time.Second},
+	}
+}
+
+// their ends with the test.
+func their(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// sourceStore is their store, which is asked whether it has an informer while it is given one.
+type sourceStore struct {
+	*ocmstore.SourceInformerWatcherStore
+	set atomic.Bool
+}
+
+func (s *sourceStore) HasInitiated() bool {
+	return s.set.Load() && s.SourceInformerWatcherStore.HasInitiated()
+}
+
+func (s *sourceStore) SetInformer(informer cache.SharedIndexInformer) {
+	s.SourceInformerWatcherStore.SetInformer(informer)
+	s.set.Store(true)
+}
+
+func theirSource(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
+	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
+	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link), sourcecodec.NewManifestBundleCodec(), sourceID+"-client").
+		WithSourceID(sourceID).
+		WithClientWatcherStore(watched)
+	holder, err := ocmwork.NewSourceClientHolder(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPeer(t, link, holder.WorkInterface(), watched.SetInformer)
+}
+
+func theirAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
+	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link), agentcodec.NewManifestBundleCodec(), cluster+"-agent").
+		WithClusterName(cluster).
+		WithClientWatcherStore(ocmstore.NewAgentInformerWatcherStore())
+	holder, err := ocmwork.NewAgentClientHolder(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPeer(t, link, holder.WorkInterface(), nil)
+}
+
+// newPeer starts an informer on a clientset; set tells the OCM SDK's source of it, which has its store there.
+func newPeer(t *testing.T, link *tcpproxy.Proxy, clientset workclientset.Interface, set func(cache.SharedIndexInformer)) *peer {
+	factory := workinformers.NewSharedInformerFactory(clientset, 0)
+	informer := factory.Work().V1().ManifestWorks().Informer()
+	if set != nil {
+		set(informer)
+	}
+	stop := make(chan struct{})
+	factory.Start(stop)
+	t.Cleanup(func() { close(stop); factory.Shutdown() })
+	if !cache.WaitForCacheSync(stop, informer.HasSynced) {
+		t.Fatal("an informer did not sync")
+	}
+	return &peer{link: link, works: clientset.WorkV1().ManifestWorks(cluster), store: informer.GetStore()}
+}
+
+// starter is a source or an agent of this SDK.
+type starter interface {
+	Start(context.Context) error
+	Ready() <-chan struct{}
+	Clientset() workclientset.Interface
+}
+
+// run starts one and returns it with what ends it.
+func run(t *testing.T, s starter, link *tcpproxy.Proxy) (_ *peer, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	select {
+	case <-s.Ready():
+	case <-time.After(patience):
+		t.Fatal("not connected")
+	}
+	return newPeer(t, link, s.Clientset(), nil), stop
+}
+
+func transport(t *testing.T, link *tcpproxy.Proxy) *mqtt.Transport {
+	tr, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + link.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func ourSource(t *testing.T, broker *mosquitto.Broker, m mode) (_ *peer, stop func()) {
+	link := tcpproxy.Start(t, broker.Addr())
+	source, err := work.NewSource(transport(t, link), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, source, link)
+}
+
+func ourAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
+	link := tcpproxy.Start(t, broker.Addr())
+	options := work.AgentOptions{ClusterName: cluster, Profile: m.profile(t)}
+	if !m.broadcast {
+		options.Sources = []string{sourceID}
+	}
+	agent, err := work.NewAgent(transport(t, link), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := run(t, agent, link)
+	return p
+}
+
+// away cuts the peer's link until back is called.
+func (p *peer) away(t *testing.T) (back func()) {
+	t.Helper()
+	p.link.Block()
+	p.link.Cut()
+	eventually(t, "the link is cut", func() error { return when(p.link.Links() == 0, "it is not") })
+	return p.link.Unblock
+}
+
+// shown is the work as the peer's informer has it, nil for none.
+func (p *peer) shown(work string) *workv1.ManifestWork {
+	obj, ok, err := p.store.GetByKey(cluster + "/" + work)
+	if err != nil || !ok {
+		return nil
+	}
+	return obj.(*workv1.ManifestWork)
+}
