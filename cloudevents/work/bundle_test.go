@@ -6,6 +6,7 @@ package work_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +25,20 @@ var (
 	bundleAgent  = work.AgentOptions{Profile: codec.ManifestBundle}
 )
 
-// wiretap notes every event of the profile ManifestBundle. It is read while the scene is settled.
-type wiretap struct{ messages []codec.Message }
+// wiretap notes every event of the profile ManifestBundle.
+type wiretap struct {
+	mu       sync.Mutex
+	messages []codec.Message
+}
+
+// all returns the messages since the last call.
+func (w *wiretap) all() []codec.Message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.messages
+	w.messages = nil
+	return out
+}
 
 func (s *scene) tap() *wiretap {
 	w := &wiretap{}
@@ -39,7 +52,9 @@ func (s *scene) tap() *wiretap {
 				s.t.Errorf("%s has the attribute %s = %v", m.Topic, name, v)
 			}
 		}
+		w.mu.Lock()
 		w.messages = append(w.messages, msg)
+		w.mu.Unlock()
 		deliver(m)
 	})
 	return w
@@ -48,12 +63,11 @@ func (s *scene) tap() *wiretap {
 // take returns the messages of one kind since the last call of any kind.
 func take[M codec.Message](w *wiretap) []M {
 	var out []M
-	for _, m := range w.messages {
+	for _, m := range w.all() {
 		if m, ok := m.(M); ok {
 			out = append(out, m)
 		}
 	}
-	w.messages = nil
 	return out
 }
 
@@ -119,7 +133,7 @@ func TestBundleQuietResync(t *testing.T) {
 		s.settle()
 		s.bus.Reconnect()
 		s.settle()
-		for _, m := range wire.messages {
+		for _, m := range wire.all() {
 			switch m.(type) {
 			case *codec.Spec, *codec.Status:
 				t.Errorf("sent again: %+v", m)
@@ -301,7 +315,7 @@ func TestBundleInvalidSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, _ := s.source(bundleSource), s.agent(bundleAgent)
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.HasSuffix(m.Event.Type(), ".create_request") {
+			if strings.Contains(m.Event.Type(), ".spec.") && len(m.Event.Data()) > 0 && !strings.HasSuffix(m.Event.Type(), ".resync_request") {
 				broken := m.Event.Clone()
 				broken.DataEncoded = []byte(`{"manifests":7}`)
 				m.Event = &broken
