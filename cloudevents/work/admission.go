@@ -43,21 +43,26 @@ func validateNew(obj *workv1.ManifestWork) error {
 	return withSpec(obj, errs)
 }
 
-// validateChange checks what an object becomes.
-func validateChange(current, next *workv1.ManifestWork, specChanged bool) error {
+// validateChange checks what an object becomes. invalid is what the schema has against its spec already.
+func validateChange(current, next *workv1.ManifestWork, specChanged bool, invalid field.ErrorList) error {
+	errs := metadataErrors(current, next)
+	errs = append(errs, invalid...)
+	if specChanged {
+		return withSpec(next, errs)
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(kind, next.Name, crd.MarkBlocked(errs))
+	}
+	return nil
+}
+
+func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
 	// The API server checks a custom resource's metadata as that of any object and then again in the resource's
 	// own strategy; clients that read the causes see each of them as often.
 	errs = append(errs, errs...)
-	errs = append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
-	if specChanged {
-		return withSpec(next, errs)
-	}
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, next.Name, errs)
-	}
-	return nil
+	return append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
 }
 
 // withSpec adds what the CRD has against the spec to what is wrong with the metadata. The schema is asked only
@@ -99,17 +104,20 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	return errs, nil
 }
 
-// validateStatus returns what the CRD has against a status.
-func validateStatus(obj *workv1.ManifestWork) error {
-	if crd.StatusFits(&obj.Status) {
-		return nil
+// validateStatus returns what the CRD has against a status. invalid is what it has already.
+func validateStatus(obj *workv1.ManifestWork, invalid field.ErrorList) error {
+	if len(invalid) == 0 {
+		if crd.StatusFits(&obj.Status) {
+			return nil
+		}
+		data, err := json.Marshal(&obj.Status)
+		if err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("the status cannot be encoded: %v", err))
+		}
+		_, invalid = crd.Member("status", data)
 	}
-	data, err := json.Marshal(&obj.Status)
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("the status cannot be encoded: %v", err))
-	}
-	if _, errs := crd.Member("status", data); len(errs) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, errs)
+	if len(invalid) > 0 {
+		return apierrors.NewInvalid(kind, obj.Name, invalid)
 	}
 	return nil
 }
@@ -117,7 +125,9 @@ func validateStatus(obj *workv1.ManifestWork) error {
 // carryOver gives next what no write through a clientset changes.
 func carryOver(current, next *workv1.ManifestWork) {
 	next.TypeMeta = current.TypeMeta
-	next.UID = current.UID
+	if next.UID == "" {
+		next.UID = current.UID // else it is the same, or the validation says that it is not for writing
+	}
 	next.ResourceVersion = current.ResourceVersion
 	next.Generation = current.Generation
 	next.CreationTimestamp = current.CreationTimestamp

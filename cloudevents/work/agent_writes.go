@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
@@ -33,14 +34,14 @@ func (a *Agent) object(namespace, name string) *workv1.ManifestWork {
 
 // list waits for the initial sync: a work that no source was heard of yet must not look
 // as if it were gone.
-func (a *Agent) list(ctx context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error) {
+func (a *Agent) list(ctx context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
 	if err := a.waitSynced(ctx); err != nil {
 		return nil, "", err
 	}
-	a.store.Lock()
-	defer a.store.Unlock()
-	return a.store.Objects(f), a.store.Version(), nil
+	return listStore(a.store, f, at)
 }
+
+func (a *Agent) reached(version uint64) error { return reached(a.store, version) }
 
 // waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
 // that nobody starts is not waited for.
@@ -87,12 +88,12 @@ func (a *Agent) remove(context.Context, *workv1.ManifestWork, bool) (*workv1.Man
 
 // admit keeps the spec, which belongs to the source; of metadata an agent may change finalizers, labels and
 // annotations.
-func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource) error {
+func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, invalid field.ErrorList) error {
 	if sub == statusPart {
 		status := next.Status
 		*next = *current
 		next.Status = status
-		if err := validateStatus(next); err != nil {
+		if err := validateStatus(next, invalid); err != nil {
 			return err
 		}
 		return a.fits(next)
@@ -103,8 +104,11 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource) error
 		return apierrors.NewInvalid(kind, next.Name, field.ErrorList{field.Forbidden(
 			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it")})
 	}
-	next.OwnerReferences = current.OwnerReferences
-	return validateChange(current, next, false)
+	if !apiequality.Semantic.DeepEqual(current.OwnerReferences, next.OwnerReferences) {
+		return apierrors.NewInvalid(kind, next.Name, field.ErrorList{field.Forbidden(
+			field.NewPath("metadata", "ownerReferences"), "the owners belong to the work's source: an agent cannot change them")})
+	}
+	return validateChange(current, next, false, invalid)
 }
 
 // commit stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/yaml"
@@ -39,8 +40,9 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 	c := &configuration{data: data, options: opts, sub: sub, fields: fields, creates: creates}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
 	for range maxCommits {
-		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
-			return w.configure(c, current, name)
+		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+			next, err := w.configure(c, current, name)
+			return next, nil, err
 		})
 		if !creates || !apierrors.IsNotFound(err) {
 			return out, err

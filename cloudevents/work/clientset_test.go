@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 		{"create with a resourceVersion", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), stale(named("x")), metav1.CreateOptions{})
 			return err
-		}, metav1.StatusReasonBadRequest, "resourceVersion should not be set"},
+		}, metav1.StatusReasonUnknown, "resourceVersion should not be set"},
 		{"stale update", func(c worktyped.ManifestWorkInterface, w *workv1.ManifestWork) error {
 			_, err := c.Update(t.Context(), stale(w), metav1.UpdateOptions{})
 			return err
@@ -161,7 +161,7 @@ func TestErrors(t *testing.T) {
 		{"watch from a version that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "abc"})
 			return err
-		}, metav1.StatusReasonBadRequest, "invalid resource version"},
+		}, metav1.StatusReasonUnknown, "resourceVersion: Invalid value"},
 		{"dry run that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named("x"), metav1.CreateOptions{DryRun: []string{"Some"}})
 			return err

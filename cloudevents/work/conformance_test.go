@@ -5,10 +5,14 @@ package work_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/conformance"
@@ -24,57 +28,96 @@ type difference struct {
 // or be listed in differences, and every listed difference must exist.
 func TestConformance(t *testing.T) {
 	golden := conformance.Golden()
+	seen := map[string]bool{}
 	for _, script := range conformance.All {
 		t.Run(script.Name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
-				h := s.source(work.SourceOptions{})
-				cleaning := !strings.HasPrefix(script.Name, "spoke")
-				agents := &agentsOf{WorkV1Interface: h.Clientset().WorkV1(), spokes: map[string]*spoke{}}
-				s.settle()
-				got := conformance.Run(s.t.Context(), conformance.Target{
-					Hub: h.Clientset().WorkV1(), Spoke: agents,
-					Namespace: func() string {
-						cluster := fmt.Sprintf("cluster%d", len(agents.spokes)+1)
-						agents.spokes[cluster] = s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}})
-						s.settle()
-						return cluster
-					},
-					Settle: func() {
-						s.settle()
-						if cleaning { // as a work controller would that has nothing to clean up
-							agents.clean()
-							s.settle()
-						}
-					},
-				}, script)
-				compare(t, script.Name, golden[script.Name], got)
+				compare(t, script.Name, golden[script.Name], conformance.Run(s.t.Context(), s.target(script), script), seen)
 			})
 		})
 	}
+	for label := range differences {
+		if !seen[label] {
+			t.Errorf("%s: listed as a difference, but no script has it", label)
+		}
+	}
 }
 
-// agentsOf is a clientset whose namespaces are the clusters of several agents.
+// target is a source with an agent for each namespace.
+func (s *scene) target(script conformance.Script) conformance.Target {
+	s.t.Helper()
+	h := s.source(work.SourceOptions{})
+	agents := &agentsOf{spokes: map[string]*spoke{}}
+	s.settle()
+	return conformance.Target{
+		Hub: h.Clientset().WorkV1(), Spoke: agents,
+		Namespace: func() string {
+			cluster := fmt.Sprintf("cluster%d", len(agents.spokes)+1)
+			agents.spokes[cluster] = s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}})
+			s.settle()
+			return cluster
+		},
+		Settle: func() {
+			s.settle()
+			if !script.Cleans {
+				agents.clean()
+				s.settle()
+			}
+		},
+		Age: func() {
+			h.create("elsewhere", newWork("aging", "1"))
+			age(s.t, h.works("elsewhere"), "aging")
+			for _, spoke := range agents.spokes {
+				for _, name := range spoke.names()[:1] {
+					age(s.t, spoke.works(), name)
+				}
+			}
+			s.settle()
+		},
+	}
+}
+
+// age changes a work more often than a store remembers, to and fro.
+func age(t *testing.T, works worktyped.ManifestWorkInterface, name string) {
+	t.Helper()
+	for i := range 1100 {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"age":%q}}}`, fmt.Sprint(i))
+		if i == 1099 {
+			patch = `{"metadata":{"annotations":{"age":null}}}`
+		}
+		if _, err := works.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// agentsOf is a clientset whose namespaces are the clusters of several agents. What is none of them is asked of
+// the first.
 type agentsOf struct {
 	worktyped.WorkV1Interface
 	spokes map[string]*spoke
 }
 
 func (a *agentsOf) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
-	return a.spokes[namespace].works()
+	if one, ok := a.spokes[namespace]; ok {
+		return one.works()
+	}
+	return a.spokes["cluster1"].Clientset().WorkV1().ManifestWorks(namespace)
 }
 
-// clean takes the finalizer off the works that were first heard of as deleting.
+// clean does as a controller that has nothing to clean up: it takes the finalizer off the works that were first
+// heard of as deleting.
 func (a *agentsOf) clean() {
 	for _, spoke := range a.spokes {
 		for _, name := range spoke.names() {
-			if w := spoke.get(name); w.DeletionTimestamp != nil && len(w.Finalizers) > 0 {
+			if w := spoke.get(name); w.DeletionTimestamp != nil && slices.Equal(w.Finalizers, []string{workv1.ManifestWorkFinalizer}) {
 				spoke.setFinalizers(name)
 			}
 		}
 	}
 }
 
-func compare(t *testing.T, script string, want, got []string) {
+func compare(t *testing.T, script string, want, got []string, seen map[string]bool) {
 	t.Helper()
 	lines := map[string]string{}
 	for _, line := range got {
@@ -86,6 +129,7 @@ func compare(t *testing.T, script string, want, got []string) {
 		ours, ok := lines[label]
 		delete(lines, label)
 		d, listed := differences[script+"/"+label]
+		seen[script+"/"+label] = true
 		switch {
 		case !ok:
 			t.Errorf("%s: not reached", label)
@@ -100,53 +144,4 @@ func compare(t *testing.T, script string, want, got []string) {
 	for label, text := range lines {
 		t.Errorf("%s: only ours: %s", label, text)
 	}
-}
-
-// Reasons of the differences, as the package doc has them.
-const (
-	internalError = "the API server answers a version that is none with an internal error; it is the caller's mistake, and told as such"
-	newer         = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
-	noNamespace   = "without a namespace there is no request, so no 404 for its path"
-	agentDone     = "when its agent is done, the clean-up finalizer goes; another finalizer keeps the object, which is a change of its own"
-	future        = "a version from the future is an error, where the API server waits for it in silence"
-)
-
-// differences by script and label. The package doc lists the reasons.
-var differences = map[string]difference{
-	"create/bad owner": {
-		line:   `error Invalid code=422 details=work.open-cluster-management.io/ManifestWork "x" cause=FieldValueRequired metadata.ownerReferences[0].apiVersion "Required value: must not be empty" cause=FieldValueRequired metadata.ownerReferences[0].kind "Required value: must not be empty" cause=FieldValueRequired metadata.ownerReferences[0].uid "Required value: must not be empty" cause=FieldValueInvalid <nil> "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"`,
-		reason: newer,
-	},
-	"create/no namespace": {
-		line:   `error BadRequest code=400`,
-		reason: noNamespace,
-	},
-	"create/resourceVersion": {
-		line:   `error BadRequest code=400`,
-		reason: internalError,
-	},
-	"get/bad version": {
-		line:   `error BadRequest code=400`,
-		reason: internalError,
-	},
-	"get/no namespace": {
-		line:   `error "an empty namespace may not be set when a resource name is provided"`,
-		reason: noNamespace,
-	},
-	"update/version that is none": {
-		line:   `error Conflict code=409 details=work.open-cluster-management.io/manifestworks "app"`,
-		reason: internalError,
-	},
-	"watch/bad version": {
-		line:   `error BadRequest code=400`,
-		reason: internalError,
-	},
-	"watch/deletion by label": {
-		line:   `MODIFIED ns/one map[x:2], MODIFIED ns/one map[x:2] deleting, MODIFIED ns/one map[x:2] deleting`,
-		reason: agentDone,
-	},
-	"watch/from the future": {
-		line:   `ERROR Timeout code=504, closed`,
-		reason: future,
-	},
 }

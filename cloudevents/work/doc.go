@@ -26,46 +26,67 @@
 //
 //	verb                      source                              agent
 //	Create                    yes, generateName and dryRun        MethodNotSupported
-//	Update                    spec and metadata                   finalizers, labels, annotations
+//	Update                    spec and metadata                   finalizers, labels, annotations;
+//	                                                              Invalid for spec and owners
 //	UpdateStatus, Patch of    MethodNotSupported: the status      yes, published to the work's source
 //	  "status"                belongs to agents
 //	Patch: JSON, merge,       yes; apply also creates             metadata and status
 //	  server-side apply
 //	Patch: strategic          UnsupportedMediaType, as for any custom resource
-//	Delete, DeleteCollection  yes, preconditions and dryRun       MethodNotSupported
-//	Get, List                 any namespace, selectors, pages     its cluster
+//	Delete, DeleteCollection  yes, preconditions, propagation     MethodNotSupported
+//	                          and dryRun
+//	Get, List                 any namespace, selectors, pages,    its cluster
+//	                          earlier versions
 //	Watch                     any number, selectors, resuming,    likewise
 //	                          bookmarks, initial events
 //
-// Errors are StatusErrors with the API server's reasons. Objects get the defaults of the ManifestWork CRD and are
-// held to its schema; applies merge by it, with managers, conflicts and force as on the API server. The clients of other resources, discovery and the
-// REST client exist and answer MethodNotSupported.
+// Errors are StatusErrors with the API server's reasons, codes, details and causes. Objects get the defaults of the
+// ManifestWork CRD and are held to its schema; applies merge by it, with managers, conflicts and force as on the API
+// server. The pages of a list are all of the version of the first, and a list of exactly a version, or a watch from
+// it, is of that version; when more than 1,024 writes came since, the error is Expired, and that of a page has the
+// token that gets the rest of what there is now. The clients of other resources, discovery and the REST client
+// exist and answer MethodNotSupported.
 //
 // # What differs from the API server
 //
-//   - A namespace is a cluster's name and always exists.
-//   - managedFields begin with the first apply: who wrote before it is "before-first-apply". They stay where they
-//     are made: an agent's do not come to the source, nor the source's to the agent, and neither tracks what it
-//     hears from the other.
+// The tests run one suite of calls on a kube-apiserver, on a source and on an agent. What follows is all in which
+// they come apart.
+//
+//   - A namespace is a cluster's name and always exists. An agent has its own cluster's works, whatever the
+//     namespace.
+//   - The status is not for a source to write, and works are not for an agent to create or delete: these verbs are
+//     MethodNotSupported, and an apply of a work that the agent does not have is NotFound.
+//   - An agent's change of the spec or of the ownerReferences, which the API server would take, is Invalid.
+//   - On an agent, metadata that the user changes stays on the cluster. A key that the source changes afterwards
+//     gets the source's value.
+//   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
+//     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone, or
+//     [Source.Forget] gives up on the cluster. So what watches see of the last finalizer of another controller is
+//     one more change.
+//   - Every policy of propagation ends as on a cluster whose garbage collector is done: nothing on a source depends
+//     on a work. So the finalizers foregroundDeletion and orphan are taken off when the deletion begins, and
+//     are not put on. What happens to what the work made on its cluster, its spec's deleteOption says.
+//     ownerReferences are kept and have no effect.
+//   - A work that an earlier process of the agent may have applied gets the clean-up finalizer with its deletion
+//     also on the agent, unless its user has written to it: a work agent that restarted must clean up and take it
+//     off.
+//   - managedFields begin with the first apply: who wrote before it is "before-first-apply", and what would only
+//     change them is no change. They stay where they are made: an agent's do not come to the source, nor the
+//     source's to the agent, and neither tracks what it hears from the other.
 //   - Manifests keep their bytes. The API server takes unknown and null members out of their metadata.
-//   - Objects are Go values: a typed update adds no empty members to what was applied without them, and an
-//     executor without a subject, which no typed client could send back, is refused.
+//   - Objects are Go values: null, missing and empty are one. So a JSON patch finds a spec and a workload where a
+//     patch before it took them away, an apply that gives up the last item of a list is no error, a typed update
+//     adds no empty members to what was applied without them, and an executor without a subject, which no typed
+//     client could send back, is refused.
 //   - An unknown field in a patch has no effect, as there, but the warning of it is not sent. With fieldValidation
 //     Strict it is an error.
 //   - A watch delivers the store's own objects, shared with other watches and informers: they are read-only, as
 //     objects from an informer are anyway. Get, List and the writes return copies.
-//   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
-//     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone, or
-//     [Source.Forget] gives up on the cluster.
-//   - On an agent, metadata that the user changes stays on the cluster. A key that the source changes afterwards
-//     gets the source's value.
-//   - A work that an earlier process of the agent may have applied gets that finalizer with its deletion also on
-//     the agent, unless its user has written to it: a work agent that restarted must clean up and take it off.
-//   - A write that would overfill the outbox fails with TooManyRequests and a delay; one that the broker would
-//     not take, with RequestEntityTooLarge.
-//   - A resourceVersion that is none, or that is set on Create, is a BadRequest (on Update a Conflict), where the
-//     API server has an internal error. A watch from a version of the future gets the error Timeout, where the
-//     API server waits in silence. A call without a namespace that needs one fails before any request.
+//   - A watch from a version of the future gets the error Timeout, where the API server waits in silence. A read
+//     of such a version is the same Timeout as there, but comes at once.
+//   - How large an object may be, the broker says: what it would not take is refused with RequestEntityTooLarge,
+//     where the API server takes 3 MiB of a request and about half of that of an object. A write that would
+//     overfill the outbox fails with TooManyRequests and a delay.
 //   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
 //     release than your API server's.
 //   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered

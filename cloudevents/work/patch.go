@@ -36,14 +36,14 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 	if err := w.begin(ctx, "patch", sub); err != nil {
 		return nil, err
 	}
-	if err := w.named(ctx, name); err != nil {
+	if err := w.named(ctx, "patch", name); err != nil {
 		return nil, err
 	}
 	if err := checkPatchOptions(&opts, pt); err != nil {
 		return nil, err
 	}
-	p := patcher{sub: sub, strict: opts.FieldValidation == metav1.FieldValidationStrict}
-	var apply func(*workv1.ManifestWork) (*workv1.ManifestWork, error)
+	p := &patcher{sub: sub, strict: opts.FieldValidation == metav1.FieldValidationStrict}
+	var apply change
 	switch pt {
 	case types.ApplyPatchType:
 		return w.apply(ctx, name, data, opts, sub)
@@ -52,38 +52,35 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 		if err != nil {
 			return nil, err
 		}
-		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 			if p.strict {
 				if err := checkPatch(data); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 			}
 			return p.mergePatch(patch, obj)
 		}
 	case types.JSONPatchType:
-		patch, err := jsonpatch.DecodePatch(data)
+		patch, err := parseJSONPatch(data)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
+			return nil, err
 		}
-		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, error) { return p.jsonPatch(patch, obj) }
+		apply = func(obj *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+			return p.jsonPatch(patch, obj)
+		}
 	default:
 		return nil, unsupportedPatch(pt)
 	}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, manager: opts.FieldManager}
-	return w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
-		next, err := apply(current)
+	return w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+		next, invalid, err := apply(current)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if err := w.stays(next.Namespace, next.Name, name); err != nil {
-			return nil, err
+		if err := w.checkPatched(current, next, o); err != nil {
+			return nil, nil, err
 		}
-		if sub == whole && !crd.ManifestsFit(&next.Spec) {
-			if err := checkReadable(&next.Spec); err != nil {
-				return nil, err
-			}
-		}
-		return next, normalize(next)
+		return next, invalid, normalize(next)
 	})
 }
 
@@ -110,14 +107,32 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 	return p, nil
 }
 
+// maxOperations is how many a JSON patch may have, as on the API server: each may cost as much as the object is
+// large.
+const maxOperations = 10_000
+
+func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
+	}
+	if len(patch) > maxOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(patch)))
+	}
+	return patch, nil
+}
+
 // patcher applies patches to what one subresource may change; the rest of a patch has no effect.
 type patcher struct {
 	sub    subresource
 	strict bool
 }
 
-func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 	next := *current
+	next.TypeMeta = ownType
+	var invalid field.ErrorList
 	for member, change := range patch {
 		var err error
 		switch {
@@ -125,43 +140,55 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 			if next.ObjectMeta, err = mergeMember(current.ObjectMeta, change, keep); err != nil {
 				err = patchError(member, err)
 			}
+		case member == "kind" || member == "apiVersion":
+			if next.TypeMeta, err = mergeType(next.TypeMeta, member, change); err != nil {
+				err = patchError(member, err)
+			}
 		case member == "spec" && p.sub == whole:
-			next.Spec, err = mergeMember(current.Spec, change, func(doc []byte) ([]byte, error) {
-				return completeSpec(current.Name, doc, change)
+			next.Spec, invalid, err = mergeContent(current.Spec, change, func(doc []byte) ([]byte, field.ErrorList, error) {
+				return completeSpec(doc, change)
 			})
 		case member == "status" && p.sub == statusPart:
 			if replaceStatusLists(&next.Status, change) {
 				continue
 			}
-			next.Status, err = mergeMember(current.Status, change, func(doc []byte) ([]byte, error) {
-				return complete(current.Name, "status", doc)
+			next.Status, invalid, err = mergeContent(current.Status, change, func(doc []byte) ([]byte, field.ErrorList, error) {
+				doc, errs := crd.Member("status", doc)
+				return doc, errs, nil
 			})
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if _, ok := patch["metadata"]; !ok {
-		next.ResourceVersion, next.UID = "", "" // no precondition
-	} else {
-		withoutUntouched(&next.ObjectMeta, patch["metadata"])
-	}
-	return &next, nil
+	return &next, invalid, nil
 }
 
-// withoutUntouched leaves uid and resourceVersion only where the patch names them, as its preconditions.
-func withoutUntouched(m *metav1.ObjectMeta, patch json.RawMessage) {
-	var named struct {
-		UID             *json.RawMessage `json:"uid"`
-		ResourceVersion *json.RawMessage `json:"resourceVersion"`
+// mergeContent merges a patch into spec or status. What is invalid then is not decoded: the current one stays.
+func mergeContent[T any](current T, patch json.RawMessage, complete func([]byte) ([]byte, field.ErrorList, error)) (T, field.ErrorList, error) {
+	var invalid field.ErrorList
+	next, err := mergeMember(current, patch, func(doc []byte) ([]byte, error) {
+		completed, errs, err := complete(doc)
+		if invalid = errs; len(errs) > 0 {
+			return json.Marshal(current)
+		}
+		return completed, err
+	})
+	return next, invalid, err
+}
+
+// mergeType merges one of the two words that say what an object is.
+func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1.TypeMeta, error) {
+	var word string
+	if err := json.Unmarshal(change, &word); err != nil {
+		return t, err
 	}
-	_ = json.Unmarshal(patch, &named) // it was merged before, so it is well-formed
-	if named.UID == nil {
-		m.UID = ""
+	if member == "kind" {
+		t.Kind = word
+	} else {
+		t.APIVersion = word
 	}
-	if named.ResourceVersion == nil {
-		m.ResourceVersion = ""
-	}
+	return t, nil
 }
 
 // replaceStatusLists is the short way for the patch that agents send all day: one that replaces whole lists of
@@ -220,35 +247,36 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 
 func keep(doc []byte) ([]byte, error) { return doc, nil }
 
-func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 	named := *current
-	named.TypeMeta = metav1.TypeMeta{APIVersion: workv1.GroupName + "/v1", Kind: kind.Kind}
+	named.TypeMeta = ownType
 	doc, err := json.Marshal(&named)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	patched, err := patch.Apply(doc)
 	if err != nil {
 		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 		refused.ErrStatus.Message += ": " + err.Error()
-		return nil, refused
+		return nil, nil, refused
 	}
 	if p.strict {
 		if err := checkUnknown(patched, nil); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if patched, err = p.completeObject(current.Name, patched); err != nil {
-		return nil, err
+	patched, invalid, err := p.completeObject(patched)
+	if err != nil {
+		return nil, nil, err
 	}
 	next := &workv1.ManifestWork{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(patched, next); err != nil {
-		return nil, patchError("", err)
+		return nil, nil, patchError("", err)
 	}
-	if next.ResourceVersion == current.ResourceVersion {
-		next.ResourceVersion = "" // what the patch did not touch is no precondition
+	if len(invalid) > 0 {
+		next.Spec, next.Status = current.Spec, current.Status
 	}
-	return next, nil
+	return next, invalid, nil
 }
 
 func patchError(member string, err error) error {

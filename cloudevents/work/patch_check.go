@@ -4,12 +4,16 @@
 package work
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -20,73 +24,113 @@ import (
 // what is empty stays. So what a patch changes goes through the schema before it is decoded. Manifests do not:
 // they have neither defaults nor required members beyond what the typed check finds.
 
-// complete fills in the defaults of a patched member and validates it.
-func complete(name, member string, doc []byte) ([]byte, error) {
-	out, errs := crd.Member(member, doc)
-	if len(errs) > 0 {
-		return nil, apierrors.NewInvalid(kind, name, errs)
-	}
-	return out, nil
-}
-
-// completeSpec is complete for a spec, without its manifests. A patch of nothing but the workload has nothing
-// to complete.
-func completeSpec(name string, doc, patch []byte) ([]byte, error) {
+// completeSpec fills in the defaults of a patched spec and validates it, without its manifests. A patch of nothing
+// but the workload has nothing to complete.
+func completeSpec(doc, patch []byte) ([]byte, field.ErrorList, error) {
 	const workload = "workload"
+	whole := func() ([]byte, field.ErrorList, error) {
+		out, errs := crd.Member("spec", doc)
+		return out, errs, nil
+	}
 	var changed, members map[string]json.RawMessage
 	if json.Unmarshal(doc, &members) != nil || json.Unmarshal(patch, &changed) != nil {
-		return complete(name, "spec", doc)
+		return whole()
 	}
 	var typed struct {
 		Manifests []map[string]json.RawMessage `json:"manifests"`
 	}
 	manifests := members[workload]
 	if manifests != nil && json.Unmarshal(manifests, &typed) != nil {
-		return complete(name, "spec", doc) // it has the right errors for the wrong types
+		return whole() // it has the right errors for the wrong types
 	}
 	delete(changed, workload)
 	if len(changed) == 0 {
-		return doc, nil
+		return doc, nil, nil
 	}
 	delete(members, workload)
 	rest, err := json.Marshal(members)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if rest, err = complete(name, "spec", rest); err != nil || manifests == nil {
-		return rest, err
+	rest, errs := crd.Member("spec", rest)
+	if len(errs) > 0 || manifests == nil {
+		return rest, errs, nil
 	}
 	clear(members)
 	if err := json.Unmarshal(rest, &members); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	members[workload] = manifests
-	return json.Marshal(members)
+	out, err := json.Marshal(members)
+	return out, nil, err
 }
 
-// completeObject is complete for the member of an object that the subresource is about. The others are not
-// looked at: they do not change.
-func (p *patcher) completeObject(name string, doc []byte) ([]byte, error) {
+// completeObject fills in and validates the member of an object that the subresource is about. The others are not
+// looked at: they do not change. An invalid one is left out.
+func (p *patcher) completeObject(doc []byte) ([]byte, field.ErrorList, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &members); err != nil {
-		return nil, patchError("", err)
+		return nil, nil, patchError("", err)
 	}
-	var err error
+	member, other := "spec", "status"
 	if p.sub == statusPart {
-		delete(members, "spec")
-		if status, ok := members["status"]; ok {
-			members["status"], err = complete(name, "status", status)
+		member, other = other, member
+	}
+	delete(members, other)
+	var errs field.ErrorList
+	var err error
+	if value, ok := members[member]; ok && string(bytes.TrimSpace(value)) != "null" {
+		if p.sub == statusPart {
+			members[member], errs = crd.Member(member, value)
+		} else {
+			members[member], errs, err = completeSpec(value, value)
 		}
-	} else {
-		delete(members, "status")
-		if spec, ok := members["spec"]; ok {
-			members["spec"], err = completeSpec(name, spec, spec)
-		}
+	}
+	if len(errs) > 0 {
+		delete(members, member)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return json.Marshal(members)
+	out, err := json.Marshal(members)
+	return out, errs, err
+}
+
+// ownType is what an object of this clientset is.
+var ownType = metav1.TypeMeta{APIVersion: workv1.GroupName + "/v1", Kind: kind.Kind}
+
+// checkPatched refuses what a patch makes of an object where the API server does so before it looks at versions,
+// and of its type, where it does so after that.
+func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions) error {
+	switch {
+	case next.Kind == "":
+		return patchError("kind", fmt.Errorf("Object 'Kind' is missing")) //nolint:staticcheck // as it is there
+	case next.APIVersion == "":
+		return apierrors.NewInternalError(fmt.Errorf("Object 'apiVersion' is missing in 'object has no apiVersion field'")) //nolint:staticcheck // as it is there
+	}
+	if err := w.stays(next.Namespace, next.Name, current.Name); err != nil {
+		return err
+	}
+	if o.sub == whole && !crd.ManifestsFit(&next.Spec) {
+		if err := checkReadable(&next.Spec); err != nil {
+			return err
+		}
+	}
+	if next.TypeMeta == ownType {
+		return nil
+	}
+	if err := precondition(current, next, o); err != nil {
+		return err
+	}
+	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, errs...) // see metadataErrors
+	if next.Kind != ownType.Kind {
+		errs = append(errs, field.Invalid(field.NewPath("kind"), next.Kind, "must be "+ownType.Kind))
+	}
+	if next.APIVersion != ownType.APIVersion {
+		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), next.APIVersion, "must be "+ownType.APIVersion))
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: kind.Group, Kind: next.Kind}, next.Name, errs)
 }
 
 // stays refuses what a patch makes of an object's name and namespace, unless they stay.

@@ -40,6 +40,23 @@ func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.M
 	return nil
 }
 
+func reached[R store.Record](s *store.Store[R], version uint64) error {
+	s.Lock()
+	defer s.Unlock()
+	return s.Reached(version)
+}
+
+// listStore returns the objects of a version, 0 for now, and which that is.
+func listStore[R store.Record](s *store.Store[R], f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
+	s.Lock()
+	defer s.Unlock()
+	if at == 0 {
+		return s.Objects(f), s.Version(), nil
+	}
+	objects, err := s.ObjectsAt(f, at)
+	return objects, strconv.FormatUint(at, 10), err
+}
+
 func watchStore[R store.Record](ctx context.Context, s *store.Store[R], o store.WatchOptions) (watch.Interface, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -50,32 +67,34 @@ func watchStore[R store.Record](ctx context.Context, s *store.Store[R], o store.
 	return w, nil
 }
 
-// List returns copies of the objects that the options select.
+// List returns copies of the objects that the options select. Pages, and a list of exactly a resourceVersion, show
+// what there was at that time, or fail with Expired when it is too long ago: then the error's continue token gets
+// the rest of what there is now.
 func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.ManifestWorkList, error) {
 	filter, err := w.filter(ctx, opts, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkVersion(opts.ResourceVersion); err != nil {
+	at, from, err := w.listFrom(opts)
+	if err != nil {
 		return nil, err
 	}
-	if opts.Continue != "" && opts.ResourceVersion != "" && opts.ResourceVersion != "0" {
-		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	objects, version, err := w.role.list(ctx, filter, at)
+	if apierrors.IsResourceExpired(err) && opts.Continue != "" {
+		return nil, pageExpired(from)
 	}
-	objects, version, err := w.role.list(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
 	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
 	if opts.Continue != "" {
-		from, err := parseContinue(opts.Continue)
-		if err != nil {
-			return nil, err
-		}
-		list.ResourceVersion = from.Version
 		objects = objects[from.position(objects):]
 	}
-	if limit := int(opts.Limit); limit > 0 && len(objects) > limit {
+	limit := int(opts.Limit)
+	if opts.ResourceVersion == "0" {
+		limit = 0 // any version is a cache's, whole
+	}
+	if limit > 0 && len(objects) > limit {
 		if opts.LabelSelector == "" && opts.FieldSelector == "" {
 			list.RemainingItemCount = ptr.To(int64(len(objects) - limit))
 		}
@@ -90,19 +109,57 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 	return list, nil
 }
 
-// checkVersion refuses a resourceVersion that is no number.
-func checkVersion(version string) error {
-	if version == "" {
-		return nil
+// listFrom says of which version a list is, 0 for the current one, and what comes before its first object.
+func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken, err error) {
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return 0, from, badVersion(opts.ResourceVersion, err)
 	}
-	if _, err := strconv.ParseUint(version, 10, 64); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
+	if opts.Continue != "" {
+		if version != 0 {
+			return 0, from, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		if from, err = parseContinue(opts.Continue); err != nil {
+			return 0, from, err
+		}
+		at, err = parseVersion(from.Version)
+		if err != nil {
+			return 0, from, badVersion(from.Version, err)
+		}
+		return at, from, nil
 	}
-	return nil
+	// The first page of a list from a version is of that version, as its other pages are.
+	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0 {
+		return version, from, nil
+	}
+	return 0, from, w.role.reached(version)
 }
 
-// continueToken says where the next page of a list begins. Its version is that of the first page, so that a
-// watch from the list's version sees every change made while the pages were read.
+// pageExpired has the API server's text, and a token for the rest of what there is now.
+func pageExpired(from continueToken) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	from.Version = ""
+	err.ErrStatus.ListMeta.Continue = from.String()
+	return err
+}
+
+// parseVersion returns 0 for none and for any.
+func parseVersion(version string) (uint64, error) {
+	if version == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(version, 10, 64)
+}
+
+func badVersion(version string, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
+}
+
+// continueToken says where the next page of a list begins. Its version is that of the first page, or empty where
+// the rest is of now.
 type continueToken struct {
 	Version   string `json:"v"`
 	Namespace string `json:"ns"`
@@ -157,7 +214,7 @@ func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inter
 		o.Resume = true
 		o.Since, err = strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", v, err))
+			return nil, internal("resourceVersion: Invalid value: %q: %v", v, err)
 		}
 	}
 	return w.role.watch(ctx, o)

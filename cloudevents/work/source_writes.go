@@ -40,10 +40,10 @@ func (s *Source) object(namespace, name string) *workv1.ManifestWork {
 	return object(s.store, namespace, name)
 }
 
-func (s *Source) list(_ context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error) {
-	s.store.Lock()
-	defer s.store.Unlock()
-	return s.store.Objects(f), s.store.Version(), nil
+func (s *Source) reached(version uint64) error { return reached(s.store, version) }
+
+func (s *Source) list(_ context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
+	return listStore(s.store, f, at)
 }
 
 func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
@@ -57,7 +57,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 		obj.Name = obj.GenerateName + rand.String(5)
 	}
 	if obj.ResourceVersion != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, internal("resourceVersion should not be set on objects to be created")
 	}
 	if err := normalize(obj); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func room(e *cloudevents.Engine, outbox Outbox, it cloudevents.Item) error {
 }
 
 // admit keeps the status, which belongs to the agent, and the clean-up finalizer until the agent is done.
-func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource) error {
+func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource, invalid field.ErrorList) error {
 	carryOver(current, next)
 	next.Status = current.Status
 	if current.DeletionTimestamp != nil && slices.Contains(current.Finalizers, workv1.ManifestWorkFinalizer) &&
@@ -149,7 +149,7 @@ func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource) error 
 	if specChanged {
 		next.Generation++
 	}
-	if err := validateChange(current, next, specChanged); err != nil {
+	if err := validateChange(current, next, specChanged, invalid); err != nil {
 		return err
 	}
 	return s.fits(s.options.Profile.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
@@ -208,14 +208,21 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy())
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 	obj.Generation++
+	obj.Finalizers = slices.DeleteFunc(slices.Clone(obj.Finalizers), forCollector)
 	if !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer) {
-		obj.Finalizers = append(slices.Clone(obj.Finalizers), workv1.ManifestWorkFinalizer)
+		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	}
 	w.deleting, w.deleted = true, *obj.DeletionTimestamp
 	s.raise(w, &obj)
 	s.store.Put(w, &obj)
 	s.send(w)
 	return &obj, true, nil
+}
+
+// forCollector reports whether a finalizer waits for the garbage collector, as the policies Foreground and Orphan
+// have it. A source's objects have no dependents here, so that the collector would be done at once.
+func forCollector(finalizer string) bool {
+	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
 }
 
 // fits refuses what the broker will not take. The event is made only where the object comes near the limit.

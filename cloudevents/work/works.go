@@ -6,9 +6,9 @@ package work
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,11 +24,13 @@ import (
 type role interface {
 	// object returns the current snapshot, or nil.
 	object(namespace, name string) *workv1.ManifestWork
+	// reached returns an error for a resourceVersion from the future.
+	reached(version uint64) error
 	// create adds an object that nobody else holds and returns its snapshot.
 	create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error)
 	// admit prepares the change from current to next, which it may edit: it carries over what the verb
-	// must not change and validates the rest.
-	admit(current, next *workv1.ManifestWork, sub subresource) error
+	// must not change and validates the rest. invalid is what the schema has against the change already.
+	admit(current, next *workv1.ManifestWork, sub subresource, invalid field.ErrorList) error
 	// commit replaces current by next and returns the new snapshot; false when current is no longer
 	// current.
 	commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error)
@@ -37,9 +39,9 @@ type role interface {
 	remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
 	// supports returns a MethodNotSupported error for a verb that the role has not.
 	supports(verb string, sub subresource) error
-	// list returns the snapshots that a filter takes, in order, and the resourceVersion they are of. It
-	// may wait until the role has heard of all of them.
-	list(ctx context.Context, f *store.Filter) ([]*workv1.ManifestWork, string, error)
+	// list returns the snapshots that a filter takes, in order, and the resourceVersion they are of: at, or
+	// the current one where at is 0. It may wait until the role has heard of all of them.
+	list(ctx context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error)
 	watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error)
 }
 
@@ -65,11 +67,17 @@ var _ worktyped.ManifestWorkInterface = &works{}
 
 // Get returns a copy of the object, or NotFound.
 func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
-	if err := w.named(ctx, name); err != nil {
+	if err := w.named(ctx, "get", name); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(opts.ResourceVersion); err != nil {
-		return nil, err
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, internal("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
+	}
+	if version > 0 {
+		if err := w.role.reached(version); err != nil {
+			return nil, err
+		}
 	}
 	obj := w.role.object(w.namespace, name)
 	if obj == nil {
@@ -87,7 +95,7 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 		return nil, err
 	}
 	if w.namespace == "" {
-		return nil, apierrors.NewBadRequest("an empty namespace may not be set during creation")
+		return nil, noSuchPath("post", "")
 	}
 	if obj == nil {
 		return nil, apierrors.NewBadRequest("no ManifestWork was given")
@@ -133,7 +141,7 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 	if obj == nil {
 		return nil, apierrors.NewBadRequest("no ManifestWork was given")
 	}
-	if err := w.named(ctx, obj.Name); err != nil {
+	if err := w.named(ctx, "put", obj.Name); err != nil {
 		return nil, err
 	}
 	in := obj.DeepCopy()
@@ -144,14 +152,12 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 		return nil, err
 	}
 	if in.ResourceVersion == "" {
-		asResource := schema.GroupKind{Group: resource.Group, Kind: resource.Resource} // as the API server has it here
-		return nil, apierrors.NewInvalid(asResource, in.Name, field.ErrorList{field.Invalid(
-			field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+		return nil, versionMissing(in.Name)
 	}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
-	return w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	return w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 		next := *in // admit edits it, and a rival may make a second attempt necessary
-		return &next, nil
+		return &next, nil, nil
 	})
 }
 
@@ -164,9 +170,13 @@ type changeOptions struct {
 	applied bool   // the change comes with its managedFields
 }
 
+// change makes the next state of an object of the current one. What the schema has against it comes apart: as on
+// the API server, a version that is no longer current is found out first.
+type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, invalid field.ErrorList, err error)
+
 // mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
 // unless another writer was faster.
-func (w *works) mutate(ctx context.Context, name string, o changeOptions, change func(*workv1.ManifestWork) (*workv1.ManifestWork, error)) (*workv1.ManifestWork, error) {
+func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
 	for range maxCommits {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -175,7 +185,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if current == nil {
 			return nil, apierrors.NewNotFound(resource, name)
 		}
-		next, err := change(current)
+		next, invalid, err := change(current)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +194,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		}
 		managed := next.ManagedFields
 		keepEqualManifests(&current.Spec, &next.Spec)
-		if err := w.role.admit(current, next, o.sub); err != nil {
+		if err := w.role.admit(current, next, o.sub, invalid); err != nil {
 			return nil, err
 		}
 		switch {
@@ -211,22 +221,31 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 	return nil, conflict(name)
 }
 
-// precondition holds uid and resourceVersion of a change against the current object; a change without them
-// has none. A patch that names another uid does not ask for one, it tries to change it.
+// precondition holds uid and resourceVersion of a change against the current object. An apply may be without a
+// version. A patch that names another uid has no precondition, it tries to change it.
 func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
-	// A patch of the status has no other metadata than the version.
-	if next.UID != "" && next.UID != current.UID && (!o.patched || o.sub == whole) {
-		if o.patched {
-			return apierrors.NewInvalid(kind, current.Name, field.ErrorList{
-				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg),
-				field.Invalid(field.NewPath("metadata", "uid"), next.UID, validation.FieldImmutableErrorMsg)}) // checked twice there
-		}
+	if next.UID != "" && next.UID != current.UID && !o.patched {
 		return preconditionFailed(resource, current, "UID", next.UID, current.UID)
 	}
-	if next.ResourceVersion != "" && next.ResourceVersion != current.ResourceVersion {
-		return conflict(current.Name)
+	if next.ResourceVersion == current.ResourceVersion {
+		return nil
 	}
-	return nil
+	if next.ResourceVersion == "" {
+		if o.applied {
+			return nil
+		}
+		return versionMissing(current.Name)
+	}
+	if _, err := parseVersion(next.ResourceVersion); err != nil {
+		return internal("%v", err)
+	}
+	return conflict(current.Name)
+}
+
+func versionMissing(name string) error {
+	asResource := schema.GroupKind{Group: resource.Group, Kind: resource.Resource} // as the API server has it here
+	return apierrors.NewInvalid(asResource, name, field.ErrorList{field.Invalid(
+		field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 }
 
 // preconditionFailed has the API server's text.
@@ -248,7 +267,7 @@ func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	if err := checkDeleteOptions(&opts); err != nil {
 		return err
 	}
-	if err := w.named(ctx, name); err != nil {
+	if err := w.named(ctx, "delete", name); err != nil {
 		return err
 	}
 	for range maxCommits {
@@ -288,14 +307,15 @@ func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
 	if err := checkDeleteOptions(&opts); err != nil {
 		return err
 	}
+	if w.namespace == "" {
+		return noSuchPath("delete", "")
+	}
 	list, err := w.List(ctx, listOpts)
 	if err != nil {
 		return err
 	}
 	for i := range list.Items {
-		obj := &list.Items[i]
-		one := works{role: w.role, namespace: obj.Namespace}
-		if err := one.Delete(ctx, obj.Name, opts); err != nil && !apierrors.IsNotFound(err) {
+		if err := w.Delete(ctx, list.Items[i].Name, opts); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -311,14 +331,23 @@ func (w *works) begin(ctx context.Context, verb string, sub subresource) error {
 }
 
 // named checks what holds for every verb on one object.
-func (w *works) named(ctx context.Context, name string) error {
+func (w *works) named(ctx context.Context, method, name string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case name == "":
 		return fmt.Errorf("resource name may not be empty")
 	case w.namespace == "":
-		return fmt.Errorf("an empty namespace may not be set when a resource name is provided")
+		return noSuchPath(method, name)
 	}
 	return nil
 }
+
+// noSuchPath is the API server's answer to a request that lacks the namespace it needs.
+func noSuchPath(method, name string) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, method, resource, name, "404 page not found", 0, true)
+}
+
+// internal is the API server's answer to what it does not expect of a client: an error of its own, without a
+// reason.
+func internal(format string, args ...any) error { return asStatus(fmt.Errorf(format, args...)) }

@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -62,6 +63,14 @@ func create(r *Recorder) {
 		w.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "1"}}
 	})
 	edit("bad owner", "x", func(w *workv1.ManifestWork) { w.OwnerReferences = []metav1.OwnerReference{{Name: "o"}} })
+	createManifests(r, edit)
+	out, err := r.Hub.ManifestWorks("").Create(r.ctx, simple("x", "1"), none)
+	r.object("no namespace", out, err)
+	_, err = r.Hub.ManifestWorks("no-such-namespace").Create(r.ctx, simple("x", "1"), none)
+	r.err("no such namespace", err)
+}
+
+func createManifests(r *Recorder, edit func(label, name string, f func(*workv1.ManifestWork))) {
 	edit("no manifests", "empty", func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests = nil })
 	edit("manifest without kind", "x", func(w *workv1.ManifestWork) {
 		w.Spec.Workload.Manifests = manifests(`{"apiVersion":"v1","metadata":{"name":"a"}}`)
@@ -73,23 +82,9 @@ func create(r *Recorder) {
 	edit("unknown members of a manifest", "free", func(w *workv1.ManifestWork) {
 		w.Spec.Workload.Manifests = manifests(`{"apiVersion":"v1","kind":"K","metadata":{"name":"a"},"z":{"b":1,"a":[1,2.5,"x",null]}}`)
 	})
-	w := simple("x", "1")
-	out, err := r.Hub.ManifestWorks("").Create(r.ctx, w, none)
-	r.object("no namespace", out, err)
-}
-
-func get(r *Recorder) {
-	try := func(label, ns, name string, o metav1.GetOptions) {
-		out, err := r.Hub.ManifestWorks(ns).Get(r.ctx, name, o)
-		r.object(label, out, err)
+	for _, mebi := range []int{2, 4} {
+		name := fmt.Sprint("large-", mebi)
+		_, err := r.hub().Create(r.ctx, simple(name, strings.Repeat("x", mebi<<20)), metav1.CreateOptions{})
+		r.err(fmt.Sprint(mebi, " MiB"), err)
 	}
-	_, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
-	r.err("create", err)
-	try("found", r.ns, "app", metav1.GetOptions{})
-	try("missing", r.ns, "none", metav1.GetOptions{})
-	try("no name", r.ns, "", metav1.GetOptions{})
-	try("no namespace", "", "app", metav1.GetOptions{})
-	try("another namespace", r.namespace("other"), "app", metav1.GetOptions{})
-	try("any version", r.ns, "app", metav1.GetOptions{ResourceVersion: "0"})
-	try("bad version", r.ns, "app", metav1.GetOptions{ResourceVersion: "x"})
 }

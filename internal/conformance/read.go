@@ -4,11 +4,10 @@
 package conformance
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"strings"
-	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,15 +15,36 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-func list(r *Recorder) {
+func get(r *reads) {
+	try := func(label, ns, name string, o metav1.GetOptions) *workv1.ManifestWork {
+		out, err := r.set.ManifestWorks(ns).Get(r.ctx, name, o)
+		return r.object(label, out, err)
+	}
+	_, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
+	r.err("create", err)
+	r.Settle()
+	app := try("found", r.ns, "app", metav1.GetOptions{})
+	try("missing", r.ns, "none", metav1.GetOptions{})
+	try("no name", r.ns, "", metav1.GetOptions{})
+	try("no namespace", "", "app", metav1.GetOptions{})
+	try("another namespace", r.namespace("other"), "app", metav1.GetOptions{})
+	try("any version", r.ns, "app", metav1.GetOptions{ResourceVersion: "0"})
+	try("its version", r.ns, "app", metav1.GetOptions{ResourceVersion: app.ResourceVersion})
+	try("version from the future", r.ns, "app", metav1.GetOptions{ResourceVersion: "9" + app.ResourceVersion})
+	try("missing of the future", r.ns, "none", metav1.GetOptions{ResourceVersion: "9" + app.ResourceVersion})
+	try("bad version", r.ns, "app", metav1.GetOptions{ResourceVersion: "x"})
+}
+
+func list(r *reads) {
 	for _, name := range []string{"w1", "w2", "w3", "w4", "w5"} {
 		_, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) {
 			w.Labels = map[string]string{"name": name, "even": fmt.Sprint(name == "w2" || name == "w4")}
 		}), metav1.CreateOptions{})
 		r.err("create "+name, err)
 	}
+	r.Settle()
 	try := func(label string, o metav1.ListOptions) *workv1.ManifestWorkList {
-		out, err := r.hub().List(r.ctx, o)
+		out, err := r.works().List(r.ctx, o)
 		return r.list(label, out, err)
 	}
 	whole := try("all", metav1.ListOptions{})
@@ -55,138 +75,104 @@ func list(r *Recorder) {
 	other := r.namespace("other")
 	_, err := r.Hub.ManifestWorks(other).Create(r.ctx, simple("w0", "1"), metav1.CreateOptions{})
 	r.err("create in another namespace", err)
-	out, err := r.Hub.ManifestWorks("").List(r.ctx, metav1.ListOptions{FieldSelector: "metadata.name=w0,metadata.namespace=" + other})
+	r.Settle()
+	out, err := r.set.ManifestWorks("").List(r.ctx, metav1.ListOptions{FieldSelector: "metadata.name=w0,metadata.namespace=" + other})
 	r.list("every namespace", out, err)
-	out, err = r.Hub.ManifestWorks("no-such-namespace").List(r.ctx, metav1.ListOptions{})
+	out, err = r.set.ManifestWorks("no-such-namespace").List(r.ctx, metav1.ListOptions{})
 	r.list("no such namespace", out, err)
 }
 
-// patience bounds the wait for an event.
-const patience = 4 * time.Second
-
-// events records what a watch delivers: want events, or fewer when it ends.
-func (r *Recorder) events(label string, w watch.Interface, want int) {
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	var seen []string
-	for len(seen) < want {
-		select {
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				r.line(label, strings.Join(append(seen, "closed"), ", "))
-				return
-			}
-			seen = append(seen, r.event(e))
-		case <-timeout.C:
-			r.line(label, strings.Join(append(seen, "nothing more"), ", "))
-			return
-		}
+// history is about the past: lists of an earlier version, in one piece or in pages, and what there is when the
+// past is forgotten.
+func history(r *reads) {
+	create := func(name string) {
+		_, err := r.hub().Create(r.ctx, simple(name, "1"), metav1.CreateOptions{})
+		r.err("create "+name, err)
+		r.Settle()
 	}
-	r.line(label, strings.Join(seen, ", "))
-}
-
-// ended records whether a watch ends. A client may make an error of the end of its own request.
-func (r *Recorder) ended(label string, w watch.Interface) {
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for {
-		select {
-		case _, ok := <-w.ResultChan():
-			if !ok {
-				r.line(label, "ended")
-				return
-			}
-		case <-timeout.C:
-			r.line(label, "goes on")
-			return
-		}
+	for _, name := range []string{"w1", "w2", "w3", "w4", "w5"} {
+		create(name)
 	}
-}
-
-func (r *Recorder) event(e watch.Event) string {
-	switch obj := e.Object.(type) {
-	case *metav1.Status:
-		return fmt.Sprintf("%s %s code=%d", e.Type, obj.Reason, obj.Code)
-	case *workv1.ManifestWork:
-		if e.Type == watch.Bookmark {
-			return fmt.Sprintf("BOOKMARK initial-end=%t", obj.Annotations[metav1.InitialEventsAnnotationKey] == "true")
+	try := func(label string, o metav1.ListOptions) *workv1.ManifestWorkList {
+		out, err := r.works().List(r.ctx, o)
+		if l := r.list(label, out, err); l != nil {
+			return l
 		}
-		deleting := ""
-		if obj.DeletionTimestamp != nil && e.Type != watch.Deleted {
-			deleting = " deleting"
-		}
-		return fmt.Sprintf("%s %s/%s %v%s", e.Type, r.names[obj.Namespace], obj.Name, obj.Labels, deleting)
+		return &workv1.ManifestWorkList{}
 	}
-	return fmt.Sprintf("%s %T", e.Type, e.Object)
-}
-
-func watches(r *Recorder) {
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	begin := func(label string, o metav1.ListOptions) watch.Interface {
-		w, err := r.hub().Watch(ctx, o)
-		if err != nil {
-			r.err(label, err)
-			return watch.NewEmptyWatch()
-		}
-		return w
-	}
-	label := func(value string) {
-		_, err := r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`), metav1.PatchOptions{})
-		if err != nil {
-			r.err("label "+value, err)
-		}
-	}
-	one, err := r.hub().Create(r.ctx, simple("one", "1"), metav1.CreateOptions{})
-	r.object("create", one, err)
-	label("1")
-
-	r.events("from nothing", begin("from nothing", metav1.ListOptions{}), 1)
-	r.events("from any", begin("from any", metav1.ListOptions{ResourceVersion: "0"}), 1)
-	r.events("from a version", begin("from a version", metav1.ListOptions{ResourceVersion: one.ResourceVersion}), 1)
-	initial := metav1.ListOptions{SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-	r.events("initial events", begin("initial events", initial), 2)
-	initial.ResourceVersion = one.ResourceVersion
-	r.events("initial events from a version", begin("initial events from a version", initial), 2)
-	r.events("by name", begin("by name", metav1.ListOptions{FieldSelector: "metadata.name=one"}), 1)
-
-	selected := begin("by label", metav1.ListOptions{LabelSelector: "x=2"})
-	everything := begin("everything", metav1.ListOptions{})
-	label("2")
-	label("3")
-	label("2")
-	_, err = r.hub().Create(r.ctx, with(simple("two", "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"x": "2"} }), metav1.CreateOptions{})
-	r.err("create two", err)
-	r.events("by label", selected, 4)
-	r.events("everything", everything, 5)
-
-	_, err = r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`), metav1.PatchOptions{})
-	r.err("finalizer", err)
-	r.err("delete", r.hub().Delete(r.ctx, "one", metav1.DeleteOptions{}))
+	whole := try("all", metav1.ListOptions{})
+	page := try("page", metav1.ListOptions{Limit: 2})
+	create("w25")
+	r.err("delete w4", r.hub().Delete(r.ctx, "w4", metav1.DeleteOptions{}))
+	_, err := r.hub().Patch(r.ctx, "w5", types.MergePatchType, []byte(`{"metadata":{"labels":{"new":"1"}}}`), metav1.PatchOptions{})
+	r.err("label w5", err)
 	r.Settle()
-	_, err = r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	r.err("let go", err)
-	r.events("deletion by label", selected, 3)
-
-	refuse := func(label string, o metav1.ListOptions) {
-		w, err := r.hub().Watch(ctx, o)
-		if err == nil {
-			w.Stop()
-		}
-		r.err(label, err)
+	then := whole.ResourceVersion
+	exact := metav1.ResourceVersionMatchExact
+	try("now", metav1.ListOptions{})
+	second := try("page 2 is of then", metav1.ListOptions{Limit: 2, Continue: page.Continue})
+	r.line("page 2 has the version of page 1", fmt.Sprint(second.ResourceVersion == page.ResourceVersion))
+	third := try("page 3 is of then", metav1.ListOptions{Continue: second.Continue})
+	for i := range third.Items {
+		r.line("its last item", fmt.Sprint(third.Items[i].Labels))
 	}
-	refuse("bad version", metav1.ListOptions{ResourceVersion: "x"})
-	refuse("bad label selector", metav1.ListOptions{LabelSelector: "a in"})
-	refuse("unknown field", metav1.ListOptions{FieldSelector: "spec.x=1"})
-	refuse("initial events without match", metav1.ListOptions{SendInitialEvents: ptr.To(true)})
-	refuse("match without initial events", metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
-	r.events("from the future", begin("from the future", metav1.ListOptions{ResourceVersion: "9" + one.ResourceVersion}), 2)
-	short := begin("timeout", metav1.ListOptions{TimeoutSeconds: ptr.To[int64](1), FieldSelector: "metadata.name=none"})
-	r.events("timeout", short, 1)
-	stopped := begin("stop", metav1.ListOptions{FieldSelector: "metadata.name=none"})
-	stopped.Stop()
-	r.ended("stop", stopped)
-	cancelled := begin("cancel", metav1.ListOptions{FieldSelector: "metadata.name=none"})
-	cancel()
-	r.ended("cancel", cancelled)
+	try("exactly then", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact})
+	try("exactly then, by label", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact, LabelSelector: "new"})
+	try("exactly then, in pages", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact, Limit: 4})
+	try("a page from then", metav1.ListOptions{ResourceVersion: then, Limit: 4})
+	try("not older, in pages", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 4})
+	try("any version, in pages", metav1.ListOptions{ResourceVersion: "0", Limit: 4})
+	try("from then", metav1.ListOptions{ResourceVersion: then})
+	try("exactly the future", metav1.ListOptions{ResourceVersion: "9" + then, ResourceVersionMatch: exact})
+	try("the future", metav1.ListOptions{ResourceVersion: "9" + then})
+
+	r.Age()
+	forgotten(r, then, page.Continue)
+}
+
+// forgotten is about a version, and the page of a list, that are of a past that is no longer known.
+func forgotten(r *reads, then, token string) {
+	try := func(label string, o metav1.ListOptions) {
+		out, err := r.works().List(r.ctx, o)
+		r.list(label, out, err)
+	}
+	try("exactly then is too old", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	try("from then is not", metav1.ListOptions{ResourceVersion: then})
+	r.stalePage(token)
+	old, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: then})
+	if err != nil {
+		r.err("watch from then", err)
+		old = watch.NewEmptyWatch()
+	}
+	r.events("watch from then", old, 2)
+	initial := metav1.ListOptions{
+		ResourceVersion: then, SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, FieldSelector: "metadata.name=w1",
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
+	fresh, err := r.works().Watch(r.ctx, initial)
+	if err != nil {
+		r.err("initial events, not older than then", err)
+		return
+	}
+	defer fresh.Stop()
+	r.events("initial events, not older than then", fresh, 2)
+}
+
+// stalePage records what comes of the token of a page that is forgotten, and of the token that the error has.
+func (r *reads) stalePage(token string) {
+	out, err := r.works().List(r.ctx, metav1.ListOptions{Limit: 2, Continue: token})
+	r.list("page 2 is too old", out, err)
+	for i := range 3 {
+		var s apierrors.APIStatus
+		if errors.As(err, &s) {
+			token = s.Status().Continue
+		} else if out != nil {
+			token = out.Continue
+		}
+		if token == "" {
+			return
+		}
+		out, err = r.works().List(r.ctx, metav1.ListOptions{Limit: 2, Continue: token})
+		r.list(fmt.Sprintf("rest %d of now", i+1), out, err)
+	}
 }

@@ -25,14 +25,21 @@ type Target struct {
 	Hub, Spoke worktyped.WorkV1Interface
 	// Namespace makes a namespace, on a source with an agent behind it, and returns its name.
 	Namespace func() string
-	// Settle waits until what one side wrote has reached the other and come back.
+	// Settle waits until what one side wrote has reached the other and come back, and until what is deleted
+	// and held by nobody's finalizer is gone.
 	Settle func()
+	// Age makes the history that watches resume from, and lists of the past are made of, begin anew. The
+	// client stays.
+	Age func()
 }
 
 // Script is a series of calls.
 type Script struct {
 	Name string
 	Run  func(*Recorder)
+	// Cleans is true where the script takes the place of the controller that cleans up on the spoke; else
+	// Settle does as one would that has nothing to clean up.
+	Cleans bool
 }
 
 // Recorder writes the transcript of one script.
@@ -64,6 +71,17 @@ func (r *Recorder) namespace(shown string) string {
 	return ns
 }
 
+// reads is a script that reads through one of the two clientsets. What it writes goes through the hub's.
+type reads struct {
+	*Recorder
+	set worktyped.WorkV1Interface
+}
+
+func (r *reads) works() worktyped.ManifestWorkInterface { return r.set.ManifestWorks(r.ns) }
+
+func throughHub(f func(*reads)) func(*Recorder)   { return func(r *Recorder) { f(&reads{r, r.Hub}) } }
+func throughSpoke(f func(*reads)) func(*Recorder) { return func(r *Recorder) { f(&reads{r, r.Spoke}) } }
+
 func (r *Recorder) hub() worktyped.ManifestWorkInterface   { return r.Hub.ManifestWorks(r.ns) }
 func (r *Recorder) spoke() worktyped.ManifestWorkInterface { return r.Spoke.ManifestWorks(r.ns) }
 
@@ -75,6 +93,21 @@ func (r *Recorder) object(label string, obj *workv1.ManifestWork, err error) *wo
 	}
 	r.line(label, r.describe(obj))
 	return obj
+}
+
+// onHub records what the hub has of the work "app", without what is each side's own: UID and version.
+func (r *Recorder) onHub(label string) {
+	obj, err := r.hub().Get(r.ctx, "app", metav1.GetOptions{})
+	if err != nil {
+		r.err(label, err)
+		return
+	}
+	data, err := json.Marshal(map[string]any{"labels": obj.Labels, "spec": canonical(obj.Spec), "status": canonical(obj.Status)})
+	if err != nil {
+		r.err(label, err)
+		return
+	}
+	r.line(label, string(data))
 }
 
 // err records an error, or that there is none.
@@ -152,16 +185,20 @@ func (r *Recorder) describe(obj *workv1.ManifestWork) string {
 	}
 	add("labels", obj.Labels)
 	add("annotations", obj.Annotations)
-	finalizers := obj.Finalizers
-	if obj.DeletionTimestamp != nil {
-		// A source shows it on every work in deletion; see the differences in the doc of package work.
-		finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
-	}
-	add("finalizers", finalizers)
+	add("finalizers", shown(obj))
 	add("owners", obj.OwnerReferences)
 	add("spec", canonical(obj.Spec))
 	add("status", canonical(obj.Status))
 	return strings.Join(out, " ")
+}
+
+// shown are an object's finalizers, without the one that a source shows on every work in deletion: see the
+// differences in the doc of package work.
+func shown(obj *workv1.ManifestWork) []string {
+	if obj.DeletionTimestamp == nil {
+		return obj.Finalizers
+	}
+	return slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 }
 
 // canonical decodes and encodes again, so that the keys of raw manifests are in order.
@@ -204,14 +241,23 @@ func (r *Recorder) describeError(err error) string {
 	}
 	s := status.Status()
 	out := []string{fmt.Sprintf("error %s code=%d", s.Reason, s.Code)}
+	if s.Continue != "" {
+		out = append(out, "continue")
+	}
 	if d := s.Details; d != nil {
 		out = append(out, fmt.Sprintf("details=%s/%s %q", d.Group, d.Kind, d.Name))
 		if d.RetryAfterSeconds != 0 {
 			out = append(out, fmt.Sprintf("retry=%d", d.RetryAfterSeconds))
 		}
+		causes := []string{} // in an order of ours: the API server's validator walks maps
 		for _, c := range d.Causes {
-			out = append(out, fmt.Sprintf("cause=%s %s %q", c.Type, c.Field, c.Message))
+			if c.Field == "patch" {
+				c.Message = "" // it quotes the whole patched object
+			}
+			causes = append(causes, fmt.Sprintf("cause=%s %s %q", c.Type, c.Field, c.Message))
 		}
+		slices.Sort(causes)
+		out = append(out, causes...)
 	}
 	return strings.Join(out, " ")
 }

@@ -12,20 +12,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// All is every script. Those whose names begin with "spoke" are about the clientset of who applies works.
-var All = []Script{
-	{"create", create},
-	{"get", get},
-	{"update", update},
-	{"patch", patch},
-	{"delete", remove},
-	{"list", list},
-	{"watch", watches},
-	{"spoke status", spokeStatus},
-	{"spoke metadata", spokeMetadata},
-	{"spoke deletion", spokeDeletion},
-}
-
 func applied(message string) metav1.Condition {
 	return metav1.Condition{
 		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Tested", Message: message,
@@ -55,11 +41,6 @@ func spokeStatus(r *Recorder) {
 		out, err := r.spoke().UpdateStatus(r.ctx, with(current, f), metav1.UpdateOptions{})
 		r.object(label, out, err)
 	}
-	merge := func(label, data string, o metav1.PatchOptions) {
-		out, err := r.spoke().Patch(r.ctx, "app", types.MergePatchType, []byte(data), o, "status")
-		r.object(label, out, err)
-	}
-	none := metav1.PatchOptions{}
 	try("update", func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{applied("one")} })
 	try("the same", func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{applied("one")} })
 	try("only the status", func(w *workv1.ManifestWork) {
@@ -71,19 +52,48 @@ func spokeStatus(r *Recorder) {
 	}), metav1.UpdateOptions{})
 	r.object("stale", out, err)
 	try("no version", func(w *workv1.ManifestWork) { w.ResourceVersion = "" })
+	try("version that is none", func(w *workv1.ManifestWork) { w.ResourceVersion = "abc" })
 	try("missing", func(w *workv1.ManifestWork) { w.Name = "none" })
+	try("no name", func(w *workv1.ManifestWork) { w.Name = "" })
+	try("another uid", func(w *workv1.ManifestWork) { w.UID = "other" })
+	try("another namespace", func(w *workv1.ManifestWork) { w.Namespace = "elsewhere" })
+	try("a bad label by the way", func(w *workv1.ManifestWork) { w.Labels = map[string]string{"a b": "1"} })
+	try("a bad condition", func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{{Type: "-"}} })
+	out, err = r.spoke().UpdateStatus(r.ctx, with(stale.DeepCopy(), func(w *workv1.ManifestWork) {
+		w.Status.Conditions = []metav1.Condition{{Type: "-"}}
+	}), metav1.UpdateOptions{})
+	r.object("stale and bad", out, err)
+	current, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
+	if err != nil {
+		r.err("get", err)
+		return
+	}
+	out, err = r.spoke().UpdateStatus(r.ctx, with(current, func(w *workv1.ManifestWork) {
+		w.Status.Conditions = []metav1.Condition{applied("dry")}
+	}), metav1.UpdateOptions{DryRun: all})
+	r.object("update, dry run", out, err)
+	spokeStatusMerges(r, stale.ResourceVersion)
+}
+
+// spokeStatusMerges patches the status as agents do all day.
+func spokeStatusMerges(r *Recorder, stale string) {
+	none := metav1.PatchOptions{}
+	merge := func(label, data string, o metav1.PatchOptions) {
+		out, err := r.spoke().Patch(r.ctx, "app", types.MergePatchType, []byte(data), o, "status")
+		r.object(label, out, err)
+	}
 	three, _ := json.Marshal(applied("three"))
 	merge("merge", `{"status":{"conditions":[`+string(three)+`]}}`, none)
 	merge("merge the same", `{"status":{"conditions":[`+string(three)+`]}}`, none)
 	merge("merge of nothing", `{}`, none)
 	merge("merge of the spec by the way", `{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}},"metadata":{"labels":{"b":"1"}}}`, none)
 	merge("merge of manifests", `{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0,"version":"v1","kind":"ConfigMap","resource":"configmaps","name":"cm"},"conditions":[]}]}}}`, none)
-	merge("merge of a stale version", `{"metadata":{"resourceVersion":"`+stale.ResourceVersion+`"},"status":{"conditions":[]}}`, none)
+	merge("merge of a stale version", `{"metadata":{"resourceVersion":"`+stale+`"},"status":{"conditions":[]}}`, none)
 	merge("merge of another uid", `{"metadata":{"uid":"other"},"status":{"conditions":[]}}`, none)
 	merge("merge of a wrong type", `{"status":{"conditions":7}}`, none)
 	merge("dry run", `{"status":{"conditions":[]}}`, metav1.PatchOptions{DryRun: all})
 	merge("merge away", `{"status":null}`, none)
-	out, err = r.spoke().Patch(r.ctx, "app", types.JSONPatchType, []byte(`[{"op":"add","path":"/status","value":{"conditions":[`+string(three)+`]}}]`), none, "status")
+	out, err := r.spoke().Patch(r.ctx, "app", types.JSONPatchType, []byte(`[{"op":"add","path":"/status","value":{"conditions":[`+string(three)+`]}}]`), none, "status")
 	r.object("json", out, err)
 	r.Settle()
 	got, err := r.hub().Get(r.ctx, "app", metav1.GetOptions{})
@@ -116,6 +126,13 @@ func spokeMetadata(r *Recorder) {
 	try("annotations", func(w *workv1.ManifestWork) { w.Annotations["spoke"] = "1" })
 	try("status is not this verb's", func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{applied("x")} })
 	try("bad finalizer", func(w *workv1.ManifestWork) { w.Finalizers = append(w.Finalizers, "a b") })
+	try("stale", func(w *workv1.ManifestWork) { w.ResourceVersion = "1" })
+	try("stale and bad", func(w *workv1.ManifestWork) { w.ResourceVersion, w.Finalizers = "1", []string{"a b"} })
+	try("no version", func(w *workv1.ManifestWork) { w.ResourceVersion = "" })
+	try("version that is none", func(w *workv1.ManifestWork) { w.ResourceVersion = "abc" })
+	try("another uid", func(w *workv1.ManifestWork) { w.UID = "other" })
+	try("missing", func(w *workv1.ManifestWork) { w.Name = "none" })
+	try("another namespace", func(w *workv1.ManifestWork) { w.Namespace = "elsewhere" })
 	out, err := r.spoke().Patch(r.ctx, "app", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"],"labels":{"spoke":null}}}`), metav1.PatchOptions{})
 	r.object("merge", out, err)
 	r.Settle()

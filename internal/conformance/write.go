@@ -120,67 +120,110 @@ func patch(r *Recorder) {
 	try("force on a merge", "app", types.MergePatchType, `{}`, metav1.PatchOptions{Force: ptr.To(true)})
 }
 
-func remove(r *Recorder) {
-	none := metav1.DeleteOptions{}
-	get := func(label, name string) {
-		out, err := r.hub().Get(r.ctx, name, metav1.GetOptions{})
+// badPatches have more than one thing wrong, or are of a kind that has to be looked at twice.
+func badPatches(r *Recorder) {
+	try := func(label string, pt types.PatchType, data string, o metav1.PatchOptions) {
+		out, err := r.hub().Patch(r.ctx, "app", pt, []byte(data), o)
 		r.object(label, out, err)
 	}
-	makes := 0
-	makeOne := func(name string, finalizers ...string) *workv1.ManifestWork {
-		makes++
-		out, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Finalizers = finalizers }), metav1.CreateOptions{})
-		r.object(fmt.Sprintf("create %s (%d)", name, makes), out, err)
-		return out
-	}
-	makeOne("plain")
-	r.Settle()
-	r.err("plain", r.hub().Delete(r.ctx, "plain", none))
-	r.Settle()
-	get("plain is gone", "plain")
-	r.err("missing", r.hub().Delete(r.ctx, "none", none))
-	r.err("no name", r.hub().Delete(r.ctx, "", none))
-	makeOne("plain")
-	r.Settle()
+	none := metav1.PatchOptions{}
+	merge := func(label, data string) { try(label, types.MergePatchType, data, none) }
+	jsonp := func(label, data string) { try(label, types.JSONPatchType, data, none) }
+	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
+	created := r.object("create", out, err)
+	merge("label", `{"metadata":{"labels":{"a":"1"}}}`)
 
-	held := makeOne("held", "example.com/x")
-	r.Settle()
-	r.err("dry run", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{DryRun: all}))
-	get("dry run left it", "held")
-	r.err("another uid", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}))
-	r.err("another version", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}}))
-	r.err("right preconditions", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(held.UID))}))
-	r.Settle()
-	get("held", "held")
-	r.err("again", r.hub().Delete(r.ctx, "held", none))
-	get("held again", "held")
-	out, err := r.hub().Create(r.ctx, simple("held", "2"), metav1.CreateOptions{})
-	r.object("create while deleting", out, err)
-	r.Settle()
-	out, err = r.hub().Patch(r.ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	r.object("last finalizer", out, err)
-	get("held is gone", "held")
-	makeOne("held")
-	r.Settle()
-	bad := metav1.DeletionPropagation("Sideways")
-	r.err("unknown propagation", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{PropagationPolicy: &bad}))
-	r.err("background", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
-	r.Settle()
-	get("background is gone", "held")
-
-	for _, name := range []string{"c1", "c2", "c3"} {
-		_, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"n": name} }), metav1.CreateOptions{})
-		r.err("create "+name, err)
+	stale := func(label, metadata, rest string) {
+		merge("stale and "+label, `{"metadata":{"resourceVersion":"`+created.ResourceVersion+`"`+metadata+`}`+rest+`}`)
 	}
-	r.Settle()
-	r.err("collection by label", r.hub().DeleteCollection(r.ctx, none, metav1.ListOptions{LabelSelector: "n in (c1,c3)"}))
-	r.Settle()
-	left, err := r.hub().List(r.ctx, metav1.ListOptions{})
-	r.list("left", left, err)
-	r.err("collection by a bad selector", r.hub().DeleteCollection(r.ctx, none, metav1.ListOptions{LabelSelector: "n in"}))
-	r.err("collection, dry run", r.hub().DeleteCollection(r.ctx, metav1.DeleteOptions{DryRun: all}, metav1.ListOptions{}))
-	r.err("collection", r.hub().DeleteCollection(r.ctx, none, metav1.ListOptions{}))
-	r.Settle()
-	left, err = r.hub().List(r.ctx, metav1.ListOptions{})
-	r.list("nothing left", left, err)
+	stale("a bad label", `,"labels":{"a b":"1"}`, ``)
+	stale("an invalid spec", ``, `,"spec":{"workload":7}`)
+	stale("an invalid option", ``, `,"spec":{"deleteOption":{"propagationPolicy":"Sideways"}}`)
+	stale("a bad manifest", ``, `,"spec":{"workload":{"manifests":[{"kind":"K"}]}}`)
+	stale("a manifest of wrong types", ``, `,"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":5}]}}`)
+	stale("another name", `,"name":"b"`, ``)
+	stale("another namespace", `,"namespace":"b"`, ``)
+	stale("another uid", `,"uid":"other"`, ``)
+	stale("labels of a wrong type", `,"labels":7`, ``)
+	stale("nothing new", ``, ``)
+	merge("a version that is none", `{"metadata":{"resourceVersion":"abc"}}`)
+	merge("no version and a bad label", `{"metadata":{"resourceVersion":null,"labels":{"a b":"1"}}}`)
+	merge("another uid and an invalid spec", `{"metadata":{"uid":"other"},"spec":{"workload":7}}`)
+	jsonp("json, stale and an invalid spec", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+created.ResourceVersion+`"},{"op":"replace","path":"/spec/workload","value":7}]`)
+	jsonp("json, stale and a bad label", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+created.ResourceVersion+`"},{"op":"add","path":"/metadata/labels/a b","value":"1"}]`)
+	jsonp("json, another uid", `[{"op":"replace","path":"/metadata/uid","value":"other"}]`)
+	jsonp("json, another name", `[{"op":"replace","path":"/metadata/name","value":"b"}]`)
+	jsonp("json, another kind", `[{"op":"replace","path":"/kind","value":"Other"}]`)
+	merge("merge of another kind", `{"kind":"Other"}`)
+	merge("merge of another version", `{"apiVersion":"work.open-cluster-management.io/v2"}`)
+
+	jsonp("json of the status", `[{"op":"add","path":"/status","value":{"conditions":[]}}]`)
+	jsonp("json of a bad status", `[{"op":"add","path":"/status","value":7}]`)
+	merge("merge of a bad status", `{"status":{"conditions":7}}`)
+	merge("merge of a status and a label", `{"status":{"conditions":[]},"metadata":{"labels":{"s":"1"}}}`)
+	try("strict, unknown member of the status", types.MergePatchType, `{"status":{"nonsense":1}}`, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
+	operations := func(n int) string {
+		return `[` + strings.Repeat(`{"op":"test","path":"/kind","value":"ManifestWork"},`, n-1) + `{"op":"test","path":"/kind","value":"ManifestWork"}]`
+	}
+	jsonp("json of 10,000 operations", operations(10_000))
+	jsonp("json of 10,001 operations", operations(10_001))
 }
+
+// nullPatches set to null, or take away, what is not nullable.
+func nullPatches(r *Recorder) {
+	n := 0
+	try := func(label string, patches ...string) {
+		n++
+		name := fmt.Sprint("n", n)
+		_, err := r.hub().Create(r.ctx, simple(name, "1"), metav1.CreateOptions{})
+		if err != nil {
+			r.err("create for "+label, err)
+			return
+		}
+		for i, p := range patches {
+			pt, o, shown := types.MergePatchType, metav1.PatchOptions{}, label
+			switch {
+			case p[0] == '[':
+				pt = types.JSONPatchType
+			case strings.HasPrefix(p, applyHead):
+				pt, o.FieldManager, p = types.ApplyPatchType, "m", p+`"name":"`+name+`"}}`
+			}
+			if i > 0 {
+				shown = fmt.Sprintf("%s, %d", label, i+1)
+			}
+			out, err := r.hub().Patch(r.ctx, name, pt, []byte(p), o)
+			r.object(shown, out, err)
+		}
+	}
+	const again = `{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}]}}}`
+	try("json of a null option", `[{"op":"add","path":"/spec/deleteOption","value":null}]`)
+	try("json of null labels", `[{"op":"add","path":"/metadata/labels","value":null}]`)
+	try("json of null manifests", `[{"op":"replace","path":"/spec/workload/manifests","value":null}]`)
+	try("json of a null manifest", `[{"op":"add","path":"/spec/workload/manifests","value":[null]}]`)
+	try("json of a null workload", `[{"op":"replace","path":"/spec/workload","value":null}]`, again)
+	try("json of a null spec", `[{"op":"replace","path":"/spec","value":null}]`, again)
+	try("json without the spec", `[{"op":"remove","path":"/spec"}]`, again)
+	try("json of the workload of no spec", `{"spec":null}`, `[{"op":"replace","path":"/spec/workload","value":{}}]`)
+	try("json without the spec, twice", `[{"op":"remove","path":"/spec"}]`, `[{"op":"remove","path":"/spec"}]`)
+	try("merge of a null spec", `{"spec":null}`, `{"spec":null}`, again)
+	try("merge of a null workload", `{"spec":{"workload":null}}`, again)
+	try("merge of an empty workload", `{"spec":{"workload":{"manifests":null}}}`, `{"spec":{"workload":null}}`)
+	try("apply of a null spec", applyHead+`"spec":null,"metadata":{`)
+	try("apply of a null workload", applyHead+`"spec":{"workload":null},"metadata":{`)
+	try("apply of a status", applyHead+`"status":{"conditions":[]},"metadata":{`)
+	try("no kind", `{"kind":null}`)
+	try("no apiVersion", `{"apiVersion":null}`)
+	try("no version", `{"metadata":{"resourceVersion":null}}`)
+	try("empty version", `{"metadata":{"resourceVersion":""}}`)
+	try("no uid", `{"metadata":{"uid":null}}`)
+	try("json without a version", `[{"op":"remove","path":"/metadata/resourceVersion"}]`)
+	try("json without a kind", `[{"op":"remove","path":"/kind"}]`)
+	try("bad label and an invalid spec", `{"metadata":{"labels":{"a b":"1"}},"spec":{"workload":7}}`)
+	try("bad label, another uid and an invalid option", `{"metadata":{"uid":"other","labels":{"a b":"1"}},"spec":{"deleteOption":{"propagationPolicy":"x"}}}`)
+	try("another kind and an invalid spec", `{"kind":"Other","metadata":{"labels":{"a b":"1"}},"spec":{"workload":7}}`)
+	try("apply, stale and invalid", applyHead+`"spec":{"workload":7},"metadata":{"resourceVersion":"1",`)
+	try("apply, invalid and a bad label", applyHead+`"spec":{"workload":7},"metadata":{"labels":{"a b":"1"},`)
+	try("apply of a stale version", applyHead+`"metadata":{"resourceVersion":"1",`)
+}
+
+const applyHead = `{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork",`

@@ -6,7 +6,9 @@ package e2e_test
 import (
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,31 +24,12 @@ import (
 var update = flag.Bool("update", false, "write what the API server does to internal/conformance/testdata")
 
 // TestConformanceOracle runs the conformance scripts on a real API server through the generated clientset: the
-// transcripts that package work is held against are these.
+// transcripts that package work is held against are these. The garbage collector runs as in any cluster: without
+// it, nothing that is deleted with propagation would ever be gone.
 func TestConformanceOracle(t *testing.T) {
 	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
-	core, err := kubernetes.NewForConfig(cluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	works, err := workclientset.NewForConfig(cluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespaces := 0
-	target := conformance.Target{
-		Hub: works.WorkV1(), Spoke: works.WorkV1(),
-		Namespace: func() string {
-			namespaces++
-			name := fmt.Sprintf("conformance-%03d", namespaces)
-			_, err := core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return name
-		},
-		Settle: func() {},
-	}
+	cluster.StartControllerManager()
+	target := realTarget(t, cluster)
 	got := map[string][]string{}
 	for _, s := range conformance.All {
 		got[s.Name] = conformance.Run(t.Context(), target, s)
@@ -63,4 +46,75 @@ func TestConformanceOracle(t *testing.T) {
 			t.Errorf("%s: the API server does something else than the transcript says; run with -update (-want +got):\n%s", s.Name, diff)
 		}
 	}
+}
+
+// realTarget runs scripts on a cluster.
+func realTarget(t *testing.T, cluster *kube.Cluster) conformance.Target {
+	t.Helper()
+	core, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := cluster.Config()
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
+	works, err := workclientset.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := 0
+	return conformance.Target{
+		Hub: works.WorkV1(), Spoke: works.WorkV1(),
+		Namespace: func() string {
+			namespaces++
+			name := fmt.Sprintf("conformance-%03d", namespaces)
+			_, err := core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return name
+		},
+		Settle: func() { eventually(t, "the garbage collector is done", func() error { return collected(t, works) }) },
+		Age: func() {
+			cluster.StopControllerManager() // the API server would wait for its watches
+			cluster.Forget()
+			cluster.StartControllerManager()
+			eventually(t, "the API server is back", func() error {
+				_, err := works.WorkV1().ManifestWorks("").List(t.Context(), metav1.ListOptions{})
+				return err
+			})
+		},
+	}
+}
+
+// impatient takes the header away that makes a client ask again, ten times, before it returns an error. The
+// error itself still tells how long to wait.
+type impatient struct{ http.RoundTripper }
+
+func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := i.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Header.Del("Retry-After")
+	}
+	return response, err
+}
+
+// collected returns an error while a deletion waits for the garbage collector.
+func collected(t *testing.T, works workclientset.Interface) error {
+	t.Helper()
+	list, err := works.WorkV1().ManifestWorks("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		w := &list.Items[i]
+		if w.DeletionTimestamp == nil {
+			continue
+		}
+		for _, f := range []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents} {
+			if slices.Contains(w.Finalizers, f) {
+				return fmt.Errorf("%s/%s has the finalizer %s", w.Namespace, w.Name, f)
+			}
+		}
+	}
+	return nil
 }

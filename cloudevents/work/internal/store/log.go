@@ -58,6 +58,25 @@ func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 	}, true
 }
 
+// before returns, for each object written after a version, its state at that version by namespace and name: nil
+// where it did not exist. It returns false when some of the writes are no longer there.
+func (l *eventLog) before(version uint64) (map[string]*workv1.ManifestWork, bool) {
+	if version < l.trimmed {
+		return nil, false
+	}
+	out := map[string]*workv1.ManifestWork{}
+	for i := range l.ring {
+		e := l.ring[(l.next+len(l.ring)-1-i)%len(l.ring)] // newest first, so that the oldest has the last word
+		if e.version <= version {
+			break
+		}
+		out[key(e.object)] = e.previous
+	}
+	return out, true
+}
+
+func key(obj *workv1.ManifestWork) string { return obj.Namespace + "/" + obj.Name }
+
 func bookmarkObject(version uint64) *workv1.ManifestWork {
 	return &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}}
 }

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+// All is every script. Those whose names begin with "spoke" are about the clientset of who applies works.
+var All = []Script{
+	{Name: "create", Run: create},
+	{Name: "get", Run: throughHub(get)},
+	{Name: "update", Run: update},
+	{Name: "patch", Run: patch},
+	{Name: "bad patches", Run: badPatches},
+	{Name: "null patches", Run: nullPatches},
+	{Name: "delete", Run: remove},
+	{Name: "deletion", Run: deletion},
+	{Name: "collection", Run: collection},
+	{Name: "list", Run: throughHub(list)},
+	{Name: "history", Run: throughHub(history)},
+	{Name: "watch", Run: throughHub(watches)},
+	{Name: "status from the hub", Run: hubStatus},
+	{Name: "spoke get", Run: throughSpoke(get)},
+	{Name: "spoke list", Run: throughSpoke(list)},
+	{Name: "spoke history", Run: throughSpoke(history)},
+	{Name: "spoke watch", Run: throughSpoke(watches)},
+	{Name: "spoke status", Run: spokeStatus},
+	{Name: "spoke status patches", Run: spokeStatusPatches},
+	{Name: "spoke metadata", Run: spokeMetadata},
+	{Name: "spoke metadata patches", Run: spokeMetadataPatches},
+	{Name: "spoke writes", Run: spokeWrites},
+	{Name: "spoke deletion", Run: spokeDeletion, Cleans: true},
+}
