@@ -43,9 +43,13 @@ func validateNew(obj *workv1.ManifestWork) error {
 	return withSpec(obj, errs)
 }
 
-// validateChange checks what an object becomes. invalid is what the schema has against its spec already.
+// validateChange checks what an object becomes. invalid is what the schema has against its spec already. What was
+// wrong before does not count: a peer that checks less than we do may have sent it, and nobody could mend it here.
 func validateChange(current, next *workv1.ManifestWork, specChanged bool, invalid field.ErrorList) error {
 	errs := metadataErrors(current, next)
+	if len(errs) > 0 {
+		errs = without(errs, metadataErrors(current, current))
+	}
 	errs = append(errs, invalid...)
 	if specChanged {
 		return withSpec(next, errs)
@@ -54,6 +58,16 @@ func validateChange(current, next *workv1.ManifestWork, specChanged bool, invali
 		return apierrors.NewInvalid(kind, next.Name, crd.MarkBlocked(errs))
 	}
 	return nil
+}
+
+// without returns the errors that are not among known.
+func without(errs, known field.ErrorList) field.ErrorList {
+	if len(known) == 0 {
+		return errs
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool {
+		return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Field == e.Field && k.Error() == e.Error() })
+	})
 }
 
 func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {

@@ -80,6 +80,9 @@
 //     client could send back, is refused.
 //   - An unknown field in a patch has no effect, as there, but the warning of it is not sent. With fieldValidation
 //     Strict it is an error.
+//   - What was wrong with an object's metadata before a change, because its source checks less than an API server,
+//     is not held against the change. Elsewhere validation has nothing to overlook: what is stored was valid when
+//     it was written, by this one version of the schema.
 //   - A watch delivers the store's own objects, shared with other watches and informers: they are read-only, as
 //     objects from an informer are anyway. Get, List and the writes return copies.
 //   - A watch from a version of the future gets the error Timeout, where the API server waits in silence. A read
