@@ -6,8 +6,6 @@ package work_test
 import (
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -277,46 +275,6 @@ func TestWrites(t *testing.T) {
 	anew := newWork(one.Name, "3")
 	if _, err := works.Create(t.Context(), anew, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Create while deleting: %v", err)
-	}
-}
-
-// TestRivals: of N concurrent creates one wins, and no update under resourceVersion check is lost.
-func TestRivals(t *testing.T) {
-	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
-	const rivals, rounds = 16, 50
-	var winners atomic.Int32
-	var group sync.WaitGroup
-	for range rivals {
-		group.Go(func() {
-			_, err := works.Create(t.Context(), newWork("app", "1"), metav1.CreateOptions{})
-			switch {
-			case err == nil:
-				winners.Add(1)
-			case !apierrors.IsAlreadyExists(err):
-				t.Error(err)
-			}
-			for done := 0; done < rounds; {
-				w, err := works.Get(t.Context(), "app", metav1.GetOptions{})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				var n int
-				_, _ = fmt.Sscan(w.Annotations["count"], &n)
-				w.Annotations = map[string]string{"count": fmt.Sprint(n + 1)}
-				if _, err := works.Update(t.Context(), w, metav1.UpdateOptions{}); err == nil {
-					done++
-				} else if !apierrors.IsConflict(err) {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	w, err := works.Get(t.Context(), "app", metav1.GetOptions{})
-	if err != nil || winners.Load() != 1 || w.Annotations["count"] != fmt.Sprint(rivals*rounds) {
-		t.Errorf("%d creates won, %s of %d updates counted, %v", winners.Load(), w.Annotations["count"], rivals*rounds, err)
 	}
 }
 

@@ -48,6 +48,21 @@ func TestConformanceOracle(t *testing.T) {
 	}
 }
 
+// TestRivalsOracle runs on a real API server the bodies in which many clients work on the same objects. They must
+// hold there too, or they would ask for something else than a drop-in. The rounds are fewer: each request takes
+// milliseconds there, on its way through TLS and etcd's log, where ours takes microseconds.
+func TestRivalsOracle(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+	target := realTarget(t, cluster)
+	for _, r := range conformance.Rivalries {
+		t.Run(r.Name, func(t *testing.T) {
+			if err := r.Run(t.Context(), target.Hub.ManifestWorks(target.Namespace()), max(10, r.Rounds/50)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // realTarget runs scripts on a cluster.
 func realTarget(t *testing.T, cluster *kube.Cluster) conformance.Target {
 	t.Helper()

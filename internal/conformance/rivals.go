@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Rivalry is a body in which many clients work on the same objects. It holds whoever is faster, so there is no
+// transcript: it returns what is wrong.
+type Rivalry struct {
+	Name string
+	// Run works in an empty namespace, so many rounds.
+	Run func(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error
+	// Rounds is how many it takes to be sure of a clientset that answers in microseconds.
+	Rounds int
+}
+
+// Rivalries is every one.
+var Rivalries = []Rivalry{
+	{Name: "one of many creates wins", Run: oneCreateWins, Rounds: 200},
+	{Name: "no update is lost", Run: noLostUpdate, Rounds: 50},
+	{Name: "no deletion is lost to a patch", Run: noLostDeletion, Rounds: 20_000},
+	{Name: "what was written is read", Run: readYourWrites, Rounds: 500},
+	{Name: "events are in order", Run: eventOrder, Rounds: 100},
+}
+
+// rivals is how many write at once.
+const rivals = 16
+
+// crowd runs f at once for each of n, and returns all their errors.
+func crowd(n int, f func(int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = f(i) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// oneCreateWins: in each round many create one name; one succeeds, the others are told that it exists.
+func oneCreateWins(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
+	for i := range rounds {
+		name := fmt.Sprint("w", i)
+		winners := make([]*workv1.ManifestWork, rivals)
+		err := crowd(rivals, func(me int) error {
+			out, err := works.Create(ctx, simple(name, fmt.Sprint(me)), metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			winners[me] = out
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		got, err := works.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		won := 0
+		for _, w := range winners {
+			if w == nil {
+				continue
+			}
+			if won++; w.UID != got.UID || w.ResourceVersion != got.ResourceVersion {
+				return fmt.Errorf("%s: the create that succeeded made %s, but there is %s", name, w.UID, got.UID)
+			}
+		}
+		if won != 1 {
+			return fmt.Errorf("%s: %d creates won", name, won)
+		}
+	}
+	return nil
+}
+
+// noLostUpdate: many count in one object, each trying again after a conflict; all is counted.
+func noLostUpdate(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
+	if _, err := works.Create(ctx, simple("app", "0"), metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := crowd(rivals, func(int) error { return countUp(ctx, works, "app", rounds) }); err != nil {
+		return err
+	}
+	w, err := works.Get(ctx, "app", metav1.GetOptions{})
+	if err == nil && countOf(w) != rivals*rounds {
+		err = fmt.Errorf("%d of %d updates are left", countOf(w), rivals*rounds)
+	}
+	return err
+}
+
+func countOf(w *workv1.ManifestWork) int {
+	n := 0
+	_, _ = fmt.Sscan(w.Annotations["count"], &n) // none is 0
+	return n
+}
+
+// noLostDeletion: in each round a patch and a deletion meet. Whoever is first, the work is in deletion and has the
+// label; a finalizer keeps it there to be looked at.
+func noLostDeletion(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
+	name := func(i int) string { return fmt.Sprint("w", i) }
+	deletions, deleted := make(chan string), make(chan error, 1)
+	go func() {
+		var errs []error
+		for name := range deletions {
+			errs = append(errs, works.Delete(ctx, name, metav1.DeleteOptions{}))
+		}
+		deleted <- errors.Join(errs...)
+	}()
+	patch := func(i int) error {
+		_, err := works.Create(ctx, with(simple(name(i), "1"), func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		deletions <- name(i)
+		_, err = works.Patch(ctx, name(i), types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"1"}}}`), metav1.PatchOptions{})
+		return err
+	}
+	var err error
+	for i := range rounds {
+		if err = patch(i); err != nil {
+			break
+		}
+	}
+	close(deletions)
+	if err = errors.Join(err, <-deleted); err != nil {
+		return err
+	}
+	for i := range rounds {
+		w, err := works.Get(ctx, name(i), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if w.DeletionTimestamp == nil || w.Labels["a"] != "1" {
+			return fmt.Errorf("round %d: deleting at %v, labels %v", i, w.DeletionTimestamp, w.Labels)
+		}
+	}
+	return nil
+}
