@@ -23,8 +23,8 @@ type Handler interface {
 	Connected(ctx context.Context)
 	// Disconnected is called when the connection has ended.
 	Disconnected()
-	// Received takes an event. The broker is told that it arrived when Received returns, so by then its
-	// content must be in a store. The first events may come before Connected.
+	// Received takes an event. The broker is told that it arrived when Received, and after it
+	// [Options].Commit, have returned, so by then its content must be in a store. The first events may come before Connected.
 	Received(m Message)
 	// Refused takes a message that is not a CloudEvent.
 	Refused(topic string, err error)
@@ -40,6 +40,9 @@ type Options struct {
 	Binary bool
 	// Handler is the protocol to serve. Required.
 	Handler Handler
+	// Commit, if it is not nil, makes durable what [Handler.Received] took; see [ConnectOptions].Commit. It is
+	// called from the goroutine that calls Received.
+	Commit func(ctx context.Context) error
 	// QPS limits published events per second, Burst how many may go at once. QPS 0 means no limit; Burst
 	// defaults to QPS, rounded up.
 	QPS   float32
@@ -225,6 +228,7 @@ func (e *Engine) connect(ctx context.Context) (Conn, error) {
 		Filters: e.options.Filters,
 		Binary:  e.options.Binary,
 		Receive: e.options.Handler.Received,
+		Commit:  e.options.Commit,
 		Refuse:  e.options.Handler.Refused,
 	})
 }

@@ -24,8 +24,8 @@ type Message struct {
 //
 // A Transport serves one client (a source or an agent). Its duties are checked by package transporttest:
 //
-//   - Delivery is at least once. A message is acknowledged to the broker only after Receive returned, so
-//     that what a crash interrupts is sent again.
+//   - Delivery is at least once. A message is acknowledged to the broker only after Receive and Commit
+//     returned, so that what a crash interrupts is sent again.
 //   - Order is kept: messages published on one connection to one topic arrive in the order of Publish.
 //   - Nothing is retained: a subscriber gets what is published while it is connected, and, where the
 //     broker keeps a session for it, what was published while it was away.
@@ -54,6 +54,10 @@ type ConnectOptions struct {
 	// Receive takes one message. It is called one at a time, in order of arrival, from a goroutine of the
 	// connection; the message is acknowledged to the broker when it returns. Required.
 	Receive func(Message)
+	// Commit, if it is not nil, is called after Receive has taken one or more messages and before any of them
+	// is acknowledged, to make what they said durable. If it fails, none of them is acknowledged and the
+	// connection ends with its error. ctx ends with the connection.
+	Commit func(ctx context.Context) error
 	// Refuse takes what is not a CloudEvent: the topic and the reason. The message is acknowledged all
 	// the same, since another delivery would not mend it. Required.
 	Refuse func(topic string, err error)

@@ -34,6 +34,8 @@ type conn struct {
 	inbox  *queue[cloudevents.Message]
 
 	endOnce sync.Once
+	life    context.Context // ends with the connection
+	endLife context.CancelFunc
 	ended   chan struct{}
 	err     error // read after ended is closed
 
@@ -58,7 +60,9 @@ func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (cloudevents.C
 		inbox:   newQueue[cloudevents.Message](),
 		ended:   make(chan struct{}),
 	}
+	c.life, c.endLife = context.WithCancel(context.Background())
 	if err := b.attach(c, filters); err != nil {
+		c.endLife()
 		return nil, err
 	}
 	c.goroutines.Go(c.send)
@@ -217,9 +221,24 @@ func (c *conn) receive() {
 			} else {
 				c.options.Receive(m)
 			}
+			if !c.commit() {
+				return
+			}
 			<-c.room
 		}
 	}
+}
+
+// commit makes durable what Receive took. It returns false when that failed, or the connection ended meanwhile.
+func (c *conn) commit() bool {
+	if c.options.Commit == nil {
+		return true
+	}
+	if err := c.options.Commit(c.life); err != nil {
+		c.end(err)
+		return false
+	}
+	return true
 }
 
 // MaxPacketSize implements [cloudevents.Conn]; see [Bus.SetMaxPacketSize].
@@ -250,6 +269,7 @@ func (c *conn) end(reason error) {
 	c.endOnce.Do(func() {
 		c.bus.detach(c, c.filters)
 		c.err = reason
+		c.endLife()
 		close(c.ended)
 	})
 }

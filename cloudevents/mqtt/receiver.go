@@ -4,6 +4,7 @@
 package mqtt
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -62,34 +63,51 @@ func (q *inbox) take(buf []*packets.Publish) (batch []*packets.Publish, dropped 
 	return batch, dropped, topic
 }
 
-// receiver hands messages to the user, one at a time, and acknowledges each.
+// mostUncommitted bounds how many messages one Commit makes durable: the broker's window is closed until then.
+const mostUncommitted = 256
+
+// receiver hands messages to the user, one at a time, and acknowledges them: each, or where there is a Commit, all
+// that it has made durable.
 type receiver struct {
 	options cloudevents.ConnectOptions
 	inbox   *inbox
 	wire    *wire
 }
 
-// run works until ended is closed. What waits then is dropped: without an acknowledgement it is still the
-// broker's.
-func (r *receiver) run(ended <-chan struct{}) {
+// run works until ended is closed, and returns why the connection must end where that is its doing. What waits
+// then is dropped: without an acknowledgement it is still the broker's.
+func (r *receiver) run(ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r.options.Commit != nil {
+		stopped := make(chan struct{})
+		defer func() { <-stopped }()
+		defer cancel()
+		go func() {
+			defer close(stopped)
+			select {
+			case <-ended:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	var batch []*packets.Publish
 	for {
 		select {
 		case <-ended:
-			return
+			return nil
 		case <-r.inbox.wake:
 		}
 		var dropped int
 		var topic string
 		batch, dropped, topic = r.inbox.take(batch)
-		for i, p := range batch {
-			select {
-			case <-ended:
-				return
-			default:
+		for rest := batch; len(rest) > 0; {
+			part := rest[:min(len(rest), mostUncommitted)]
+			rest = rest[len(part):]
+			if err := r.handle(ctx, part, ended); err != nil {
+				return err
 			}
-			r.handle(p)
-			batch[i] = nil // a long batch must not keep all its messages alive
 		}
 		if dropped > 0 {
 			r.options.Refuse(topic, fmt.Errorf("%d messages of QoS 0 were dropped: the receiver is behind", dropped))
@@ -97,18 +115,45 @@ func (r *receiver) run(ended <-chan struct{}) {
 	}
 }
 
-func (r *receiver) handle(p *packets.Publish) {
-	if e, err := decode(p); err != nil {
-		r.options.Refuse(p.Topic, err)
-	} else {
-		r.options.Receive(cloudevents.Message{Topic: p.Topic, Event: e})
+// handle receives a part of a batch, and clears it: a long batch must not keep all its messages alive.
+func (r *receiver) handle(ctx context.Context, part []*packets.Publish, ended <-chan struct{}) error {
+	var acks []byte
+	for i, p := range part {
+		select {
+		case <-ended:
+			return nil
+		default:
+		}
+		part[i] = nil
+		if e, err := decode(p); err != nil {
+			r.options.Refuse(p.Topic, err)
+		} else {
+			r.options.Receive(cloudevents.Message{Topic: p.Topic, Event: e})
+		}
+		if p.QoS == 0 {
+			continue
+		}
+		// The short form of PUBACK: success, no properties.
+		ack := [4]byte{packets.PUBACK << 4, 2, byte(p.PacketID >> 8), byte(p.PacketID)}
+		if r.options.Commit == nil {
+			r.acknowledge(ack[:])
+		} else {
+			acks = append(acks, ack[:]...)
+		}
 	}
-	if p.QoS == 0 {
-		return
+	if r.options.Commit == nil {
+		return nil
 	}
-	// The short form of PUBACK: success, no properties. An error means that the connection has ended.
-	ack := [4]byte{packets.PUBACK << 4, 2, byte(p.PacketID >> 8), byte(p.PacketID)}
+	if err := r.options.Commit(ctx); err != nil {
+		return fmt.Errorf("cannot keep what was received: %w", err)
+	}
+	r.acknowledge(acks)
+	return nil
+}
+
+// acknowledge writes acknowledgements. An error means that the connection has ended.
+func (r *receiver) acknowledge(acks []byte) {
 	r.wire.Lock()
 	defer r.wire.Unlock()
-	_, _ = r.wire.Write(ack[:])
+	_, _ = r.wire.Write(acks)
 }

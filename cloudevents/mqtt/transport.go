@@ -119,7 +119,11 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 		_ = c.Close()
 		return fail(err)
 	}
-	c.goroutines.Go(func() { c.receiver.run(c.ended) })
+	c.goroutines.Go(func() {
+		if err := c.receiver.run(c.ended); err != nil {
+			c.end(err)
+		}
+	})
 	return c, nil
 }
 

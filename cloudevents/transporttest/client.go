@@ -38,6 +38,7 @@ type clientOptions struct {
 	transport cloudevents.Transport     // default: a new one
 	hook      func(cloudevents.Message) // is called in Receive, after the message was recorded
 	before    func(cloudevents.Message) // is called in Receive, before the message is recorded
+	commit    func(context.Context) error
 	binary    *bool
 }
 
@@ -73,6 +74,7 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 				o.hook(m)
 			}
 		},
+		Commit: o.commit,
 		Refuse: func(topic string, err error) {
 			c.enter()
 			defer c.busy.Store(false)

@@ -4,6 +4,8 @@
 package transporttest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +27,8 @@ func (s *suite) deliveryChecks() []check {
 		{"NothingRetained", s.retained},
 		{"SlowReceiver", s.slowReceiver},
 		{"AcknowledgedAfterReceive", s.ackAfterReceive},
+		{"CommitsWhatItReceived", s.commits},
+		{"AcknowledgedAfterCommit", s.ackAfterCommit},
 		{"RefusesWhatIsNoCloudEvent", s.refuses},
 	}
 }
@@ -234,6 +238,69 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	second.await("the messages from the interrupted one on", func(r []cloudevents.Message, _ []string) bool {
 		got := ids(r)
 		return !slices.ContainsFunc([]string{"2", "3", "4", "5"}, func(id string) bool { return !slices.Contains(got, id) })
+	})
+}
+
+// commits: Commit comes after what it is to make durable, soon, from the goroutine of Receive, and not without need.
+func (s *suite) commits(t *testing.T) {
+	topic := root(t)
+	const count = 500
+	received, committed, commits := 0, 0, 0 // all in one goroutine, as the race detector checks
+	all := make(chan struct{})
+	receiver := s.connectWith(t, clientOptions{
+		before: func(cloudevents.Message) { received++ },
+		commit: func(ctx context.Context) error {
+			if ctx.Err() != nil {
+				t.Errorf("Commit of a connection that goes on got a context that has ended: %v", ctx.Err())
+			}
+			commits++
+			if committed = received; committed == count {
+				close(all)
+			}
+			return nil
+		},
+	}, topic)
+	receiver.publish(topic, numbered("", count)...)
+	wait(t, "the Commit of what was received", all)
+	if err := receiver.conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if commits > count {
+		t.Errorf("%d calls of Commit for %d messages", commits, count)
+	}
+}
+
+// ackAfterCommit: what could not be made durable is delivered again, and the connection ends with the reason.
+func (s *suite) ackAfterCommit(t *testing.T) {
+	topic := root(t)
+	transport := s.claimed(t)
+	sessions, keeps := s.harness.(SessionKeeper)
+	open := func(commit func(context.Context) error) *client {
+		if keeps {
+			transport = sessions.Session(t, strings.Trim(topic, "/"))
+			if err := transport.Claim("conformance"); err != nil {
+				t.Fatalf("Claim: %v", err)
+			}
+		}
+		return s.connectWith(t, clientOptions{transport: transport, commit: commit}, topic)
+	}
+	reason := errors.New("the disk is full")
+	first := open(func(context.Context) error { return reason })
+	s.connect(t).publish(topic, numbered("", 3)...)
+	wait(t, "the end of the connection", first.conn.Done())
+	if err := first.conn.Err(); !errors.Is(err, reason) {
+		t.Errorf("the connection ended with %v, want the error of Commit", err)
+	}
+	if err := first.conn.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if !keeps {
+		return
+	}
+	second := open(func(context.Context) error { return nil })
+	second.await("what was not committed", func(r []cloudevents.Message, _ []string) bool {
+		got := ids(r)
+		return !slices.ContainsFunc([]string{"0", "1", "2"}, func(id string) bool { return !slices.Contains(got, id) })
 	})
 }
 

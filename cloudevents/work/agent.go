@@ -31,6 +31,7 @@ type Agent struct {
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*agentWork]
+	journal   *journal      // nil without a Store
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
@@ -97,11 +98,19 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	if !hold {
 		close(a.synced)
 	}
+	if options.Store != nil {
+		if err := a.load(context.Background()); err != nil {
+			return nil, fmt.Errorf("work.NewAgent: AgentOptions.Store: %w", err)
+		}
+		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a))
+		a.keepMeta()
+	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.AgentID,
 		Filters:      options.Profile.AgentFilters(options.ClusterName),
 		Binary:       a.traits.Binary,
 		Handler:      (*agentHandler)(a),
+		Commit:       a.journal.commit(),
 		QPS:          options.QPS,
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
@@ -127,7 +136,8 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.store.Unlock()
-	err := start(ctx, a.engine, a.store,
+	err := start(ctx, a.engine, a.store, a.journal,
+		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
 		every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
 	if err == nil {
 		close(a.stopped)
@@ -138,8 +148,9 @@ func (a *Agent) Start(ctx context.Context) error {
 // Ready is closed when the agent was first connected and subscribed and has asked the sources for its works.
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
-// Healthy returns nil while the agent is connected, else an error that says since when not and why.
-func (a *Agent) Healthy() error { return a.engine.Healthy() }
+// Healthy returns nil while the agent is connected and its Store, if it has one, takes what is written; else an
+// error that says since when not and why.
+func (a *Agent) Healthy() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }
 
 // source returns what is known of a source. The store's lock is held.
 func (a *Agent) source(name string) *agentSource {
@@ -183,6 +194,7 @@ func (a *Agent) endSync() {
 	if a.store.Held() {
 		a.store.Release()
 		close(a.synced)
+		a.keepMeta()
 	}
 }
 

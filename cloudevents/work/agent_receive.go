@@ -128,6 +128,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		w.take(m)
 	case protocol.KeepNext:
 		w.next = m
+		a.keep(w)
 	case protocol.MarkDeleting:
 		w.markDeleting(m)
 	case protocol.Remove:
@@ -135,13 +136,14 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		w.bury()
 	case protocol.TakeDelete:
 		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil
+		a.keep(w)
 	case protocol.RepeatGone:
 		w.uid, w.version, w.time = m.UID, m.Version, m.Time
 		w.publish()
 	case protocol.PublishStatus:
 		w.publish()
 	case protocol.Answer:
-		a.engine.Enqueue(cloudevents.Live, w)
+		a.send(w)
 	case protocol.Ignore:
 	}
 }

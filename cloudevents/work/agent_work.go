@@ -60,13 +60,15 @@ type agentWork struct {
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
 	created  metav1.Time
+	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
+	unsaved, toSend bool
 }
 
 // publish puts the work into the outbox with a status newer than any before. The store's lock is held.
 func (w *agentWork) publish() {
 	w.advance()
 	w.hash = ""
-	w.agent.engine.Enqueue(cloudevents.Live, w)
+	w.agent.send(w)
 }
 
 // heard takes the sequence of a status that the source has accepted. One above all that this process has given
@@ -74,12 +76,14 @@ func (w *agentWork) publish() {
 func (w *agentWork) heard(seq int64) {
 	if seq = min(seq, maxVersion); seq > w.seq {
 		w.seq, w.inherited = seq, true
+		w.agent.keep(w)
 	}
 }
 
 // advance gives the next status its sequence. Where the clock is behind that of an earlier process, that may
 // have given the next number as well: two statuses of one number would look like one, so some are skipped.
 func (w *agentWork) advance() {
+	w.agent.keep(w)
 	now := w.agent.options.Clock.Now()
 	if w.agent.traits.Strict {
 		skip := int64(0)
@@ -175,6 +179,11 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		a.store.Unlock()
 		return cloudevents.Message{}, nil // an expired grave
 	}
+	if w.unsaved { // store first, then publish
+		w.toSend = true
+		a.store.Unlock()
+		return cloudevents.Message{}, nil
+	}
 	status := codec.Status{
 		Header: codec.Header{
 			ID: a.ids.next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
@@ -185,7 +194,10 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		SequenceID: w.seq,
 		Status:     w.report(),
 	}
-	w.reported = w.reported || status.Status != nil
+	if status.Status != nil && !w.reported {
+		w.reported = true
+		a.keep(w)
+	}
 	if a.traits.Strict {
 		w.strictStatus(&status)
 	}
@@ -196,6 +208,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 // create shows the object of a spec, unless another source's work has its name.
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
+	a.keep(w)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	w.next, w.last, w.lastMeta, w.problem, w.shrunk = nil, nil, nil, nil, false
 	w.relearned = spec.ResyncID != "" || spec.Action == codec.ActionAnswer
@@ -235,7 +248,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	}
-	a.store.Put(w, obj)
+	a.put(w, obj)
 }
 
 // reject reports a spec that is not applied; the last good one stays.
@@ -253,6 +266,7 @@ func (w *agentWork) reject(reason, message string) {
 // take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
+	w.agent.keep(w)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
 		if w.Object == nil { // what waits for its name is older than this
@@ -288,7 +302,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	obj.OwnerReferences = spec.Work.OwnerReferences
 	w.labels, w.annotations = spec.Work.Labels, spec.Work.Annotations
 	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
-		w.agent.store.Put(w, &obj)
+		w.agent.put(w, &obj)
 	}
 	// In a strict profile an empty status is one, and would replace what the source has.
 	if (equal || had) && (!w.agent.traits.Strict || w.report() != nil) {
@@ -339,7 +353,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 	if spec.Work != nil && spec.Work.Generation > obj.Generation {
 		obj.Generation = spec.Work.Generation
 	}
-	w.agent.store.Put(w, &obj)
+	w.agent.put(w, &obj)
 }
 
 // bury removes the object, reports it gone, and creates what waited for that.
@@ -409,6 +423,7 @@ func (a *Agent) expire(now time.Time) {
 		a.buried = a.buried[1:]
 		if g.work.state == protocol.Grave && g.work.buried.Equal(g.dug) {
 			delete(g.work.source.works, g.work.id)
+			a.keep(g.work)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (a *Agent) commit(_ context.Context, current, next *workv1.ManifestWork) (*
 		w.buryAs(next)
 		return next, true, nil
 	}
-	a.store.Put(w, next)
+	a.put(w, next)
 	if published {
 		w.shrunk, w.problem = false, nil
 		w.publish()

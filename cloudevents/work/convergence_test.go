@@ -5,6 +5,7 @@ package work_test
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -60,6 +61,7 @@ type hostility struct {
 	Named  bool // the agent of the first cluster names its sources
 	Forget bool // hubs give up on clusters that come back
 	Clocks bool // wall clocks are set, up to an hour off
+	Stores bool // some processes have a store
 }
 
 // hostilityOf gives even seeds wrong clocks and each seed most of the rest.
@@ -69,6 +71,7 @@ func hostilityOf(seed uint64) hostility {
 	return hostility{
 		Cuts: often(), Delays: often(), Labels: often(), Slow: often(), Named: often(), Forget: often(),
 		Clocks: seed%2 == 0,
+		Stores: true,
 	}
 }
 
@@ -91,6 +94,7 @@ type fleet struct {
 	links     map[string]*link
 	clocks    map[string]*steppedClock
 	followers map[string]*follower
+	stores    map[string]*work.MemoryStore
 	// wanted is by source, cluster and name.
 	wanted map[string]map[string]map[string]wish
 	value  int
@@ -109,6 +113,7 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile) *fleet {
 		lottery:   rand.New(rand.NewPCG(seed, 2)),
 		hubs:      map[string]*hub{}, spokes: map[string]*spoke{},
 		links: map[string]*link{}, clocks: map[string]*steppedClock{}, followers: map[string]*follower{},
+		stores: map[string]*work.MemoryStore{},
 		wanted: map[string]map[string]map[string]wish{},
 	}
 	if profile.Traits().Strict { // a clock that steps back is told from nothing without incarnations
@@ -116,6 +121,11 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile) *fleet {
 	}
 	t.Logf("%+v", f.hostility)
 	f.bus.Intercept(f.intercept)
+	for _, who := range append(append([]string{}, sourceIDs...), clusters...) {
+		if f.hostility.Stores && f.random.IntN(3) > 0 {
+			f.stores[who] = work.NewMemoryStore()
+		}
+	}
 	for _, id := range sourceIDs {
 		f.clocks[id] = &steppedClock{}
 		f.wanted[id] = map[string]map[string]wish{}
@@ -133,7 +143,11 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile) *fleet {
 
 func (f *fleet) startHub(id string) {
 	f.links[id] = &link{Transport: f.bus.Transport()}
-	f.hubs[id] = f.sourceOn(f.links[id], work.SourceOptions{SourceID: id, Profile: f.profile, Clock: f.clocks[id]})
+	options := work.SourceOptions{SourceID: id, Profile: f.profile, Clock: f.clocks[id]}
+	if s := f.stores[id]; s != nil {
+		options.Store = s
+	}
+	f.hubs[id] = f.sourceOn(f.links[id], options)
 	f.followers[id] = f.follow(id, f.hubs[id].works("").Watch)
 }
 
@@ -142,6 +156,9 @@ func (f *fleet) startSpoke(cluster string) {
 	options := work.AgentOptions{ClusterName: cluster, Profile: f.profile, Clock: f.clocks[cluster]}
 	if f.hostility.Named && cluster == clusters[0] {
 		options.Sources = sourceIDs
+	}
+	if s := f.stores[cluster]; s != nil {
+		options.Store = s
 	}
 	f.spokes[cluster] = f.agentOn(f.links[cluster], options)
 	f.followers[cluster] = f.follow(cluster, f.spokes[cluster].works().Watch)
@@ -350,6 +367,10 @@ func (f *fleet) restart(id string) {
 	}
 	f.pause()
 	f.startHub(id)
+	if f.stores[id] != nil {
+		f.judgeStore(id)
+		return
+	}
 	for _, cluster := range slices.Sorted(maps.Keys(f.wanted[id])) {
 		works := f.wanted[id][cluster]
 		for _, name := range slices.Sorted(maps.Keys(works)) {
@@ -392,6 +413,9 @@ func (f *fleet) judge() {
 		}
 	}
 	f.settle()
+	for who := range f.stores {
+		f.judgeStore(who)
+	}
 	for _, cluster := range clusters {
 		want, got := map[string]wish{}, map[string]wish{}
 		for _, id := range sourceIDs {
@@ -438,4 +462,41 @@ func (f *fleet) judgeWatch(who string, list func(context.Context, metav1.ListOpt
 		f.t.Errorf("the watch of %s told other versions than there are (-listed +told):\n%s", who, diff)
 	}
 	return out
+}
+
+// judgeStore compares a store's content with what its owner knows.
+func (f *fleet) judgeStore(who string) {
+	f.t.Helper()
+	synctest.Wait()
+	var want map[string]string
+	if h := f.hubs[who]; h != nil {
+		want = h.KeptRecords()
+	} else {
+		want = f.spokes[who].KeptRecords()
+	}
+	got := map[string]string{}
+	if err := f.stores[who].Load(f.t.Context(), func(key string, value []byte) error {
+		got[key] = string(value)
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	comparable := func(records map[string]string) map[string]map[string]any {
+		out := map[string]map[string]any{}
+		for key, value := range records {
+			fields := map[string]any{}
+			if err := json.Unmarshal([]byte(value), &fields); err != nil {
+				f.t.Fatal(err)
+			}
+			delete(fields, "statusHash") // may be made when it is needed
+			if key == "meta" {
+				delete(fields, "resourceVersion") // begins with the time
+			}
+			out[key] = fields
+		}
+		return out
+	}
+	if diff := cmp.Diff(comparable(want), comparable(got)); diff != "" {
+		f.t.Errorf("the store of %s (-known +stored):\n%s", who, diff)
+	}
 }

@@ -13,3 +13,40 @@ func Remembered(a *Agent) (sources, works, places int) {
 	}
 	return len(a.sources), works, len(a.buried)
 }
+
+// KeptRecords returns what the Store of a source or an agent must hold now, by key.
+func (s *Source) KeptRecords() map[string]string {
+	s.store.Lock()
+	defer s.store.Unlock()
+	out := map[string]string{keyMeta: encodeKept((*sourceMeta)(s))}
+	for _, c := range s.clusters {
+		if c.record() != nil {
+			out[prefixCluster+c.name] = encodeKept(c)
+		}
+	}
+	for _, w := range s.works {
+		out[workKey(w.cluster.name, w.id)] = encodeKept(w)
+	}
+	return out
+}
+
+// KeptRecords is as that of a source.
+func (a *Agent) KeptRecords() map[string]string {
+	a.store.Lock()
+	defer a.store.Unlock()
+	out := map[string]string{keyMeta: encodeKept((*agentMeta)(a))}
+	for _, s := range a.sources {
+		for _, w := range s.works {
+			out[workKey(s.name, w.id)] = encodeKept(w)
+		}
+	}
+	return out
+}
+
+func encodeKept(k kept) string {
+	value, err := encodeRecord(k.record())
+	if err != nil {
+		panic(err)
+	}
+	return string(value)
+}

@@ -49,6 +49,11 @@ type SourceOptions struct {
 	// beyond it fails with TooManyRequests and tells when to try again; what was accepted is kept. 0 means
 	// [DefaultOutbox]; [Disabled] lets none wait.
 	Outbox Outbox
+	// Store keeps the works, their statuses and versions over restarts. What a write of the clientset has returned is
+	// durable, and nothing is published or acknowledged before it is. Nil means that the source keeps them in memory
+	// only: after a restart its owner creates them anew. A Store serves one source; its owner closes it, after Start has
+	// returned.
+	Store Store
 	// ResyncInterval is how often source and agents compare what they have, beside every (re)connect. 0
 	// means only then.
 	ResyncInterval time.Duration
@@ -78,6 +83,10 @@ type AgentOptions struct {
 	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
 	// watches wait for the sources' complete answers. Defaults to 2 s; negative means not at all.
 	InitialSyncTimeout time.Duration
+	// Store keeps works, statuses and what is gone over restarts. With one that has been in use, lists and watches
+	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
+	// closes it, after Start has returned.
+	Store Store
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout and Clock are as in [SourceOptions].
 	QPS            float32
 	Burst          int

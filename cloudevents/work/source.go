@@ -34,6 +34,7 @@ type Source struct {
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*sourceWork]
+	journal   *journal // nil without a Store
 
 	// The store's lock guards what follows.
 	works    map[string]*sourceWork // by key, tombstones included
@@ -47,7 +48,8 @@ type Source struct {
 
 // sourceCluster is what a source knows of one cluster.
 type sourceCluster struct {
-	name string
+	source *Source
+	name   string
 	// highest V used here or seen from there.
 	highest int64
 	// session of the agent last heard of.
@@ -81,11 +83,19 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),
 	}
+	if options.Store != nil {
+		if err := s.load(context.Background()); err != nil {
+			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
+		}
+		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s))
+		s.keepMeta()
+	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.SourceID,
 		Filters:      options.Profile.SourceFilters(options.SourceID),
 		Binary:       s.traits.Binary,
 		Handler:      (*sourceHandler)(s),
+		Commit:       s.journal.commit(),
 		QPS:          options.QPS,
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
@@ -109,7 +119,8 @@ func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.store.Unlock()
-	return start(ctx, s.engine, s.store,
+	return start(ctx, s.engine, s.store, s.journal,
+		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
 		every(s.options.Clock, s.options.ResyncInterval, s.resync),
 		every(s.options.Clock, listTimeout, s.expireLists))
 }
@@ -118,8 +129,9 @@ func (s *Source) Start(ctx context.Context) error {
 // have.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
-// Healthy returns nil while the source is connected, else an error that says since when not and why.
-func (s *Source) Healthy() error { return s.engine.Healthy() }
+// Healthy returns nil while the source is connected and its Store, if it has one, takes what is written; else an
+// error that says since when not and why.
+func (s *Source) Healthy() error { return errors.Join(s.engine.Healthy(), s.journal.healthy()) }
 
 // InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
 // come. From then on a work of this source that an agent holds and the source does not know is deleted. A
@@ -130,7 +142,11 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	}
 	s.store.Lock()
 	s.complete, s.asked = true, false
+	s.keepMeta()
 	s.store.Unlock()
+	if err := s.journal.flush(ctx); err != nil {
+		return err
+	}
 	if s.traits.Strict { // statuses tell as well what the agents have
 		s.askAll()
 		return nil
@@ -150,11 +166,16 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	s.forget(cluster)
+	return s.journal.flush(ctx)
+}
+
+func (s *Source) forget(cluster string) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	c := s.clusters[cluster]
 	if c == nil {
-		return nil
+		return
 	}
 	var deleting []*sourceWork
 	s.store.All(cluster, func(w *sourceWork) {
@@ -171,15 +192,15 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 	if len(s.worksOf(c)) == 0 {
 		delete(s.clusters, cluster)
 		delete(s.partial, c)
+		s.keepCluster(c)
 	}
-	return nil
 }
 
 // cluster returns what is known of a cluster. The store's lock is held.
 func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
-		c = &sourceCluster{name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
+		c = &sourceCluster{source: s, name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
 		s.clusters[name] = c
 	}
 	return c
@@ -188,11 +209,25 @@ func (s *Source) cluster(name string) *sourceCluster {
 // next returns the V for a new version in the cluster.
 func (c *sourceCluster) next(now time.Time) int64 {
 	c.highest = protocol.Next(c.highest, now)
+	c.source.keepCluster(c)
 	return c.highest
 }
 
 // saw remembers a V that the cluster has shown.
-func (c *sourceCluster) saw(v int64) { c.highest = max(c.highest, v) }
+func (c *sourceCluster) saw(v int64) {
+	if v > c.highest {
+		c.highest = v
+		c.source.keepCluster(c)
+	}
+}
+
+// shown remembers whether the cluster's agent knows our extensions.
+func (c *sourceCluster) shown(modern bool) {
+	if c.modern != modern || c.strict == modern {
+		c.modern, c.strict = modern, !modern
+		c.source.keepCluster(c)
+	}
+}
 
 // sourceWork is a source's record of one work: an object, or a tombstone for one that this source never knew.
 type sourceWork struct {
@@ -215,6 +250,8 @@ type sourceWork struct {
 	// problem is why this version cannot be published; it shows beside whatever agents report.
 	problem *metav1.Condition
 	deleted metav1.Time
+	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
+	unsaved, toSend bool
 }
 
 // view is what the protocol's decisions need; a nil record is an unknown work.
@@ -236,7 +273,7 @@ func (w *sourceWork) view() protocol.SourceWork {
 }
 
 // start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
-func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], more ...func(context.Context)) error {
+func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, more ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
@@ -247,6 +284,8 @@ func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.
 	cancel()
 	group.Wait()
 	if err == nil {
+		// What came at last; an error was logged, and is told by the writes that it concerns.
+		_ = j.flush(context.WithoutCancel(ctx))
 		s.Lock()
 		s.Close()
 		s.Unlock()

@@ -14,8 +14,20 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// send puts a work into the outbox. The store's lock is held.
-func (s *Source) send(w *sourceWork) { s.engine.Enqueue(cloudevents.Live, w) }
+// send puts a work into the outbox, once it is stored. The store's lock is held.
+func (s *Source) send(w *sourceWork) {
+	if w.unsaved {
+		w.toSend = true
+		return
+	}
+	s.engine.Enqueue(cloudevents.Live, w)
+}
+
+// put shows a new state of a work.
+func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
+	s.store.Put(w, obj)
+	s.keep(w)
+}
 
 // raise gives the work a version above all that its cluster has shown. next is the snapshot that is about to be
 // shown, nil for a tombstone.
@@ -37,7 +49,7 @@ func (s *Source) raiseShown(w *sourceWork) {
 	obj := *w.Object
 	s.raise(w, &obj)
 	if obj.Generation != w.Object.Generation {
-		s.store.Put(w, &obj)
+		s.put(w, &obj)
 	}
 }
 
@@ -67,7 +79,7 @@ func (w *sourceWork) Settled(err error) {
 	}
 	obj := *w.Object
 	obj.Status = withCondition(obj.Status, *w.problem)
-	s.store.Put(w, &obj)
+	s.put(w, &obj)
 }
 
 // unsentReason is the reason of a condition that says why an event was not published.
@@ -87,6 +99,11 @@ func unsentReason(err error) string {
 func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
 	s := w.source
 	s.store.Lock()
+	if w.unsaved && s.works[s.key(w.cluster.name, w.id)] == w { // store first, then publish
+		w.toSend = true
+		s.store.Unlock()
+		return cloudevents.Message{}, nil
+	}
 	if w.Object == nil && !w.deleting {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
@@ -162,7 +179,7 @@ func (s *Source) finish(w *sourceWork) {
 	if len(rest) > 0 {
 		obj := *w.Object
 		obj.Finalizers = rest
-		s.store.Put(w, &obj)
+		s.put(w, &obj)
 		return
 	}
 	s.drop(w)
@@ -177,6 +194,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	w.deleting = false
 	if key := s.key(w.cluster.name, w.id); s.works[key] == w {
 		delete(s.works, key)
+		s.keep(w)
 	}
 	if s.traits.Strict { // what comes after it under its name must be above it
 		w.cluster.reported.saw(w.id, report{version: max(w.version, w.strict.seen), seq: w.seq}, s.options.Clock.Now())

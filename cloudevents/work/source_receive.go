@@ -93,7 +93,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
-	c.modern, c.strict = !strict, strict
+	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
 		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
 		Seq:     m.SequenceID,
@@ -129,6 +129,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	w.seq = max(w.seq, m.SequenceID)
 	w.statusTime, w.strict.reported = m.Time, true
+	s.keep(w)
 	if m.Status == nil || w.Object == nil {
 		return
 	}

@@ -176,7 +176,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		return nil
 	}
 	c := s.cluster(m.Cluster)
-	c.modern, c.strict = m.AgentSession != "", m.AgentSession == ""
+	c.shown(m.AgentSession != "")
 	if c.modern {
 		c.session = m.AgentSession
 	}

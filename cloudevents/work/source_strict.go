@@ -43,6 +43,7 @@ func (s *Source) key(cluster, id string) string {
 // number gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
 func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 	now := s.options.Clock.Now()
+	s.keep(w)
 	if !s.traits.Strict {
 		w.version = w.cluster.next(now)
 		return
@@ -71,7 +72,10 @@ func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, r report) {
 	case !s.traits.Strict:
 		c.saw(r.version)
 	case w != nil:
-		w.strict.seen = max(w.strict.seen, r.version)
+		if r.version > w.strict.seen {
+			w.strict.seen = r.version
+			s.keep(w)
+		}
 	default:
 		c.reported.saw(id, report{version: r.version}, s.options.Clock.Now())
 	}
@@ -153,6 +157,7 @@ func (a *askedAll) Settled(err error) {
 	a.source.store.Lock()
 	defer a.source.store.Unlock()
 	a.source.asked = true
+	a.source.keepMeta()
 }
 
 // largeAttributes reports whether the metadata, which travels in an attribute in a strict profile, comes near the

@@ -46,6 +46,8 @@ func (s *Source) list(_ context.Context, f *store.Filter, at uint64) ([]*workv1.
 	return listStore(s.store, f, at)
 }
 
+func (s *Source) stored(ctx context.Context) error { return s.journal.durable(ctx) }
+
 func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
 	return watchStore(ctx, s.store, o)
 }
@@ -105,7 +107,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	s.number(w, obj)
 	w.createV, w.strict.created = w.version, true
 	s.works[key] = w
-	s.store.Put(w, obj)
+	s.put(w, obj)
 	s.send(w)
 	return obj, nil
 }
@@ -179,7 +181,7 @@ func (s *Source) commit(_ context.Context, current, next *workv1.ManifestWork) (
 		s.dropAs(w, next)
 		return next, true, nil
 	}
-	s.store.Put(w, next)
+	s.put(w, next)
 	if published {
 		s.send(w)
 	}
@@ -214,7 +216,7 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 	}
 	w.deleting, w.deleted = true, *obj.DeletionTimestamp
 	s.raise(w, &obj)
-	s.store.Put(w, &obj)
+	s.put(w, &obj)
 	s.send(w)
 	return &obj, true, nil
 }

@@ -58,7 +58,8 @@ var rules = []rule{
 		"sigs.k8s.io/json",
 		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
-	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "codec", apimachinery, ocmWork, "go.etcd.io/bbolt"}},
+	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
+	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "dynamicwatcher", may: []string{
 		apimachinery, clientGo + "metadata", clientGo + "dynamic", clientGo + "rest",
@@ -102,6 +103,7 @@ var rules = []rule{
 // production code may import them.
 var testHelpers = []string{
 	"cloudevents/transporttest",
+	"cloudevents/work/storetest",
 	"interpreter/interpretertest",
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",

@@ -101,6 +101,33 @@ func (s *Store[R]) Put(r R, obj *workv1.ManifestWork) {
 	s.publish(event{kind: kind, version: s.version, object: obj, previous: previous})
 }
 
+// Restore shows an object of an earlier process under the resourceVersion that it has. It is for a store that nobody
+// watches yet; watches cannot resume from before it.
+func (s *Store[R]) Restore(r R, obj *workv1.ManifestWork) {
+	byName := s.namespaces[obj.Namespace]
+	if byName == nil {
+		byName = map[string]R{}
+		s.namespaces[obj.Namespace] = byName
+	}
+	byName[obj.Name] = r
+	s.count++
+	r.Slot().Object = obj
+	if version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64); err == nil {
+		s.Begin(version)
+	}
+}
+
+// Begin lets resourceVersions go on above one that an earlier process gave.
+func (s *Store[R]) Begin(version uint64) {
+	if version > s.version {
+		s.version = version
+		s.log = newEventLog(version)
+	}
+}
+
+// LastVersion is Version as a number.
+func (s *Store[R]) LastVersion() uint64 { return s.version }
+
 // Remove takes the record's object away: DELETED, with its last state, which is what the store has where last
 // is nil.
 func (s *Store[R]) Remove(r R, last *workv1.ManifestWork) {

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// storedAgentWork is the record of a work or a grave.
+type storedAgentWork struct {
+	Name        string                     `json:"name,omitempty"`
+	UID         types.UID                  `json:"uid,omitempty"`
+	Version     int64                      `json:"version"`
+	Seq         int64                      `json:"sequence,omitempty"`
+	Inherited   bool                       `json:"inherited,omitempty"`
+	Time        time.Time                  `json:"time,omitzero"`
+	State       protocol.AgentState        `json:"state"`
+	Next        *codec.Spec                `json:"next,omitempty"`
+	Labels      map[string]string          `json:"labels,omitempty"`
+	Annotations map[string]string          `json:"annotations,omitempty"`
+	Problem     *metav1.Condition          `json:"problem,omitempty"`
+	Reported    bool                       `json:"reported,omitempty"`
+	Shrunk      bool                       `json:"shrunk,omitempty"`
+	Relearned   bool                       `json:"relearned,omitempty"`
+	Last        *workv1.ManifestWorkStatus `json:"last,omitempty"`
+	Buried      time.Time                  `json:"buried,omitzero"`
+	LastMeta    *metav1.ObjectMeta         `json:"lastMetadata,omitempty"`
+	Created     *metav1.Time               `json:"created,omitempty"`
+	Object      *workv1.ManifestWork       `json:"object,omitempty"`
+}
+
+var (
+	_ kept = &agentWork{}
+	_ kept = &agentMeta{}
+)
+
+// keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
+func (a *Agent) keep(w *agentWork) {
+	if a.journal == nil {
+		return
+	}
+	w.unsaved = true
+	a.journal.mark(workKey(w.source.name, w.id), w)
+}
+
+func (a *Agent) keepMeta() {
+	if a.journal != nil {
+		a.journal.mark(keyMeta, (*agentMeta)(a))
+	}
+}
+
+// put shows a new state of a work.
+func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
+	a.store.Put(w, obj)
+	a.keep(w)
+}
+
+// send puts a work into the outbox, once it is stored.
+func (a *Agent) send(w *agentWork) {
+	if w.unsaved {
+		w.toSend = true
+		return
+	}
+	a.engine.Enqueue(cloudevents.Live, w)
+}
+
+func (a *Agent) stored(ctx context.Context) error { return a.journal.durable(ctx) }
+
+func (w *agentWork) record() any {
+	if w.source.works[w.id] != w {
+		return nil
+	}
+	out := &storedAgentWork{
+		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
+		Next: w.next, Labels: w.labels, Annotations: w.annotations, Problem: w.problem, Reported: w.reported,
+		Shrunk: w.shrunk, Relearned: w.relearned, Last: w.last, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
+	}
+	if !w.created.IsZero() {
+		created := w.created
+		out.Created = &created
+	}
+	return out
+}
+
+// saved lets out what waited for the record to be durable.
+func (w *agentWork) saved() {
+	w.unsaved = false
+	if w.toSend {
+		w.toSend = false
+		w.agent.engine.Enqueue(cloudevents.Live, w)
+	}
+}
+
+// agentMeta is the agent as the record of what it knows beside works.
+type agentMeta Agent
+
+func (m *agentMeta) record() any {
+	out := (*Agent)(m).ownMeta()
+	out.ResourceVersion, out.Synced = m.store.LastVersion(), !m.store.Held()
+	return &out
+}
+
+func (m *agentMeta) saved() {}
+
+func (a *Agent) ownMeta() storedMeta {
+	return storedMeta{Format: storeFormat, Kind: "agent", Name: a.options.ClusterName, Profile: a.options.Profile.Name()}
+}
+
+// load takes over what an earlier process has left in the store.
+func (a *Agent) load(ctx context.Context) error {
+	a.store.Lock()
+	defer a.store.Unlock()
+	err := a.options.Store.Load(ctx, func(key string, value []byte) error {
+		if err := a.loadRecord(key, value); err != nil {
+			return fmt.Errorf("record %q of the store: %w", key, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(a.buried, func(a, b grave) int { return a.dug.Compare(b.dug) })
+	for _, waiting := range a.waiting {
+		slices.SortFunc(waiting, func(a, b *agentWork) int { return cmp.Compare(a.seq, b.seq) })
+	}
+	return nil
+}
+
+func (a *Agent) loadRecord(key string, value []byte) error {
+	if key == keyMeta {
+		var m storedMeta
+		if err := json.Unmarshal(value, &m); err != nil {
+			return err
+		}
+		if err := m.check(a.ownMeta()); err != nil {
+			return err
+		}
+		a.store.Begin(m.ResourceVersion)
+		if m.Synced {
+			a.endSync()
+		}
+		return nil
+	}
+	source, id, ok := parseWorkKey(key)
+	if !ok {
+		return errUnknownRecord
+	}
+	var stored storedAgentWork
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return err
+	}
+	a.restore(a.source(source), id, &stored)
+	return nil
+}
+
+// restore makes a work of its record.
+func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
+	w := &agentWork{
+		agent: a, source: s, id: id, name: stored.Name,
+		uid: stored.UID, version: stored.Version, seq: stored.Seq, inherited: stored.Inherited, time: stored.Time,
+		state: stored.State, next: stored.Next, labels: stored.Labels, annotations: stored.Annotations,
+		problem: stored.Problem, reported: stored.Reported, shrunk: stored.Shrunk, relearned: stored.Relearned,
+		last: stored.Last, buried: stored.Buried, lastMeta: stored.LastMeta,
+	}
+	if stored.Created != nil {
+		w.created = *stored.Created
+	}
+	s.works[id] = w
+	switch {
+	case stored.Object != nil:
+		a.store.Restore(w, stored.Object)
+	case w.state == protocol.Grave:
+		a.buried = append(a.buried, grave{w, w.buried})
+	case w.next != nil:
+		a.waiting[w.name] = append(a.waiting[w.name], w)
+	}
+}

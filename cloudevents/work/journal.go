@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// kept is a record that a Store keeps. Its methods are called with the works' lock held.
+type kept interface {
+	// record returns what to keep: a value for encoding/json that nobody changes afterwards, or nil when the record is
+	// gone.
+	record() any
+	// saved is called when what record has returned last is durable.
+	saved()
+}
+
+// journal brings records that changed to a Store. It has no goroutine of its own for that: whoever needs its
+// change to be durable flushes, and so writes all that others have changed meanwhile in the same transaction.
+//
+// A nil journal is one without a Store: everything is as durable as it gets.
+type journal struct {
+	store  Store
+	lock   sync.Locker // of the works; it guards dirty
+	dirty  map[string]kept
+	meta   kept          // goes with every batch
+	turn   chan struct{} // holds a token while somebody writes
+	wake   chan struct{} // has room for one token: something is dirty
+	failed error         // of the last write; guarded by lock
+}
+
+const (
+	// applyTimeout bounds one transaction. Callers whose own context ends first leave it to the others.
+	applyTimeout = 30 * time.Second
+	// retryInterval is how long run waits before it writes again what could not be written.
+	retryInterval = time.Second
+)
+
+func newJournal(s Store, lock sync.Locker, meta kept) *journal {
+	if s == nil {
+		return nil
+	}
+	return &journal{
+		store: s, lock: lock, meta: meta,
+		dirty: map[string]kept{},
+		turn:  make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1),
+	}
+}
+
+// mark notes that a record has changed. The works' lock is held.
+func (j *journal) mark(key string, k kept) {
+	j.dirty[key] = k
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush returns when all that was marked before is durable, or cannot be made so.
+func (j *journal) flush(ctx context.Context) error {
+	if j == nil {
+		return nil
+	}
+	select {
+	case j.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-j.turn }()
+	return j.write(ctx)
+}
+
+func (j *journal) write(ctx context.Context) error {
+	j.lock.Lock()
+	batch := j.dirty
+	if len(batch) == 0 {
+		j.lock.Unlock()
+		return nil
+	}
+	batch[keyMeta] = j.meta
+	j.dirty = map[string]kept{}
+	records := make(map[string]any, len(batch))
+	for key, k := range batch {
+		records[key] = k.record()
+	}
+	j.lock.Unlock()
+
+	err := j.apply(ctx, records)
+
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	j.failed = err
+	for key, k := range batch {
+		_, again := j.dirty[key]
+		switch {
+		case err != nil && !again:
+			j.dirty[key] = k
+		case err == nil && !again:
+			k.saved()
+		}
+	}
+	return err
+}
+
+// apply writes records as one batch. The values are encoded here, outside the works' lock.
+func (j *journal) apply(ctx context.Context, records map[string]any) error {
+	changes := make([]Change, 0, len(records))
+	for key, record := range records {
+		change := Change{Key: key}
+		if record != nil {
+			var err error
+			if change.Value, err = encodeRecord(record); err != nil {
+				return fmt.Errorf("encode the record %q: %w", key, err)
+			}
+		}
+		changes = append(changes, change)
+	}
+	// Others wait for this batch as well, so the end of one caller's context does not end it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	defer cancel()
+	return j.store.Apply(ctx, changes)
+}
+
+// encodeRecord leaves the manifests as they are: encoding/json would escape them for HTML.
+func encodeRecord(record any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(record); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// commit is what an engine calls before it acknowledges what it received; nil without a journal.
+func (j *journal) commit() func(context.Context) error {
+	if j == nil {
+		return nil
+	}
+	return j.flush
+}
+
+// run writes what nobody waits for, and what could not be written, until ctx ends; then once more.
+func (j *journal) run(ctx context.Context, c clock.WithTicker) {
+	if j == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.wake:
+		}
+		err := j.flush(ctx)
+		if err == nil || ctx.Err() != nil {
+			failing = false
+			continue
+		}
+		if !failing {
+			logger.Error(err, "Cannot write to the store, trying again")
+		}
+		failing = true
+		timer := c.NewTimer(retryInterval)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+		j.lock.Lock()
+		if len(j.dirty) > 0 {
+			select {
+			case j.wake <- struct{}{}:
+			default:
+			}
+		}
+		j.lock.Unlock()
+	}
+}
+
+// healthy returns the error of the last write, if it failed.
+func (j *journal) healthy() error {
+	if j == nil {
+		return nil
+	}
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if j.failed != nil {
+		return fmt.Errorf("cannot write to the store: %w", j.failed)
+	}
+	return nil
+}
+
+// durable is flush for the clientset: it makes the error the API server's for such a case.
+func (j *journal) durable(ctx context.Context) error {
+	err := j.flush(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return apierrors.NewInternalError(fmt.Errorf("the change was made in memory but is not stored yet: %w", err))
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// storedSourceWork is the record of a work, or of a tombstone, which has no object.
+type storedSourceWork struct {
+	Name       string               `json:"name,omitempty"`
+	UID        types.UID            `json:"uid"`
+	Version    int64                `json:"version"`
+	CreateV    int64                `json:"createVersion"`
+	DeleteV    int64                `json:"deleteVersion,omitempty"`
+	Seq        int64                `json:"sequence,omitempty"`
+	StatusTime time.Time            `json:"statusTime,omitzero"`
+	Hash       string               `json:"statusHash,omitempty"`
+	Deleting   bool                 `json:"deleting,omitempty"`
+	Deleted    *metav1.Time         `json:"deleted,omitempty"`
+	Gone       bool                 `json:"gone,omitempty"`
+	Problem    *metav1.Condition    `json:"problem,omitempty"`
+	Strict     *storedStrictWork    `json:"strict,omitempty"`
+	Object     *workv1.ManifestWork `json:"object,omitempty"`
+}
+
+type storedStrictWork struct {
+	Seen        int64 `json:"seen,omitempty"`
+	Unversioned bool  `json:"unversioned,omitempty"`
+	Created     bool  `json:"created,omitempty"`
+	Reported    bool  `json:"reported,omitempty"`
+}
+
+// storedCluster is the record of what a source knows of a cluster.
+type storedCluster struct {
+	Highest int64 `json:"highest"`
+	Modern  bool  `json:"modern,omitempty"`
+	Strict  bool  `json:"strict,omitempty"`
+}
+
+var (
+	_ kept = &sourceWork{}
+	_ kept = &sourceCluster{}
+	_ kept = &sourceMeta{}
+)
+
+// keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
+func (s *Source) keep(w *sourceWork) {
+	if s.journal == nil {
+		return
+	}
+	w.unsaved = true
+	s.journal.mark(workKey(w.cluster.name, w.id), w)
+}
+
+func (s *Source) keepCluster(c *sourceCluster) {
+	if s.journal != nil {
+		s.journal.mark(prefixCluster+c.name, c)
+	}
+}
+
+func (s *Source) keepMeta() {
+	if s.journal != nil {
+		s.journal.mark(keyMeta, (*sourceMeta)(s))
+	}
+}
+
+func (w *sourceWork) record() any {
+	s := w.source
+	if s.works[s.key(w.cluster.name, w.id)] != w {
+		return nil
+	}
+	out := &storedSourceWork{
+		Name: w.name, UID: w.uid, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
+		Seq: w.seq, StatusTime: w.statusTime, Hash: w.hash,
+		Deleting: w.deleting, Gone: w.gone, Problem: w.problem, Object: w.Object,
+	}
+	if w.deleting {
+		deleted := w.deleted
+		out.Deleted = &deleted
+	}
+	if s.traits.Strict {
+		out.Strict = &storedStrictWork{
+			Seen: w.strict.seen, Unversioned: w.strict.unversioned, Created: w.strict.created, Reported: w.strict.reported,
+		}
+	}
+	return out
+}
+
+// saved lets out what waited for the record to be durable.
+func (w *sourceWork) saved() {
+	w.unsaved = false
+	if w.toSend {
+		w.toSend = false
+		w.source.engine.Enqueue(cloudevents.Live, w)
+	}
+}
+
+func (c *sourceCluster) record() any {
+	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict}
+	if c.source.clusters[c.name] != c || *out == (storedCluster{}) {
+		return nil
+	}
+	return out
+}
+
+func (c *sourceCluster) saved() {}
+
+// sourceMeta is the source as the record of what it knows beside works and clusters.
+type sourceMeta Source
+
+func (m *sourceMeta) record() any {
+	out := (*Source)(m).ownMeta()
+	out.ResourceVersion, out.Complete, out.Asked = m.store.LastVersion(), m.complete, m.asked
+	return &out
+}
+
+func (m *sourceMeta) saved() {}
+
+func (s *Source) ownMeta() storedMeta {
+	return storedMeta{Format: storeFormat, Kind: "source", Name: s.options.SourceID, Profile: s.options.Profile.Name()}
+}
+
+// load takes over what an earlier process has left in the store.
+func (s *Source) load(ctx context.Context) error {
+	s.store.Lock()
+	defer s.store.Unlock()
+	err := s.options.Store.Load(ctx, func(key string, value []byte) error {
+		if err := s.loadRecord(key, value); err != nil {
+			return fmt.Errorf("record %q of the store: %w", key, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(s.buried, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
+	return nil
+}
+
+func (s *Source) loadRecord(key string, value []byte) error {
+	if key == keyMeta {
+		var m storedMeta
+		if err := json.Unmarshal(value, &m); err != nil {
+			return err
+		}
+		if err := m.check(s.ownMeta()); err != nil {
+			return err
+		}
+		s.complete, s.asked = m.Complete, m.Asked
+		s.store.Begin(m.ResourceVersion)
+		return nil
+	}
+	if name, ok := strings.CutPrefix(key, prefixCluster); ok {
+		var stored storedCluster
+		if err := json.Unmarshal(value, &stored); err != nil {
+			return err
+		}
+		c := s.cluster(name)
+		c.highest, c.modern, c.strict = max(c.highest, stored.Highest), stored.Modern, stored.Strict
+		return nil
+	}
+	cluster, id, ok := parseWorkKey(key)
+	if !ok {
+		return errUnknownRecord
+	}
+	var stored storedSourceWork
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return err
+	}
+	s.restore(s.cluster(cluster), id, &stored)
+	return nil
+}
+
+// restore makes a work of its record.
+func (s *Source) restore(c *sourceCluster, id string, stored *storedSourceWork) {
+	w := &sourceWork{
+		source: s, cluster: c, id: id, name: stored.Name, uid: stored.UID,
+		version: stored.Version, createV: stored.CreateV, deleteV: stored.DeleteV,
+		seq: stored.Seq, statusTime: stored.StatusTime, hash: stored.Hash,
+		deleting: stored.Deleting, gone: stored.Gone, problem: stored.Problem,
+	}
+	if stored.Deleted != nil {
+		w.deleted = *stored.Deleted
+	}
+	if strict := stored.Strict; strict != nil {
+		w.strict = strictWork{
+			seen: strict.Seen, unversioned: strict.Unversioned, created: strict.Created, reported: strict.Reported,
+		}
+	}
+	s.works[s.key(c.name, id)] = w
+	if stored.Object != nil {
+		s.store.Restore(w, stored.Object)
+		return
+	}
+	c.tombstones[id] = w
+	s.buried = append(s.buried, w)
+}

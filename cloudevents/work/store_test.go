@@ -1,0 +1,362 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/storetest"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+func TestMemoryStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Opener {
+		s := work.NewMemoryStore()
+		return func(*testing.T) (work.Store, func()) { return s, func() {} }
+	})
+}
+
+// faultyStore is a store whose writes wait or fail while somebody wants them to.
+type faultyStore struct {
+	*work.MemoryStore
+	mu   sync.Mutex
+	fail error
+	gate chan struct{} // closed while writes go on
+}
+
+func newFaultyStore() *faultyStore {
+	s := &faultyStore{MemoryStore: work.NewMemoryStore(), gate: make(chan struct{})}
+	close(s.gate)
+	return s
+}
+
+func (s *faultyStore) Apply(ctx context.Context, changes []work.Change) error {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	select {
+	case <-gate:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	fail := s.fail
+	s.mu.Unlock()
+	if fail != nil {
+		return fail
+	}
+	return s.MemoryStore.Apply(ctx, changes)
+}
+
+func (s *faultyStore) setFail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+// stall makes writes wait until the function that it returns is called.
+func (s *faultyStore) stall() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gate := make(chan struct{})
+	s.gate = gate
+	return func() { close(gate) }
+}
+
+// TestSourceContinues: a source that restarts with its store has everything at once, as an API server would, and
+// its clients' resourceVersions still hold.
+func TestSourceContinues(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		w := newWork("app", "<1> & more")
+		w.Labels, w.Finalizers = map[string]string{"a": "1"}, []string{"example.com/x"}
+		created := h.create("cluster1", w)
+		h.create("cluster1", newWork("doomed", "1"))
+		s.settle()
+		a.report("app", "done")
+		a.setFinalizers("doomed", workv1.ManifestWorkFinalizer)
+		s.settle()
+		a.kill()
+		h.delete("cluster1", "doomed")
+		before := h.list("cluster1")
+		h.kill()
+		s.bus.Disconnect()
+
+		h = s.source(work.SourceOptions{Store: store}) // without a broker
+		if diff := cmp.Diff(before.Items, h.list("cluster1").Items, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("works after the restart (-before +after):\n%s", diff)
+		}
+		after := h.get("cluster1", "app")
+		if after.UID != created.UID || applied(after) != "done" {
+			t.Errorf("app after the restart: %+v", after)
+		}
+		if _, err := h.works("cluster1").Watch(s.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
+			t.Errorf("a watch from before the restart: %v, want an event that says it is too old, or none", err)
+		}
+		after.Labels["a"] = "2"
+		if _, err := h.works("cluster1").Update(s.t.Context(), after, metav1.UpdateOptions{}); err != nil {
+			t.Errorf("an update of what was read before the restart: %v", err)
+		}
+		s.bus.Reconnect()
+		a = s.agent(work.AgentOptions{})
+		s.settle()
+		s.settle()
+		if got := a.get("app"); got.Labels["a"] != "2" || valueOf(t, got) != "<1> & more" {
+			t.Errorf("the agent has %v", got)
+		}
+		if w := a.get("doomed"); w.DeletionTimestamp == nil {
+			t.Error("the deletion was forgotten")
+		}
+		a.setFinalizers("doomed")
+		s.settle()
+		if _, err := h.works("cluster1").Get(s.t.Context(), "doomed", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("after its agent is done with it: %v", err)
+		}
+	})
+}
+
+func (h *hub) list(cluster string) *workv1.ManifestWorkList {
+	h.t.Helper()
+	list, err := h.works(cluster).List(h.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return list
+}
+
+// TestInventoryIsKept: what a complete source does not know is deleted also after its restart with a store.
+func TestInventoryIsKept(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		h.create("cluster1", newWork("known", "1"))
+		s.settle()
+		h.kill()
+		rogue := func(name string) {
+			r := s.source(work.SourceOptions{}) // an earlier process, as far as the agent can tell
+			r.create("cluster1", newWork(name, "1"))
+			s.settle()
+			a.setFinalizers(name, workv1.ManifestWorkFinalizer)
+			r.kill()
+		}
+		rogue("unknown")
+		h = s.source(work.SourceOptions{Store: store})
+		s.settle()
+		if a.get("unknown").DeletionTimestamp != nil {
+			t.Fatal("deleted although the inventory is not complete")
+		}
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		if a.get("unknown").DeletionTimestamp == nil {
+			t.Error("kept although the inventory is complete")
+		}
+		h.kill()
+		rogue("another")
+		h = s.source(work.SourceOptions{Store: store})
+		s.settle()
+		if a.get("another").DeletionTimestamp == nil {
+			t.Error("kept although the inventory was complete before the restart")
+		}
+		if a.get("known").DeletionTimestamp != nil {
+			t.Error("a known work was deleted")
+		}
+	})
+}
+
+// TestAgentContinues: an agent that restarts with its store lists its works without a broker, keeps what was set on
+// the cluster, and tells what it could not tell before.
+func TestAgentContinues(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Store: store})
+		h.create("cluster1", newWork("app", "1"))
+		h.create("cluster1", newWork("doomed", "1"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		a.setFinalizers("doomed", workv1.ManifestWorkFinalizer)
+		a.patch("app", []byte(`{"metadata":{"labels":{"local":"1"}}}`))
+		h.delete("cluster1", "doomed")
+		s.settle()
+		s.bus.Disconnect()
+		a.report("app", "offline")
+		a.setFinalizers("doomed")
+		before := a.get("app")
+		a.kill()
+
+		a = s.agent(work.AgentOptions{Store: store})
+		if got := a.names(); !cmp.Equal(got, []string{"app"}) {
+			t.Errorf("works after the restart: %v", got)
+		}
+		if diff := cmp.Diff(before, a.get("app"), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("app after the restart (-before +after):\n%s", diff)
+		}
+		s.bus.Reconnect()
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "offline" {
+			t.Errorf("the source sees the status %q", got)
+		}
+		if _, err := h.works("cluster1").Get(s.t.Context(), "doomed", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the source was not told that a work is gone: %v", err)
+		}
+	})
+}
+
+// TestStoreFirst: nothing is published, acknowledged or returned before it is stored.
+func TestStoreFirst(t *testing.T) {
+	inScene(t, func(s *scene) {
+		hubStore, spokeStore := newFaultyStore(), newFaultyStore()
+		h, a := s.source(work.SourceOptions{Store: hubStore}), s.agent(work.AgentOptions{Store: spokeStore})
+		s.settle()
+		resume := hubStore.stall()
+		returned := make(chan struct{})
+		go func() {
+			defer close(returned)
+			h.create("cluster1", newWork("app", "1"))
+		}()
+		s.settle()
+		select {
+		case <-returned:
+			t.Error("Create returned before the work was stored")
+		default:
+		}
+		if got := a.names(); len(got) > 0 {
+			t.Errorf("the agent has %v before the source has stored it", got)
+		}
+		resume()
+		<-returned
+		s.settle()
+		a.get("app")
+
+		resume = spokeStore.stall()
+		h.setValue("cluster1", "app", "2")
+		reported := make(chan struct{})
+		s.settle()
+		go func() {
+			defer close(reported)
+			a.report("app", "2")
+		}()
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "" {
+			t.Errorf("the source sees %q before the agent has stored it", got)
+		}
+		resume()
+		<-reported
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "2" {
+			t.Errorf("the source sees %q", got)
+		}
+	})
+}
+
+// TestStoreFails: a write that cannot be stored says so, and is made when the store works again.
+func TestStoreFails(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := newFaultyStore()
+		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		s.settle()
+		store.setFail(errors.New("no space left"))
+		_, err := h.works("cluster1").Create(s.t.Context(), newWork("app", "1"), metav1.CreateOptions{})
+		if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("Create: %v", err)
+		}
+		if err := h.Healthy(); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("Healthy: %v", err)
+		}
+		s.settle()
+		if got := a.names(); len(got) > 0 {
+			t.Errorf("published without being stored: %v", got)
+		}
+		store.setFail(nil)
+		s.settle()
+		if err := h.Healthy(); err != nil {
+			t.Errorf("Healthy: %v", err)
+		}
+		a.get("app")
+	})
+}
+
+// TestReceivedIsStoredOrComesAgain: an event that cannot be stored is not acknowledged, and the connection ends, so that
+// it is told anew.
+func TestReceivedIsStoredOrComesAgain(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := newFaultyStore()
+		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		store.setFail(errors.New("no space left"))
+		a.report("app", "1")
+		synctest.Wait()
+		if err := h.Healthy(); err == nil {
+			t.Error("Healthy says nothing")
+		}
+		store.setFail(nil)
+		s.settle()
+		s.settle()
+		h.kill()
+		h = s.source(work.SourceOptions{Store: store})
+		if got := applied(h.get("cluster1", "app")); got != "1" {
+			t.Errorf("the stored status is %q", got)
+		}
+	})
+}
+
+func TestForeignStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{t: t, bus: memory.New()}
+		store := work.NewMemoryStore()
+		s.source(work.SourceOptions{Store: store}).kill()
+		agentStore := work.NewMemoryStore()
+		s.agent(work.AgentOptions{Store: agentStore}).kill()
+		broken := work.NewMemoryStore()
+		s.source(work.SourceOptions{Store: broken}).kill()
+		apply := func(s work.Store, key, value string) work.Store {
+			if err := s.Apply(t.Context(), []work.Change{{Key: key, Value: []byte(value)}}); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		_, otherSource := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "other", Store: store})
+		_, otherKind := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: agentStore})
+		_, otherProfile := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: store, Profile: codec.ManifestBundle})
+		_, otherCluster := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "c2", Store: agentStore})
+		_, undecodable := work.NewSource(s.bus.Transport(), work.SourceOptions{
+			SourceID: "hub", Store: apply(broken, "work/cluster1/x", `{"version":"one"}`)})
+		_, unknown := work.NewSource(s.bus.Transport(), work.SourceOptions{
+			SourceID: "hub", Store: apply(work.NewMemoryStore(), "rows/1", "x")})
+		_, later := work.NewSource(s.bus.Transport(), work.SourceOptions{
+			SourceID: "hub", Store: apply(work.NewMemoryStore(), "meta", `{"format":9,"kind":"source","name":"hub","profile":"ManifestWork"}`)})
+		for name, c := range map[string]struct {
+			err  error
+			want string
+		}{
+			"another source":  {otherSource, `of source "hub", not of source "other"`},
+			"an agent's":      {otherKind, `of agent "cluster1", not of source "hub"`},
+			"another profile": {otherProfile, "ManifestWork, not ManifestBundle"},
+			"another cluster": {otherCluster, `of agent "cluster1", not of agent "c2"`},
+			"undecodable":     {undecodable, `record "work/cluster1/x"`},
+			"unknown record":  {unknown, `record "rows/1"`},
+			"a later format":  {later, "format 9"},
+		} {
+			if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+				t.Errorf("%s: %v, want an error with %q", name, c.err, c.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storetest checks that a [work.Store] does what sources and agents rely on.
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Opener {
+//			path := filepath.Join(t.TempDir(), "store")
+//			return func(t *testing.T) (work.Store, func()) {
+//				s := mystore.Open(path)
+//				return s, func() { s.Close() }
+//			}
+//		})
+//	}
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// Opener opens a store on one place, the same at each call, and returns how to close it. The suite closes it before it
+// opens it again.
+type Opener func(t *testing.T) (s work.Store, closeStore func())
+
+// Run runs the suite. place is called once for each check, for a place of its own that is empty.
+func Run(t *testing.T, place func(t *testing.T) Opener) {
+	checks := []struct {
+		name string
+		run  func(*testing.T, Opener)
+	}{
+		{"IsEmptyAtFirst", emptyAtFirst},
+		{"KeepsWhatWasApplied", keeps},
+		{"KeepsAnyBytes", anyBytes},
+		{"KeepsLargeRecordsAndBatches", large},
+		{"OutlivesItsOpening", reopens},
+		{"MatchesAModel", model},
+		{"StopsLoadingAtAnError", loadError},
+		{"RefusesAnEndedContext", endedContext},
+		{"IsSafeForConcurrentUse", concurrent},
+		{"TellsFollowers", follows},
+	}
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) { c.run(t, place(t)) })
+	}
+}
+
+// content loads everything.
+func content(t *testing.T, s work.Store) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := s.Load(t.Context(), func(key string, value []byte) error {
+		if _, ok := out[key]; ok {
+			t.Errorf("Load gave %q twice", key)
+		}
+		out[key] = string(value)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return out
+}
+
+func expect(t *testing.T, s work.Store, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, content(t, s)); diff != "" {
+		t.Errorf("content (-want +got):\n%s", diff)
+	}
+}
+
+func apply(t *testing.T, s work.Store, changes ...work.Change) {
+	t.Helper()
+	if err := s.Apply(t.Context(), changes); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+}
+
+func set(key, value string) work.Change { return work.Change{Key: key, Value: []byte(value)} }
+func remove(key string) work.Change     { return work.Change{Key: key} }
+
+func opened(t *testing.T, open Opener) work.Store {
+	s, closeStore := open(t)
+	t.Cleanup(closeStore)
+	return s
+}
+
+func emptyAtFirst(t *testing.T, open Opener) {
+	s := opened(t, open)
+	expect(t, s, map[string]string{})
+	apply(t, s) // no changes are none
+	expect(t, s, map[string]string{})
+}
+
+func keeps(t *testing.T, open Opener) {
+	s := opened(t, open)
+	apply(t, s, set("a", "1"), set("b", "2"), remove("c"))
+	expect(t, s, map[string]string{"a": "1", "b": "2"})
+	apply(t, s, set("a", "3"), remove("b"), set("c", "4"))
+	expect(t, s, map[string]string{"a": "3", "c": "4"})
+}
+
+func anyBytes(t *testing.T, open Opener) {
+	s := opened(t, open)
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	key := "work/cluster1/a b/c%41~é\u2028" + strings.Repeat("k", 500)
+	apply(t, s, work.Change{Key: key, Value: all}, work.Change{Key: "one", Value: []byte{0}})
+	expect(t, s, map[string]string{key: string(all), "one": "\x00"})
+}
+
+func large(t *testing.T, open Opener) {
+	s := opened(t, open)
+	want := map[string]string{"big": strings.Repeat("x", 3<<20)}
+	changes := []work.Change{set("big", want["big"])}
+	for i := range 5000 {
+		key := fmt.Sprintf("work/cluster%d/%d", i%10, i)
+		want[key] = strings.Repeat("v", i%300+1)
+		changes = append(changes, set(key, want[key]))
+	}
+	apply(t, s, changes...)
+	expect(t, s, want)
+}
+
+func reopens(t *testing.T, open Opener) {
+	s, closeStore := open(t)
+	apply(t, s, set("a", "1"), set("b", "2"))
+	apply(t, s, remove("a"))
+	closeStore()
+	s = opened(t, open)
+	expect(t, s, map[string]string{"b": "2"})
+}
+
+// model runs random batches, reopens now and then, and compares with a map.
+func model(t *testing.T, open Opener) {
+	random := rand.New(rand.NewPCG(1, 2))
+	want := map[string]string{}
+	s, closeStore := open(t)
+	for range 200 {
+		batch := map[string]work.Change{} // no key comes twice
+		for range random.IntN(8) {
+			key := fmt.Sprintf("work/%d", random.IntN(20))
+			batch[key] = work.Change{Key: key}
+			if random.IntN(3) > 0 {
+				batch[key] = set(key, fmt.Sprint(random.Uint64()))
+			}
+		}
+		var changes []work.Change
+		for key, c := range batch {
+			changes = append(changes, c)
+			if c.Value == nil {
+				delete(want, key)
+			} else {
+				want[key] = string(c.Value)
+			}
+		}
+		apply(t, s, changes...)
+		if random.IntN(20) == 0 {
+			closeStore()
+			s, closeStore = open(t)
+		}
+	}
+	expect(t, s, want)
+	closeStore()
+}
+
+func loadError(t *testing.T, open Opener) {
+	s := opened(t, open)
+	apply(t, s, set("a", "1"), set("b", "2"))
+	enough := errors.New("enough")
+	calls := 0
+	err := s.Load(t.Context(), func(string, []byte) error {
+		calls++
+		return enough
+	})
+	if !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("Load returned %v after %d calls, want the error of the first", err, calls)
+	}
+}
+
+func endedContext(t *testing.T, open Opener) {
+	s := opened(t, open)
+	apply(t, s, set("a", "1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Apply(ctx, []work.Change{set("a", "2")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Apply with an ended context: %v", err)
+	}
+	err := s.Load(ctx, func(string, []byte) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Load with an ended context: %v", err)
+	}
+	expect(t, s, map[string]string{"a": "1"})
+}
+
+// concurrent writes pairs of records that must never be seen apart.
+func concurrent(t *testing.T, open Opener) {
+	s := opened(t, open)
+	var group sync.WaitGroup
+	for writer := range 4 {
+		group.Go(func() {
+			for i := range 50 {
+				value := fmt.Appendf(nil, "%d-%d", writer, i)
+				pair := []work.Change{{Key: "left", Value: value}, {Key: "right", Value: bytes.Clone(value)}}
+				if err := s.Apply(t.Context(), pair); err != nil {
+					t.Errorf("Apply: %v", err)
+				}
+			}
+		})
+	}
+	for range 50 {
+		got := content(t, s)
+		if got["left"] != got["right"] {
+			t.Fatalf("half a batch was seen: %v", got)
+		}
+	}
+	group.Wait()
+}
+
+// follows: each follower gets the content and then every batch, in one order. Stores without followers pass.
+func follows(t *testing.T, open Opener) {
+	s, ok := opened(t, open).(work.SharedStore)
+	if !ok {
+		return
+	}
+	apply(t, s, set("a", "0"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const followers, batches = 3, 100
+	var group sync.WaitGroup
+	seen := make([][]string, followers)
+	ready := make(chan struct{}, followers)
+	for i := range followers {
+		group.Go(func() {
+			err := s.Follow(ctx, func(changes []work.Change) error {
+				for _, c := range changes {
+					seen[i] = append(seen[i], c.Key+"="+string(c.Value))
+				}
+				if len(seen[i]) == 1 {
+					ready <- struct{}{}
+				}
+				if len(seen[i]) == 1+2*batches {
+					return errDone
+				}
+				return nil
+			})
+			if !errors.Is(err, errDone) {
+				t.Errorf("Follow returned %v, want the callback's error", err)
+			}
+		})
+	}
+	for range followers {
+		<-ready
+	}
+	for writer := range 2 {
+		group.Go(func() {
+			for i := range batches / 2 {
+				key := fmt.Sprintf("%d-%d", writer, i)
+				if err := s.Apply(t.Context(), []work.Change{set(key, "x"), remove(key + "-")}); err != nil {
+					t.Errorf("Apply: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i := range followers {
+		if diff := cmp.Diff(seen[0], seen[i]); diff != "" {
+			t.Errorf("two followers were told different things (-first +%d):\n%s", i, diff)
+		}
+	}
+	cancel()
+	if err := s.Follow(ctx, func([]work.Change) error { return nil }); err != nil {
+		t.Errorf("Follow with an ended context: %v, want nil", err)
+	}
+}
+
+var errDone = errors.New("done")
