@@ -78,8 +78,6 @@ func (a *Agent) send(w *agentWork) {
 	a.engine.Enqueue(cloudevents.Live, w)
 }
 
-func (a *Agent) stored(ctx context.Context) error { return a.journal.durable(ctx) }
-
 func (w *agentWork) record() any {
 	if w.source.works[w.id] != w {
 		return nil

@@ -111,9 +111,18 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, inval
 	return validateChange(current, next, false, invalid)
 }
 
-// commit stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
+// commit replaces an object.
+func (a *Agent) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+	out, ok, err := a.commitOne(current, next)
+	if ok && err == nil {
+		err = a.journal.durable(ctx)
+	}
+	return out, ok, err
+}
+
+// commitOne stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
 // in deletion takes the object with it, and the source is told.
-func (a *Agent) commit(_ context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
 	published := !sameStatus(&current.Status, &next.Status)
 	a.store.Lock()
 	defer a.store.Unlock()

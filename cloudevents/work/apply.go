@@ -54,9 +54,6 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
 		out, err = w.role.create(ctx, obj, o.dryRun)
 		if err == nil {
-			err = w.role.stored(ctx)
-		}
-		if err == nil {
 			return out.DeepCopy(), nil
 		}
 		if !apierrors.IsAlreadyExists(err) {

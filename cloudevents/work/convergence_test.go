@@ -172,20 +172,24 @@ type follower struct {
 }
 
 func (f *fleet) follow(who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error)) *follower {
-	w, err := start(f.t.Context(), metav1.ListOptions{})
+	return followWatch(f.t.Context(), f.t, who, start)
+}
+
+func followWatch(ctx context.Context, t *testing.T, who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error)) *follower {
+	w, err := start(ctx, metav1.ListOptions{})
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	c := &follower{have: map[string]string{}}
 	go func() {
 		for e := range w.ResultChan() {
 			obj, ok := e.Object.(*workv1.ManifestWork)
 			if !ok {
-				f.t.Errorf("the watch of %s got %v", who, e)
+				t.Errorf("the watch of %s got %v", who, e)
 				continue
 			}
 			if err := c.take(e.Type, obj); err != nil {
-				f.t.Errorf("the watch of %s: %v", who, err)
+				t.Errorf("the watch of %s: %v", who, err)
 			}
 		}
 	}()

@@ -14,6 +14,9 @@ func Remembered(a *Agent) (sources, works, places int) {
 	return len(a.sources), works, len(a.buried)
 }
 
+// SetMostEvents sets how many events of a replica may wait for the writer.
+func SetMostEvents(s *Source, n int) { s.replica.most = n }
+
 // KeptRecords returns what the Store of a source or an agent must hold now, by key.
 func (s *Source) KeptRecords() map[string]string {
 	s.store.Lock()

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,10 +35,14 @@ type journal struct {
 	store  Store
 	lock   sync.Locker // of the works; it guards dirty
 	dirty  map[string]kept
-	meta   kept          // goes with every batch
+	meta   kept          // goes with every batch of who may write
 	turn   chan struct{} // holds a token while somebody writes
 	wake   chan struct{} // has room for one token: something is dirty
 	failed error         // of the last write; guarded by lock
+
+	// What replicas of a source do in another way. Both are called with lock held.
+	writer   func() []byte // the record under keyWriter as long as this process may write; nil where it may not
+	replaced func()        // called when it has turned out that it may not
 }
 
 const (
@@ -67,6 +73,17 @@ func (j *journal) mark(key string, k kept) {
 	}
 }
 
+// discard forgets marks, but for those of records that keep says. The works' lock is held.
+func (j *journal) discard(keep func(kept) bool) {
+	maps.DeleteFunc(j.dirty, func(_ string, k kept) bool {
+		if keep(k) {
+			return false
+		}
+		k.saved()
+		return true
+	})
+}
+
 // flush returns when all that was marked before is durable, or cannot be made so.
 func (j *journal) flush(ctx context.Context) error {
 	if j == nil {
@@ -88,7 +105,10 @@ func (j *journal) write(ctx context.Context) error {
 		j.lock.Unlock()
 		return nil
 	}
-	batch[keyMeta] = j.meta
+	writer := j.condition()
+	if writer != nil || j.writer == nil {
+		batch[keyMeta] = j.meta
+	}
 	j.dirty = map[string]kept{}
 	records := make(map[string]any, len(batch))
 	for key, k := range batch {
@@ -96,10 +116,16 @@ func (j *journal) write(ctx context.Context) error {
 	}
 	j.lock.Unlock()
 
-	err := j.apply(ctx, records)
+	err := j.apply(ctx, writer, records)
 
 	j.lock.Lock()
 	defer j.lock.Unlock()
+	if errors.Is(err, ErrCondition) {
+		maps.Copy(batch, j.dirty)
+		j.dirty = batch
+		j.replaced() // which discards what this process has no say in
+		return err
+	}
 	j.failed = err
 	for key, k := range batch {
 		_, again := j.dirty[key]
@@ -113,8 +139,16 @@ func (j *journal) write(ctx context.Context) error {
 	return err
 }
 
+// condition is the record that must not have changed for a batch to be written; nil for none. The lock is held.
+func (j *journal) condition() []byte {
+	if j.writer == nil {
+		return nil
+	}
+	return j.writer()
+}
+
 // apply writes records as one batch. The values are encoded here, outside the works' lock.
-func (j *journal) apply(ctx context.Context, records map[string]any) error {
+func (j *journal) apply(ctx context.Context, writer []byte, records map[string]any) error {
 	changes := make([]Change, 0, len(records))
 	for key, record := range records {
 		change := Change{Key: key}
@@ -129,6 +163,9 @@ func (j *journal) apply(ctx context.Context, records map[string]any) error {
 	// Others wait for this batch as well, so the end of one caller's context does not end it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()
+	if shared, ok := j.store.(SharedStore); ok && writer != nil {
+		return shared.ApplyIf(ctx, Change{Key: keyWriter, Value: writer}, changes)
+	}
 	return j.store.Apply(ctx, changes)
 }
 
@@ -206,8 +243,11 @@ func (j *journal) healthy() error {
 // durable is flush for the clientset: it makes the error the API server's for such a case.
 func (j *journal) durable(ctx context.Context) error {
 	err := j.flush(ctx)
-	if err == nil || ctx.Err() != nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
+	case errors.Is(err, ErrCondition):
+		return errReplaced
 	}
 	return apierrors.NewInternalError(fmt.Errorf("the change was made in memory but is not stored yet: %w", err))
 }

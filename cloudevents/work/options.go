@@ -41,6 +41,12 @@ type SourceOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
+	// SharedGroup lets several processes be this source: replicas, of which each gets a part of the events. It is the
+	// name of the shared subscription, one topic level. Store must then be a [SharedStore] that all of them reach. All
+	// show the same works, with resourceVersions of their own; one at a time writes, the one whose clientset was last
+	// written to, or that [Source.Lead] was called on: leader election is the user's. A write on another replica takes the
+	// writing over; one that another has overtaken fails with ServiceUnavailable. Replicas write only once started.
+	SharedGroup string
 	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
 	// defaults to QPS, rounded up.
 	QPS   float32
@@ -110,8 +116,23 @@ func (o SourceOptions) withDefaults() SourceOptions {
 func (o SourceOptions) validate() error {
 	return errors.Join(
 		codec.ValidateName("SourceOptions.SourceID", o.SourceID),
+		o.validateGroup(),
 		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.ResyncInterval, o.TombstoneTTL),
 	)
+}
+
+func (o SourceOptions) validateGroup() error {
+	if o.SharedGroup == "" {
+		return nil
+	}
+	if err := codec.ValidateName("SourceOptions.SharedGroup", o.SharedGroup); err != nil {
+		return err
+	}
+	if _, ok := o.Store.(SharedStore); !ok {
+		return errors.New("SourceOptions.SharedGroup needs a Store that is a SharedStore: replicas get a part of the " +
+			"events each, and must tell each other")
+	}
+	return nil
 }
 
 func (o AgentOptions) withDefaults() AgentOptions {

@@ -35,6 +35,7 @@ type Source struct {
 	clientset workclientset.Interface
 	store     *store.Store[*sourceWork]
 	journal   *journal // nil without a Store
+	replica   *replica // nil without a SharedGroup
 
 	// The store's lock guards what follows.
 	works    map[string]*sourceWork // by key, tombstones included
@@ -43,6 +44,7 @@ type Source struct {
 	complete bool                        // the inventory: unknown works may be deleted
 	asked    bool                        // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
+	started  bool
 	logger   klog.Logger
 }
 
@@ -88,11 +90,14 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
 		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s))
+		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
+			s.joinReplicas(shared)
+		}
 		s.keepMeta()
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.SourceID,
-		Filters:      options.Profile.SourceFilters(options.SourceID),
+		Filters:      codec.SharedFilters(options.SharedGroup, options.Profile.SourceFilters(options.SourceID)),
 		Binary:       s.traits.Binary,
 		Handler:      (*sourceHandler)(s),
 		Commit:       s.journal.commit(),
@@ -121,6 +126,7 @@ func (s *Source) Start(ctx context.Context) error {
 	s.store.Unlock()
 	return start(ctx, s.engine, s.store, s.journal,
 		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
+		s.follow,
 		every(s.options.Clock, s.options.ResyncInterval, s.resync),
 		every(s.options.Clock, listTimeout, s.expireLists))
 }
@@ -137,7 +143,7 @@ func (s *Source) Healthy() error { return errors.Join(s.engine.Healthy(), s.jour
 // come. From then on a work of this source that an agent holds and the source does not know is deleted. A
 // source that never says so deletes only what is deleted through its clientset.
 func (s *Source) InventoryComplete(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.Lead(ctx); err != nil {
 		return err
 	}
 	s.store.Lock()
@@ -163,7 +169,7 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 // deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
 // Works that are not deleted stay.
 func (s *Source) Forget(ctx context.Context, cluster string) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.Lead(ctx); err != nil {
 		return err
 	}
 	s.forget(cluster)

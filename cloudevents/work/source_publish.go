@@ -104,7 +104,7 @@ func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}
-	if w.Object == nil && !w.deleting {
+	if w.Object == nil && !w.deleting || !s.writing() {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}

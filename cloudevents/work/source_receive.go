@@ -39,6 +39,9 @@ func (h *sourceHandler) Disconnected() {
 // Received takes a status or a list.
 func (h *sourceHandler) Received(m cloudevents.Message) {
 	s := (*Source)(h)
+	if s.handOver(m) {
+		return
+	}
 	msg, err := s.options.Profile.Decode(m.Topic, m.Event)
 	if err == nil {
 		err = s.receive(msg)
@@ -57,12 +60,16 @@ func (h *sourceHandler) Refused(topic string, err error) {
 }
 
 func (s *Source) receive(m codec.Message) error {
+	s.store.Lock()
+	defer s.store.Unlock()
+	return s.receiveLocked(m)
+}
+
+func (s *Source) receiveLocked(m codec.Message) error {
 	head := m.Head()
 	if head.Source != "" && head.Source != s.options.SourceID {
 		return fmt.Errorf("the event is for source %q", head.Source)
 	}
-	s.store.Lock()
-	defer s.store.Unlock()
 	switch m := m.(type) {
 	case *codec.Status:
 		return s.onStatus(m)

@@ -45,6 +45,12 @@ func (s *Source) request(r *codec.StatusResync) {
 func (s *Source) resync() {
 	s.store.Lock()
 	defer s.store.Unlock()
+	if s.writing() {
+		s.resyncLocked()
+	}
+}
+
+func (s *Source) resyncLocked() {
 	s.expire(s.options.Clock.Now())
 	if s.traits.Strict {
 		s.resyncStrict()

@@ -58,7 +58,7 @@ var (
 
 // keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
 func (s *Source) keep(w *sourceWork) {
-	if s.journal == nil {
+	if s.journal == nil || !s.writing() {
 		return
 	}
 	w.unsaved = true
@@ -66,13 +66,13 @@ func (s *Source) keep(w *sourceWork) {
 }
 
 func (s *Source) keepCluster(c *sourceCluster) {
-	if s.journal != nil {
+	if s.journal != nil && s.writing() {
 		s.journal.mark(prefixCluster+c.name, c)
 	}
 }
 
 func (s *Source) keepMeta() {
-	if s.journal != nil {
+	if s.journal != nil && s.writing() {
 		s.journal.mark(keyMeta, (*sourceMeta)(s))
 	}
 }
@@ -151,7 +151,32 @@ func (s *Source) load(ctx context.Context) error {
 }
 
 func (s *Source) loadRecord(key string, value []byte) error {
-	if key == keyMeta {
+	cluster, id, ok := parseWorkKey(key)
+	if !ok {
+		return s.loadOther(key, value)
+	}
+	var stored storedSourceWork
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return err
+	}
+	c := s.cluster(cluster)
+	w := &sourceWork{source: s, cluster: c, id: id}
+	w.load(&stored)
+	s.works[s.key(cluster, id)] = w
+	if stored.Object != nil {
+		s.store.Restore(w, stored.Object)
+		return nil
+	}
+	c.tombstones[id] = w
+	s.buried = append(s.buried, w)
+	return nil
+}
+
+// loadOther takes over a record that is not a work's.
+func (s *Source) loadOther(key string, value []byte) error {
+	name, isCluster := strings.CutPrefix(key, prefixCluster)
+	switch {
+	case key == keyMeta:
 		var m storedMeta
 		if err := json.Unmarshal(value, &m); err != nil {
 			return err
@@ -161,37 +186,27 @@ func (s *Source) loadRecord(key string, value []byte) error {
 		}
 		s.complete, s.asked = m.Complete, m.Asked
 		s.store.Begin(m.ResourceVersion)
-		return nil
-	}
-	if name, ok := strings.CutPrefix(key, prefixCluster); ok {
+	case isCluster:
 		var stored storedCluster
 		if err := json.Unmarshal(value, &stored); err != nil {
 			return err
 		}
 		c := s.cluster(name)
 		c.highest, c.modern, c.strict = max(c.highest, stored.Highest), stored.Modern, stored.Strict
-		return nil
-	}
-	cluster, id, ok := parseWorkKey(key)
-	if !ok {
+	case key == keyWriter, strings.HasPrefix(key, prefixInbox): // of replicas, which follow the store
+	default:
 		return errUnknownRecord
 	}
-	var stored storedSourceWork
-	if err := json.Unmarshal(value, &stored); err != nil {
-		return err
-	}
-	s.restore(s.cluster(cluster), id, &stored)
 	return nil
 }
 
-// restore makes a work of its record.
-func (s *Source) restore(c *sourceCluster, id string, stored *storedSourceWork) {
-	w := &sourceWork{
-		source: s, cluster: c, id: id, name: stored.Name, uid: stored.UID,
-		version: stored.Version, createV: stored.CreateV, deleteV: stored.DeleteV,
-		seq: stored.Seq, statusTime: stored.StatusTime, hash: stored.Hash,
-		deleting: stored.Deleting, gone: stored.Gone, problem: stored.Problem,
-	}
+// load sets what the record says.
+func (w *sourceWork) load(stored *storedSourceWork) {
+	w.name, w.uid = stored.Name, stored.UID
+	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
+	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
+	w.deleting, w.gone, w.problem = stored.Deleting, stored.Gone, stored.Problem
+	w.deleted, w.strict = metav1.Time{}, strictWork{}
 	if stored.Deleted != nil {
 		w.deleted = *stored.Deleted
 	}
@@ -200,11 +215,4 @@ func (s *Source) restore(c *sourceCluster, id string, stored *storedSourceWork) 
 			seen: strict.Seen, unversioned: strict.Unversioned, created: strict.Created, reported: strict.Reported,
 		}
 	}
-	s.works[s.key(c.name, id)] = w
-	if stored.Object != nil {
-		s.store.Restore(w, stored.Object)
-		return
-	}
-	c.tombstones[id] = w
-	s.buried = append(s.buried, w)
 }

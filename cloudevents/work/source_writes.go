@@ -46,23 +46,71 @@ func (s *Source) list(_ context.Context, f *store.Filter, at uint64) ([]*workv1.
 	return listStore(s.store, f, at)
 }
 
-func (s *Source) stored(ctx context.Context) error { return s.journal.durable(ctx) }
+// stored waits until what was written in a term is durable. A replica that another took over from cannot tell.
+func (s *Source) stored(ctx context.Context, term uint64) error {
+	if err := s.journal.durable(ctx); err != nil {
+		return err
+	}
+	s.store.Lock()
+	defer s.store.Unlock()
+	if s.replica != nil && s.replica.term != term {
+		return errReplaced
+	}
+	return nil
+}
+
+// term numbers the times in which this replica writes. The store's lock is held.
+func (s *Source) term() uint64 {
+	if s.replica == nil {
+		return 0
+	}
+	return s.replica.term
+}
+
+// errReplaced is what a write gets that another replica has overtaken.
+var errReplaced = apierrors.NewServiceUnavailable("another replica writes now, and may not have seen this change: read it again")
+
+// writable refuses writes to a source that has stopped, and of a replica that does not write any more. The store's lock
+// is held.
+func (s *Source) writable(dryRun bool) error {
+	switch {
+	case s.store.Closed():
+		return errStopped
+	case !dryRun && !s.writing():
+		return errReplaced
+	}
+	return nil
+}
 
 func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
 	return watchStore(ctx, s.store, o)
 }
 
-// create stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
+// create adds an object.
+func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error) {
+	if !dryRun {
+		if err := s.Lead(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out, term, err := s.createOne(obj, dryRun)
+	if err == nil && !dryRun {
+		err = s.stored(ctx, term)
+	}
+	return out, err
+}
+
+// createOne stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
 // holds of the old incarnation is then replaced, not deleted.
-func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error) {
+func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
 	if obj.Name == "" && obj.GenerateName != "" {
 		obj.Name = obj.GenerateName + rand.String(5)
 	}
 	if obj.ResourceVersion != "" {
-		return nil, internal("resourceVersion should not be set on objects to be created")
+		return nil, 0, internal("resourceVersion should not be set on objects to be created")
 	}
 	if err := normalize(obj); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	now := s.options.Clock.Now()
 	obj.TypeMeta = metav1.TypeMeta{}
@@ -73,33 +121,33 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	obj.Status = workv1.ManifestWorkStatus{}
 	crd.Default(&obj.Spec)
 	if err := validateNew(obj); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
-		return nil, apierrors.NewInvalid(kind, obj.Name, field.ErrorList{
+		return nil, 0, apierrors.NewInvalid(kind, obj.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
 	key := s.key(obj.Namespace, id)
 	if err := s.fits(id, obj); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 
 	s.store.Lock()
 	defer s.store.Unlock()
-	if s.store.Closed() {
-		return nil, errStopped
+	if err := s.writable(dryRun); err != nil {
+		return nil, 0, err
 	}
 	if old := s.works[key]; old != nil && old.Object != nil {
-		return nil, exists(old)
+		return nil, 0, exists(old)
 	}
 	c := s.cluster(obj.Namespace)
 	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID}
 	if err := s.room(w); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if dryRun {
-		return obj, nil
+		return obj, s.term(), nil
 	}
 	if old := s.works[key]; old != nil {
 		s.drop(old)
@@ -109,7 +157,7 @@ func (s *Source) create(_ context.Context, obj *workv1.ManifestWork, dryRun bool
 	s.works[key] = w
 	s.put(w, obj)
 	s.send(w)
-	return obj, nil
+	return obj, s.term(), nil
 }
 
 func exists(w *sourceWork) error {
@@ -157,54 +205,80 @@ func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource, invali
 	return s.fits(s.options.Profile.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
 }
 
-// commit stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
+// commit replaces an object.
+func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+	if err := s.Lead(ctx); err != nil {
+		return nil, false, err
+	}
+	out, term, err := s.commitOne(current, next)
+	if out == nil || err != nil {
+		return nil, false, err
+	}
+	return out, true, s.stored(ctx, term)
+}
+
+// commitOne stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
 // being deleted is not published again: nobody will apply it.
-func (s *Source) commit(_ context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+func (s *Source) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !sameMetadata(current, next))
 	s.store.Lock()
 	defer s.store.Unlock()
 	w := s.store.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
-		return nil, false, nil
+		return nil, 0, nil
 	}
-	if s.store.Closed() {
-		return nil, false, errStopped
+	if err := s.writable(false); err != nil {
+		return nil, 0, err
 	}
 	if published {
 		if err := s.room(w); err != nil {
-			return nil, false, err
+			return nil, 0, err
 		}
 		s.raise(w, next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
 		s.dropAs(w, next)
-		return next, true, nil
+		return next, s.term(), nil
 	}
 	s.put(w, next)
 	if published {
 		s.send(w)
 	}
-	return next, true, nil
+	return next, s.term(), nil
 }
 
-// remove marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
+// remove begins the deletion of an object.
+func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error) {
+	if !dryRun {
+		if err := s.Lead(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	out, term, err := s.removeOne(current, dryRun)
+	if out == nil || err != nil || dryRun {
+		return out, out != nil, err
+	}
+	return out, true, s.stored(ctx, term)
+}
+
+// removeOne marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
 // agent holds it cannot be known here.
-func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error) {
+func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	w := s.store.Get(current.Namespace, current.Name)
 	if w == nil || w.Object != current {
-		return nil, false, nil
+		return nil, 0, nil
 	}
-	if s.store.Closed() {
-		return nil, false, errStopped
+	if err := s.writable(dryRun); err != nil {
+		return nil, 0, err
 	}
 	if w.deleting || dryRun {
-		return current, true, nil
+		return current, s.term(), nil
 	}
 	if err := s.room(w); err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	obj := *current
 	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy())
@@ -218,7 +292,7 @@ func (s *Source) remove(_ context.Context, current *workv1.ManifestWork, dryRun 
 	s.raise(w, &obj)
 	s.put(w, &obj)
 	s.send(w)
-	return &obj, true, nil
+	return &obj, s.term(), nil
 }
 
 // forCollector reports whether a finalizer waits for the garbage collector, as the policies Foreground and Orphan

@@ -4,6 +4,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,17 @@ type Change struct {
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {
 	Store
+	// ApplyIf is Apply on the condition that a record has a value, nil for none. Where it has another, nothing changes
+	// and the error is [ErrCondition].
+	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	// Follow calls f with the whole content, as one batch, and then with each batch that anyone applies, in the order
 	// in which they were made, until ctx ends or f fails. It returns f's error, or why it cannot go on; nil when ctx has
 	// ended. f gets each batch once and must not change it.
 	Follow(ctx context.Context, f func(changes []Change) error) error
 }
+
+// ErrCondition is returned by [SharedStore].ApplyIf when the condition does not hold.
+var ErrCondition = errors.New("a record of the store has another value than the change was made for")
 
 // MemoryStore is a [SharedStore] that lives as long as the process: for tests, and for replicas within one process.
 type MemoryStore struct {
@@ -90,6 +97,27 @@ func (s *MemoryStore) Apply(ctx context.Context, changes []Change) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.apply(changes)
+	return nil
+}
+
+// ApplyIf implements [SharedStore]. Its errors are [ErrCondition] and ctx's.
+func (s *MemoryStore) ApplyIf(ctx context.Context, condition Change, changes []Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok := s.records[condition.Key]
+	if ok != (condition.Value != nil) || !bytes.Equal(value, condition.Value) {
+		return ErrCondition
+	}
+	s.apply(changes)
+	return nil
+}
+
+// apply makes changes and tells followers. The lock is held.
+func (s *MemoryStore) apply(changes []Change) {
 	for _, c := range changes {
 		if c.Value == nil {
 			delete(s.records, c.Key)
@@ -101,7 +129,6 @@ func (s *MemoryStore) Apply(ctx context.Context, changes []Change) error {
 	for f := range s.followers {
 		f.add(batch)
 	}
-	return nil
 }
 
 // Follow implements [SharedStore].

@@ -169,7 +169,7 @@ func TestInventoryIsKept(t *testing.T) {
 		}
 		h.kill()
 		rogue("another")
-		h = s.source(work.SourceOptions{Store: store})
+		s.source(work.SourceOptions{Store: store})
 		s.settle()
 		if a.get("another").DeletionTimestamp == nil {
 			t.Error("kept although the inventory was complete before the restart")

@@ -43,8 +43,6 @@ type role interface {
 	// the current one where at is 0. It may wait until the role has heard of all of them.
 	list(ctx context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error)
 	watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error)
-	// stored waits until all that was written is durable.
-	stored(ctx context.Context) error
 }
 
 // subresource is the part of an object that a write is about.
@@ -109,9 +107,6 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 	}
 	out, err := w.role.create(ctx, in, len(opts.DryRun) > 0)
 	if err != nil {
-		return nil, err
-	}
-	if err := w.role.stored(ctx); err != nil {
 		return nil, err
 	}
 	return out.DeepCopy(), nil
@@ -219,13 +214,9 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			continue
+		if ok {
+			return out.DeepCopy(), nil
 		}
-		if err := w.role.stored(ctx); err != nil {
-			return nil, err
-		}
-		return out.DeepCopy(), nil
 	}
 	return nil, conflict(name)
 }
@@ -287,12 +278,8 @@ func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 		if err := deletable(current, opts.Preconditions); err != nil {
 			return err
 		}
-		_, ok, err := w.role.remove(ctx, current, len(opts.DryRun) > 0)
-		if err != nil {
+		if _, ok, err := w.role.remove(ctx, current, len(opts.DryRun) > 0); ok || err != nil {
 			return err
-		}
-		if ok {
-			return w.role.stored(ctx)
 		}
 	}
 	return conflict(name)

@@ -22,6 +22,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,7 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 		{"StopsLoadingAtAnError", loadError},
 		{"RefusesAnEndedContext", endedContext},
 		{"IsSafeForConcurrentUse", concurrent},
+		{"AppliesOnConditions", conditions},
 		{"TellsFollowers", follows},
 	}
 	for _, c := range checks {
@@ -227,6 +229,48 @@ func concurrent(t *testing.T, open Opener) {
 		}
 	}
 	group.Wait()
+}
+
+// conditions: a change is made where its condition holds, and one of many that race for a record wins.
+func conditions(t *testing.T, open Opener) {
+	s, ok := opened(t, open).(work.SharedStore)
+	if !ok {
+		return
+	}
+	for _, step := range []struct {
+		condition work.Change
+		value     string
+		holds     bool
+	}{
+		{set("a", "1"), "x", false},
+		{remove("a"), "1", true},
+		{remove("a"), "2", false},
+		{set("a", "2"), "3", false},
+		{set("a", "1"), "2", true},
+	} {
+		err := s.ApplyIf(t.Context(), step.condition, []work.Change{set("a", step.value), set("b", step.value)})
+		if step.holds && err != nil || !step.holds && !errors.Is(err, work.ErrCondition) {
+			t.Errorf("%v: %v", step, err)
+		}
+	}
+	expect(t, s, map[string]string{"a": "2", "b": "2"})
+	var group sync.WaitGroup
+	var won atomic.Int32
+	for i := range 8 {
+		group.Go(func() {
+			err := s.ApplyIf(t.Context(), set("a", "2"), []work.Change{set("a", fmt.Sprint("winner ", i))})
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, work.ErrCondition):
+				t.Errorf("ApplyIf: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if n := won.Load(); n != 1 {
+		t.Errorf("%d of 8 changes were made on one condition", n)
+	}
 }
 
 // follows: each follower gets the content and then every batch, in one order. Stores without followers pass.

@@ -82,6 +82,25 @@ func (s *Store[R]) Version() string { return strconv.FormatUint(s.version, 10) }
 // Put shows obj as the record's object: ADDED if it had none, else MODIFIED. It sets the object's
 // resourceVersion; from then on the object must not be changed.
 func (s *Store[R]) Put(r R, obj *workv1.ManifestWork) {
+	s.version++
+	obj.ResourceVersion = s.Version()
+	s.show(r, obj)
+}
+
+// PutAs is Put for an object that has its resourceVersion from another replica. Where this store has gone beyond that,
+// the object is a copy with the next one.
+func (s *Store[R]) PutAs(r R, obj *workv1.ManifestWork) {
+	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil || version <= s.version {
+		own := *obj
+		s.Put(r, &own)
+		return
+	}
+	s.version = version
+	s.show(r, obj)
+}
+
+func (s *Store[R]) show(r R, obj *workv1.ManifestWork) {
 	slot := r.Slot()
 	previous := slot.Object
 	kind := watch.Modified
@@ -95,8 +114,6 @@ func (s *Store[R]) Put(r R, obj *workv1.ManifestWork) {
 		byName[obj.Name] = r
 		s.count++
 	}
-	s.version++
-	obj.ResourceVersion = s.Version()
 	slot.Object = obj
 	s.publish(event{kind: kind, version: s.version, object: obj, previous: previous})
 }
@@ -117,10 +134,13 @@ func (s *Store[R]) Restore(r R, obj *workv1.ManifestWork) {
 	}
 }
 
-// Begin lets resourceVersions go on above one that an earlier process gave.
+// Begin lets resourceVersions go on above one that another process gave.
 func (s *Store[R]) Begin(version uint64) {
-	if version > s.version {
-		s.version = version
+	if version <= s.version {
+		return
+	}
+	s.version = version
+	if len(s.log.ring) == 0 {
 		s.log = newEventLog(version)
 	}
 }

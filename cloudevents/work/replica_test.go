@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// replicaOf starts a replica of the source "hub".
+func (s *scene) replicaOf(store work.SharedStore) *hub {
+	return s.source(work.SourceOptions{SharedGroup: "hubs", Store: store})
+}
+
+// sameWorks expects replicas to show the same, but for resourceVersions, which are each replica's own.
+func sameWorks(t *testing.T, a, b *hub) {
+	t.Helper()
+	if diff := cmp.Diff(a.list("").Items, b.list("").Items, cmpopts.EquateEmpty(), ownVersions); diff != "" {
+		t.Errorf("two replicas show different works:\n%s", diff)
+	}
+}
+
+var ownVersions = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion")
+
+// TestReplicas: whichever replica the broker gives an event to, all show what follows from it, and another goes on where
+// the one that wrote has ended.
+func TestReplicas(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first, second := s.replicaOf(store), s.replicaOf(store)
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		for i := range 10 {
+			first.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		for i := range 10 {
+			a.setFinalizers(fmt.Sprintf("w%d", i), workv1.ManifestWorkFinalizer)
+			a.report(fmt.Sprintf("w%d", i), "done")
+		}
+		first.delete("cluster1", "w9")
+		s.settle()
+		a.setFinalizers("w9")
+		s.settle()
+		sameWorks(t, first, second)
+		if items := second.list("cluster1").Items; len(items) != 9 || applied(&items[0]) != "done" {
+			t.Errorf("the second shows %d works, the first of them %v", len(items), items)
+		}
+
+		first.kill()
+		a.report("w0", "nobody writes") // waits in the store
+		s.settle()
+		if got := applied(second.get("cluster1", "w0")); got != "done" {
+			t.Errorf("a replica that does not write made %q of an event", got)
+		}
+		second.setValue("cluster1", "w1", "2")
+		s.settle()
+		s.settle()
+		if got := applied(second.get("cluster1", "w0")); got != "nobody writes" {
+			t.Errorf("the new writer shows the status %q", got)
+		}
+		if got := valueOf(t, a.get("w1")); got != "2" {
+			t.Errorf("the agent has %q", got)
+		}
+		third := s.replicaOf(store)
+		s.settle()
+		sameWorks(t, second, third)
+	})
+}
+
+// TestReplicaTakesOver: writing moves between replicas without a loss, and an informer on any of them sees everything in
+// order.
+func TestReplicaTakesOver(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		replicas := []*hub{s.replicaOf(store), s.replicaOf(store), s.replicaOf(store)}
+		var followers []*follower
+		for i, r := range replicas {
+			followers = append(followers, followWatch(s.t.Context(), t, fmt.Sprintf("replica %d", i), r.works("").Watch))
+		}
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		random := rand.New(rand.NewPCG(3, 4))
+		for step := range 200 {
+			r := replicas[random.IntN(len(replicas))]
+			name := fmt.Sprintf("w%d", random.IntN(6))
+			if err := changeOne(s.t.Context(), r.works("cluster1"), name, fmt.Sprint(step), random.IntN(4) == 0); err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(5) == 0 {
+				s.settle()
+				a.applyAll()
+			}
+		}
+		s.settle()
+		a.applyAll()
+		s.settle()
+		sameWorks(t, replicas[0], replicas[1])
+		sameWorks(t, replicas[0], replicas[2])
+		for _, w := range replicas[0].list("cluster1").Items {
+			if w.DeletionTimestamp == nil && applied(&w) != valueOf(t, &w) {
+				t.Errorf("%s has the value %s and the status %s", w.Name, valueOf(t, &w), applied(&w))
+			}
+		}
+		for i, f := range followers {
+			f.mu.Lock()
+			have := len(f.have)
+			f.mu.Unlock()
+			if want := len(replicas[i].list("").Items); have != want {
+				t.Errorf("the watch of replica %d has %d works, want %d", i, have, want)
+			}
+		}
+	})
+}
+
+// changeOne creates, updates or deletes a work on a replica that may be behind, or does nothing where that shows.
+func changeOne(ctx context.Context, works worktyped.ManifestWorkInterface, name, value string, remove bool) error {
+	obj, err := works.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = works.Create(ctx, newWork(name, value), metav1.CreateOptions{})
+	case err != nil || obj.DeletionTimestamp != nil:
+	case remove:
+		err = works.Delete(ctx, name, metav1.DeleteOptions{})
+	default:
+		obj.Spec = newWork(name, value).Spec
+		_, err = works.Update(ctx, obj, metav1.UpdateOptions{})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err) {
+		return nil
+	}
+	return err
+}
+
+// applyAll does what a work controller does: it reports the values of works, and lets go of deleted ones.
+func (a *spoke) applyAll() {
+	a.t.Helper()
+	for _, name := range a.names() {
+		if w := a.get(name); w.DeletionTimestamp == nil {
+			a.report(name, valueOf(a.t, w))
+		} else {
+			a.setFinalizers(name)
+		}
+	}
+}
+
+// TestLead: a replica with nothing to write takes over when it is told to.
+func TestLead(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first := s.replicaOf(store)
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		first.kill()
+		second := s.replicaOf(store)
+		a.report("app", "done")
+		s.settle()
+		if got := applied(second.get("cluster1", "app")); got != "" {
+			t.Errorf("a replica that was not told to made %q of an event", got)
+		}
+		if err := second.Lead(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		if got := applied(second.get("cluster1", "app")); got != "done" {
+			t.Errorf("the status is %q", got)
+		}
+	})
+}
+
+// TestManyEventsWait: events that nobody works off are bounded, and what was dropped is asked for by the next writer.
+func TestManyEventsWait(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first := s.replicaOf(store)
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		for i := range 20 {
+			first.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		first.kill()
+		second := s.replicaOf(store)
+		work.SetMostEvents(second.Source, 100)
+		s.settle()
+		for round := range 10 {
+			for i := range 20 {
+				a.report(fmt.Sprintf("w%d", i), fmt.Sprint(round))
+			}
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		events := 0
+		if err := store.Load(s.t.Context(), func(key string, _ []byte) error {
+			if strings.HasPrefix(key, "inbox/") {
+				events++
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if events < 80 || events > 100 {
+			t.Errorf("%d events wait, want about the limit of 100", events)
+		}
+		if err := second.Lead(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		for _, w := range second.list("cluster1").Items {
+			if applied(&w) != "9" {
+				t.Errorf("%s has the status %s", w.Name, applied(&w))
+			}
+		}
+	})
+}
+
+func TestReplicaOptions(t *testing.T) {
+	bus := memory.New()
+	for name, c := range map[string]struct {
+		options work.SourceOptions
+		want    string
+	}{
+		"no store":     {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "SharedGroup needs a Store"},
+		"own store":    {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
+		"no one level": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()}, "SourceOptions.SharedGroup"},
+	} {
+		if _, err := work.NewSource(bus.Transport(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
+		}
+	}
+	s, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: work.NewMemoryStore()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Clientset().WorkV1().ManifestWorks("cluster1").Create(t.Context(), newWork("app", "1"), metav1.CreateOptions{})
+	if !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("a write before Start: %v", err)
+	}
+}
+
+// ownStore hides that a store can be followed.
+type ownStore struct{ work.Store }

@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Replicas of a source share their subscriptions and a Store. The broker gives each message to one of them. One writes:
+// it decides what every message means, and brings that to the store. The others mirror the store, and put what the
+// broker gives them into it for the writer. So an event has the same effect whoever gets it, and no decision is made on
+// a view that is behind.
+
+const (
+	// keyWriter has the record that says which replica writes. Whose change of it comes last in the store does.
+	keyWriter = "writer"
+	// prefixInbox is for events that wait for the writer, by replica and number.
+	prefixInbox = "inbox/"
+
+	// maxInbox is how many events of one replica may wait for the writer. Beyond, they are dropped: a replica that
+	// begins to write asks for everything that it lacks.
+	maxInbox = 10_000
+	// followRetry is how long a replica waits before it follows a store anew that it lost.
+	followRetry = time.Second
+)
+
+// replica is what a source knows of itself as one of several. The works' lock guards it.
+type replica struct {
+	id      string
+	store   SharedStore
+	claim   []byte        // the record under keyWriter that is this replica's
+	claims  uint64        // how many it has made
+	turn    chan struct{} // holds a token while somebody claims
+	term    uint64        // numbers the times in which writes is true
+	writes  bool
+	follows bool          // has seen all that was in the store when it began to follow
+	changed chan struct{} // closed and replaced when writes or follows changes
+
+	inbox   map[string][]byte // events that wait for the writer, by key
+	sent    uint64            // number of the last event of its own
+	waiting int               // how many of its own are in inbox
+	most    int               // how many may be
+	dropped int               // how many of its own were dropped since the last that was not
+}
+
+// storedWriter is the record under keyWriter.
+type storedWriter struct {
+	Replica string `json:"replica"`
+	Claim   uint64 `json:"claim"`
+}
+
+// storedEvent is the record of an event that waits for the writer.
+type storedEvent struct {
+	Topic string          `json:"topic"`
+	Event json.RawMessage `json:"event"`
+}
+
+func (e *storedEvent) record() any { return e }
+func (e *storedEvent) saved()      {}
+
+// removed is a record that is gone.
+type removed struct{}
+
+func (removed) record() any { return nil }
+func (removed) saved()      {}
+
+// errNotWriting ends a view of the store that may differ from it: this replica has written to its own.
+var errNotWriting = errors.New("another replica writes now")
+
+func newReplica(s SharedStore) *replica {
+	return &replica{
+		id: uuid.NewString(), store: s,
+		turn:    make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		inbox:   map[string][]byte{},
+		most:    maxInbox,
+	}
+}
+
+// joinReplicas makes a source one of several. Batches of who writes are refused once another has claimed that.
+func (s *Source) joinReplicas(shared SharedStore) {
+	r := newReplica(shared)
+	s.replica = r
+	s.journal.writer = func() []byte {
+		if !r.writes {
+			return nil
+		}
+		return r.claim
+	}
+	s.journal.replaced = s.stopWriting
+}
+
+// writing reports whether this source decides. The works' lock is held.
+func (s *Source) writing() bool { return s.replica == nil || s.replica.writes }
+
+// Lead makes this replica the one that writes, of those that share a Store; see [SourceOptions].SharedGroup. It returns
+// when the replica knows all that the one before has stored. A write of the clientset does the same, so that only a
+// replica which may have nothing to write needs to be told. Without SharedGroup there is nothing to do.
+//
+// It returns ServiceUnavailable where Start has not been called, and ctx's error.
+func (s *Source) Lead(ctx context.Context) error {
+	if s.replica == nil {
+		return ctx.Err()
+	}
+	s.store.Lock()
+	writes, started := s.replica.writes, s.started
+	s.store.Unlock()
+	switch {
+	case writes:
+		return ctx.Err()
+	case !started:
+		return apierrors.NewServiceUnavailable("a replica writes once it is started: before, it does not know what others wrote")
+	}
+	select {
+	case s.replica.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.replica.turn }()
+	return s.lead(ctx)
+}
+
+// lead claims the writing and waits until the claim, and so all that was stored before it, has come back.
+func (s *Source) lead(ctx context.Context) error {
+	r := s.replica
+	for {
+		s.store.Lock()
+		writes, follows, changed := r.writes, r.follows, r.changed
+		var claim []byte
+		var err error
+		if !writes && follows {
+			r.claims++
+			claim, err = encodeRecord(&storedWriter{Replica: r.id, Claim: r.claims})
+			r.claim = claim
+		}
+		s.store.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case writes:
+			return nil
+		case claim != nil:
+			if err := r.store.Apply(ctx, []Change{{Key: keyWriter, Value: claim}}); err != nil {
+				return fmt.Errorf("take over the writing: %w", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed: // what was claimed came true, or another replica was faster
+		}
+	}
+}
+
+// follow mirrors the store until ctx ends.
+func (s *Source) follow(ctx context.Context) {
+	if s.replica == nil {
+		return
+	}
+	s.store.Lock()
+	s.started = true
+	s.store.Unlock()
+	for ctx.Err() == nil {
+		whole := true
+		err := s.replica.store.Follow(ctx, func(changes []Change) error {
+			defer func() { whole = false }()
+			return s.followed(changes, whole)
+		})
+		if ctx.Err() != nil || errors.Is(err, errNotWriting) {
+			continue // the content is told anew, and replaces what only this replica knew
+		}
+		klog.FromContext(ctx).Error(err, "Cannot follow the store, trying again", "source", s.options.SourceID)
+		timer := s.options.Clock.NewTimer(followRetry)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// followed takes a batch that somebody has applied; whole is whether it is all that the store has.
+func (s *Source) followed(changes []Change, whole bool) error {
+	s.store.Lock()
+	defer s.store.Unlock()
+	r := s.replica
+	wrote := r.writes
+	for _, c := range changes {
+		if c.Key != keyWriter {
+			continue
+		}
+		r.writes = r.claim != nil && bytes.Equal(c.Value, r.claim)
+	}
+	switch {
+	case wrote && !r.writes:
+		s.stopWriting()
+		return errNotWriting
+	case !r.follows && !whole: // it has written what the store did not take
+		r.writes = false
+		return errNotWriting
+	case wrote:
+		s.workOff(eventsOf(changes))
+		return nil
+	}
+	if err := s.mirror(changes, whole); err != nil {
+		return err
+	}
+	first := !r.follows
+	r.follows = true
+	if r.writes {
+		r.term++
+		s.workOff(r.inbox)
+		s.askAnew()
+	}
+	if r.writes || first {
+		r.change()
+	}
+	return nil
+}
+
+// stopWriting forgets what this replica was about to do: it is another's to decide now.
+func (s *Source) stopWriting() {
+	s.replica.writes = false
+	for _, c := range s.clusters {
+		clear(c.lists)
+	}
+	s.journal.discard(isEvent)
+	s.replica.follows = false
+	s.replica.change()
+}
+
+// isEvent reports whether a record is an event for the writer, the only thing that others bring to the store.
+func isEvent(k kept) bool {
+	_, ok := k.(*storedEvent)
+	return ok
+}
+
+func (r *replica) change() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// remember notes an event that waits for the writer.
+func (r *replica) remember(key string, value []byte) {
+	if _, ok := r.inbox[key]; !ok && r.owns(key) {
+		r.waiting++
+	}
+	r.inbox[key] = value
+}
+
+func (r *replica) forget(key string) {
+	if _, ok := r.inbox[key]; ok && r.owns(key) {
+		r.waiting--
+	}
+	delete(r.inbox, key)
+}
+
+func (r *replica) owns(key string) bool { return strings.HasPrefix(key, prefixInbox+r.id+"/") }
+
+// askAnew begins a resync if there is a connection; else the next one does.
+func (s *Source) askAnew() {
+	if s.engine.Connected() {
+		s.resyncLocked()
+	}
+}
+
+// eventsOf returns the events in a batch that wait for the writer.
+func eventsOf(changes []Change) map[string][]byte {
+	events := map[string][]byte{}
+	for _, c := range changes {
+		if strings.HasPrefix(c.Key, prefixInbox) && c.Value != nil {
+			events[c.Key] = c.Value
+		}
+	}
+	return events
+}
+
+// workOff treats events as if they had come here. They leave the store together with what follows from them.
+func (s *Source) workOff(events map[string][]byte) {
+	keys := make([]string, 0, len(events))
+	for key := range events {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys) // by replica, in the order of arrival
+	for _, key := range keys {
+		topic, err := s.workOffOne(events[key])
+		if err != nil {
+			s.logger.Error(err, "Refused an event", "topic", topic)
+		}
+		s.journal.mark(key, removed{})
+		s.replica.forget(key)
+	}
+}
+
+func (s *Source) workOffOne(value []byte) (topic string, err error) {
+	var stored storedEvent
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return "", err
+	}
+	event, err := codec.ParseStructured(stored.Event)
+	if err != nil {
+		return stored.Topic, err
+	}
+	msg, err := s.options.Profile.Decode(stored.Topic, event)
+	if err != nil {
+		return stored.Topic, err
+	}
+	return stored.Topic, s.receiveLocked(msg)
+}
+
+// handOver puts an event into the store for the writer. It returns false when this replica writes itself.
+func (s *Source) handOver(m cloudevents.Message) bool {
+	if s.replica == nil {
+		return false
+	}
+	event, err := codec.AppendStructured(nil, m.Event)
+	s.store.Lock()
+	defer s.store.Unlock()
+	r := s.replica
+	switch {
+	case r.writes:
+		return false
+	case err != nil:
+		s.logger.Error(err, "Refused an event", "topic", m.Topic)
+	case r.waiting >= r.most:
+		if r.dropped++; r.dropped == 1 {
+			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "waiting", r.waiting)
+		}
+	default:
+		r.sent++
+		r.dropped = 0
+		s.journal.mark(fmt.Sprintf("%s%s/%020d", prefixInbox, r.id, r.sent), &storedEvent{Topic: m.Topic, Event: event})
+	}
+	return true
+}
