@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -94,6 +95,7 @@ type Engine struct {
 	limiter   *rate.Limiter
 	ready     chan struct{}
 	readyOnce sync.Once
+	refusals  atomic.Int64
 
 	mu        sync.Mutex
 	started   bool
@@ -133,6 +135,10 @@ func (e *Engine) Admits(it Item, limit int) bool { return e.outbox.admits(it, li
 
 // Pending returns how many items of [Live] the broker has not acknowledged.
 func (e *Engine) Pending() int { return e.outbox.pending() }
+
+// Refusals counts since Start the publications that failed for another reason than a lost connection: refused by
+// the broker, for good or for now, too large, or impossible to encode. Each attempt counts.
+func (e *Engine) Refusals() int64 { return e.refusals.Load() }
 
 // Ready is closed when the engine was first connected and subscribed and the requests that
 // [Handler.Connected] made are acknowledged by the broker.

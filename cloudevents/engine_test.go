@@ -154,23 +154,6 @@ func TestAnswerToEarlyEvent(t *testing.T) {
 	}
 }
 
-// TestPoison: an item that ends every connection it is sent on keeps no other from the broker.
-func TestPoison(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
-		r.transport.reject = map[string]error{"bad": errTest}
-		bad, good := &note{topic: "bad"}, &note{topic: "good"}
-		r.start()
-		r.engine.Enqueue(cloudevents.Live, bad)
-		r.engine.Enqueue(cloudevents.Live, good)
-		time.Sleep(time.Minute)
-		expectEnds(t, bad)
-		expectEnds(t, good, nil)
-		if n := len(r.transport.attempted()); n > 30 {
-			t.Errorf("%d connections in a minute", n)
-		}
-	})
-}
-
 // TestSettledMayEnqueue: an item that cannot be sent may put another, or itself in another form, into its place.
 func TestSettledMayEnqueue(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
@@ -252,38 +235,6 @@ func TestBulkIsNotStarved(t *testing.T) {
 		if len(topics) != 42 {
 			t.Errorf("%d messages were published, want 42", len(topics))
 		}
-	})
-}
-
-// TestRefusals: what cannot be sent ends with its reason; what the broker would not take waits for the next
-// connection.
-func TestRefusals(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
-		large := &cloudevents.TooLargeError{Topic: "large", Size: 2000, Limit: 1000}
-		r.transport.reject = map[string]error{"large": large}
-		r.transport.nack = map[string]error{"forbidden": errTest}
-		r.start()
-		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"}, &note{topic: "empty", empty: true}
-		for _, n := range []*note{bad, big, no, empty} {
-			r.engine.Enqueue(cloudevents.Live, n)
-		}
-		expectTopics(t, r.transport, "forbidden")
-		expectEnds(t, bad, errTest)
-		expectEnds(t, big, large)
-		expectEnds(t, no)
-		expectEnds(t, empty, nil)
-		if r.engine.Pending() != 1 {
-			t.Errorf("%d items pending, want the refused one", r.engine.Pending())
-		}
-		time.Sleep(time.Hour)
-		expectTopics(t, r.transport, "forbidden") // the same again would be refused again
-		r.transport.mu.Lock()
-		r.transport.nack = nil
-		r.transport.mu.Unlock()
-		r.transport.current().cut(errTest)
-		time.Sleep(time.Second)
-		expectTopics(t, r.transport, "forbidden", "forbidden")
-		expectEnds(t, no, nil)
 	})
 }
 

@@ -4,6 +4,7 @@
 package cloudevents_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 )
@@ -26,6 +29,7 @@ type fakeTransport struct {
 	conn     *fakeConn
 	hold     bool
 	reject   map[string]error // by topic: what Publish returns
+	fatal    map[string]bool  // by topic: whether Publish ends the connection
 	nack     map[string]error // by topic: what done gets
 	sent     []string         // topics, over all connections
 }
@@ -56,6 +60,16 @@ func (f *fakeTransport) setRefuse(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = err
+}
+
+// setNack makes the broker refuse what is published on a topic; nil ends it.
+func (f *fakeTransport) setNack(topic string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nack == nil {
+		f.nack = map[string]error{}
+	}
+	f.nack[topic] = err
 }
 
 func (f *fakeTransport) topics() []string {
@@ -102,6 +116,11 @@ func (c *fakeConn) Publish(ctx context.Context, m cloudevents.Message, done func
 	if err := f.reject[m.Topic]; err != nil {
 		f.mu.Unlock()
 		return err
+	}
+	if f.fatal[m.Topic] {
+		f.mu.Unlock()
+		c.cut(errTest)
+		return cloudevents.ErrConnectionLost
 	}
 	f.sent = append(f.sent, m.Topic)
 	if f.hold {
@@ -203,6 +222,7 @@ type rig struct {
 	transport *fakeTransport
 	handler   *handler
 	engine    *cloudevents.Engine
+	log       bytes.Buffer // read it when all goroutines are blocked
 	stop      context.CancelFunc
 	done      chan error
 }
@@ -224,7 +244,8 @@ func withRig(t *testing.T, o cloudevents.Options, script func(*rig)) {
 
 // start runs the engine until the script ends.
 func (r *rig) start() {
-	ctx, cancel := context.WithCancel(r.t.Context())
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&r.log), textlogger.Verbosity(10)))
+	ctx, cancel := context.WithCancel(klog.NewContext(r.t.Context(), logger))
 	r.stop = cancel
 	go func() { r.done <- r.engine.Start(ctx) }()
 	synctest.Wait()

@@ -47,6 +47,8 @@ type liveState struct {
 	sent   int // messages that are not acknowledged yet
 	// refused holds an item that the broker would not take until the next connection.
 	refused bool
+	// postponed holds an item that the broker would not take now: it is in outbox.postponed.
+	postponed bool
 }
 
 // outbox holds what waits to be published and what waits to be acknowledged.
@@ -57,7 +59,11 @@ type outbox struct {
 	live     map[Item]*liveState
 	streak   int
 	inflight [lanes]int
-	online   bool
+	// postponed has what the broker refused for now, in order.
+	postponed [lanes][]Item
+	// told has the items whose refusal is known, so that it is logged once.
+	told   map[Item]struct{}
+	online bool
 	// broken is whether a request of the connection was given up: it was not the one that got ready.
 	broken bool
 	// wake has room for one token: there is something to send, or the outbox became idle.
@@ -65,7 +71,7 @@ type outbox struct {
 }
 
 func newOutbox() *outbox {
-	return &outbox{live: map[Item]*liveState{}, wake: make(chan struct{}, 1)}
+	return &outbox{live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // add queues an item. While offline, items of Control and Bulk are given up at once.
@@ -82,7 +88,7 @@ func (o *outbox) add(lane Lane, it Item) {
 			st = &liveState{}
 			o.live[it] = st
 		}
-		if st.queued {
+		if st.queued || st.postponed { // either way its turn comes
 			o.mu.Unlock()
 			return
 		}
@@ -139,26 +145,52 @@ const (
 	acknowledged outcome = iota
 	interrupted          // the connection ended first
 	refused              // the broker said no: keep an item of Live for the next connection
+	postponed            // the broker said not now: try again on this connection
 	hopeless             // it cannot be encoded or is too large: another attempt gives the same
 )
 
-// settle books the end of one publication. It reports whether the item has come to its end.
-func (o *outbox) settle(it Item, lane Lane, how outcome) bool {
+// settle books the end of one publication. It reports whether the item has come to its end, and whether a
+// refusal is news.
+func (o *outbox) settle(it Item, lane Lane, how outcome) (ended, news bool) {
 	o.mu.Lock()
 	o.inflight[lane]--
-	ended := true
+	if how == postponed && !o.online {
+		how = interrupted // what is postponed now would never have its turn
+	}
+	news = o.tell(it, how)
 	switch {
 	case lane == Live:
 		ended = o.settleLive(it, how)
-	case lane == Control && how == interrupted:
-		o.broken = true
+	case how == postponed:
+		o.postponed[lane] = append(o.postponed[lane], it)
+	default:
+		ended = true
+		o.broken = o.broken || lane == Control && how == interrupted
+	}
+	if ended {
+		delete(o.told, it)
 	}
 	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
 	o.mu.Unlock()
 	if idle || !ended {
 		o.signal()
 	}
-	return ended
+	return ended, news
+}
+
+// tell reports whether an outcome is a refusal, or the first of an item's.
+func (o *outbox) tell(it Item, how outcome) bool {
+	switch how {
+	case hopeless:
+		return true
+	case refused, postponed:
+		_, known := o.told[it]
+		o.told[it] = struct{}{}
+		return !known
+	case acknowledged:
+		delete(o.told, it)
+	}
+	return false
 }
 
 func (o *outbox) settleLive(it Item, how outcome) bool {
@@ -174,12 +206,46 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	case refused:
 		st.refused = !st.queued
 		return false
+	case postponed:
+		if !st.queued && !st.postponed {
+			st.postponed = true
+			o.postponed[Live] = append(o.postponed[Live], it)
+		}
+		return false
 	}
-	if st.queued || st.sent > 0 || st.refused {
+	if st.queued || st.sent > 0 || st.refused || st.postponed {
 		return how == hopeless
 	}
 	delete(o.live, it)
 	return true
+}
+
+// hasPostponed reports whether there is something to release.
+func (o *outbox) hasPostponed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, items := range o.postponed {
+		if len(items) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// release queues what was postponed again.
+func (o *outbox) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for lane, items := range o.postponed {
+		for _, it := range items {
+			if Lane(lane) == Live {
+				st := o.live[it]
+				st.postponed, st.queued = false, true
+			}
+			o.push(Lane(lane), it)
+		}
+		o.postponed[lane] = nil
+	}
 }
 
 // connecting lets items of Control and Bulk in and gives refused items another chance.
@@ -197,6 +263,7 @@ func (o *outbox) connecting() {
 
 // disconnected empties Control and Bulk.
 func (o *outbox) disconnected() {
+	o.release() // what of Live was postponed has its turn on the next connection
 	o.mu.Lock()
 	o.online = false
 	var dropped []Item
@@ -204,6 +271,7 @@ func (o *outbox) disconnected() {
 		for o.waiting[lane] > 0 {
 			it, _ := o.queues[lane].ReadOne()
 			o.waiting[lane]--
+			delete(o.told, it)
 			dropped = append(dropped, it)
 		}
 	}
@@ -230,12 +298,12 @@ func (o *outbox) admits(it Item, limit int) bool {
 func (o *outbox) controlIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[Control] == 0 && o.inflight[Control] == 0 && !o.broken
+	return o.waiting[Control] == 0 && o.inflight[Control] == 0 && len(o.postponed[Control]) == 0 && !o.broken
 }
 
 // drained reports whether no live item waits or is under way.
 func (o *outbox) drained() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[Live] == 0 && o.inflight[Live] == 0
+	return o.waiting[Live] == 0 && o.inflight[Live] == 0 && len(o.postponed[Live]) == 0
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -79,6 +80,8 @@ func (e *Engine) drain(ctx context.Context, conn Conn) {
 
 // send publishes from the outbox until the connection or ctx ends, or until enough says so.
 func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
+	again := retries{clock: e.options.Clock}
+	defer again.stop()
 	for {
 		if ctx.Err() != nil {
 			return
@@ -101,7 +104,40 @@ func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
 		case <-conn.Done():
 			return
 		case <-e.outbox.wake:
+		case <-again.due(e.outbox.hasPostponed()):
+			again.stop()
+			e.outbox.release()
 		}
+	}
+}
+
+// retries paces what the broker refuses for now. All of it waits together: what one item is refused for, another
+// mostly is as well.
+type retries struct {
+	clock clock.WithTicker
+	delay wait.DelayFunc
+	timer clock.Timer
+	last  time.Time
+}
+
+// due returns when to publish again what was postponed; nil, which is never, where nothing was.
+func (r *retries) due(postponed bool) <-chan time.Time {
+	if !postponed {
+		return nil
+	}
+	if r.timer == nil {
+		if now := r.clock.Now(); r.delay == nil || now.Sub(r.last) > maxBackoff {
+			r.delay = newBackoff() // all went well for a while
+		}
+		r.timer = r.clock.NewTimer(r.delay())
+	}
+	return r.timer.C()
+}
+
+func (r *retries) stop() {
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer, r.last = nil, r.clock.Now()
 	}
 }
 
@@ -122,35 +158,63 @@ func (e *Engine) publish(ctx context.Context, conn Conn, lane Lane, it Item) boo
 			return false
 		}
 	}
-	err = conn.Publish(ctx, m, func(err error) {
-		switch {
-		case err == nil:
-			e.settle(ctx, lane, it, acknowledged, nil)
-		case errors.Is(err, ErrConnectionLost):
-			e.settle(ctx, lane, it, interrupted, err)
-		default:
-			e.settle(ctx, lane, it, refused, err)
-		}
-	})
-	var tooLarge *TooLargeError
+	err = conn.Publish(ctx, m, func(err error) { e.settle(ctx, lane, it, outcomeOf(err), err) })
 	switch {
 	case err == nil:
 		return true
-	case errors.As(err, &tooLarge):
+	case ctx.Err() != nil, errors.Is(err, ErrConnectionLost), ended(conn):
+		e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
+		return false
+	default: // the message's own fault: the connection is as good as before, and others wait
 		e.settle(ctx, lane, it, hopeless, err)
 		return true
+	}
+}
+
+func ended(conn Conn) bool {
+	select {
+	case <-conn.Done():
+		return true
 	default:
-		e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
 		return false
 	}
 }
 
-// settle books the end of a publication, tells the item when it is its last, and logs what was refused.
-func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, err error) {
-	if how == refused || how == hopeless {
-		klog.FromContext(ctx).Error(err, "An event was not published", "client", e.options.Name)
+// outcomeOf reads what the broker said.
+func outcomeOf(err error) outcome {
+	var tooLarge *TooLargeError
+	var temporary *TemporaryError
+	switch {
+	case err == nil:
+		return acknowledged
+	case errors.Is(err, ErrConnectionLost):
+		return interrupted
+	case errors.As(err, &tooLarge):
+		return hopeless
+	case errors.As(err, &temporary):
+		return postponed
 	}
-	if e.outbox.settle(it, lane, how) {
+	return refused
+}
+
+// settle books the end of a publication, tells the item when it is its last, and logs a refusal, once for each item.
+func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, err error) {
+	end, news := e.outbox.settle(it, lane, how)
+	if how == refused || how == postponed || how == hopeless {
+		e.refusals.Add(1)
+	}
+	if news {
+		logger := klog.FromContext(ctx)
+		switch {
+		case how == postponed:
+			logger.Error(err, "An event was not published, trying again", "client", e.options.Name)
+		case end:
+			logger.Error(err, "An event was not published", "client", e.options.Name)
+		default:
+			logger.Error(err, "An event was not published, keeping it for the next connection", "client", e.options.Name)
+		}
+	}
+	if end {
 		it.Settled(err)
 	}
 }

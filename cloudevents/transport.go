@@ -69,11 +69,13 @@ type Conn interface {
 	// Where the broker's window is full it waits for room, or for ctx. If it returns nil, done is called
 	// exactly once, from any goroutine and possibly before Publish returns: with nil when the broker has
 	// acknowledged the message, with [ErrConnectionLost] when the connection ended first (before Close
-	// returns), else with the broker's reason to refuse it. If it returns an error, done is not called.
-	// done must not block.
+	// returns), else with the broker's reason to refuse it: a [*TooLargeError], a [*TemporaryError], or
+	// any other for a refusal that the next connection may or may not get again. done must not block.
 	//
-	// A message over the broker's limit is refused with a [*TooLargeError] and leaves the connection as
-	// it was.
+	// If it returns an error, done is not called. The error is ctx's where ctx has ended, and wraps
+	// [ErrConnectionLost] where the connection has. Any other is about this message alone, such as a
+	// [*TooLargeError] for one over the broker's limit or a topic that cannot be, and leaves the
+	// connection as it was; the [Engine] then gives the message up and goes on with the next.
 	Publish(ctx context.Context, m Message, done func(error)) error
 
 	// MaxPacketSize is the largest message in bytes, topic and attributes included, that the broker takes;
@@ -110,6 +112,19 @@ func (e *PermanentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *PermanentError) Unwrap() error { return e.Err }
+
+// TemporaryError wraps a broker's refusal of a message that may be over in a while, such as a quota that is used up.
+// The [Engine] publishes the message again on the same connection, after 100 ms at first and every 10 s at last.
+type TemporaryError struct {
+	// Err is the broker's reason.
+	Err error
+}
+
+// Error names the reason.
+func (e *TemporaryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *TemporaryError) Unwrap() error { return e.Err }
 
 // TooLargeError reports a message that is over the broker's packet limit.
 type TooLargeError struct {

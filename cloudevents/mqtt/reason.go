@@ -65,6 +65,19 @@ func (e *ReasonError) permanent() bool {
 	return false
 }
 
+// temporary reports whether a message that was refused may be taken a while later. What is not authorized is not
+// among them: access rules change seldom, and the next connection tries again.
+func (e *ReasonError) temporary() bool {
+	switch e.Code {
+	case packets.PubackUnspecifiedError, packets.PubackImplementationSpecificError,
+		packets.PubackPacketIdentifierInUse, packets.PubackQuotaExceeded,
+		// Not among those of a PUBACK (MQTT v5, section 3.4.2.1), but a broker that sends them means it.
+		packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.DisconnectMessageRateTooHigh:
+		return true
+	}
+	return false
+}
+
 // reasonName gives the name that the specification has for a code.
 func reasonName(code byte) string {
 	switch code {

@@ -159,7 +159,11 @@ func (s *session) acknowledged(p *packets.Puback) {
 		r.done(&cloudevents.TooLargeError{Topic: r.topic, Size: r.size, Limit: r.size - 1})
 	default:
 		reason := &ReasonError{Packet: "PUBACK", Code: p.ReasonCode, Reason: reasonString(p.Properties)}
-		r.done(fmt.Errorf("the broker refused a message on topic %q: %w", r.topic, reason))
+		err := fmt.Errorf("the broker refused a message on topic %q: %w", r.topic, reason)
+		if reason.temporary() {
+			err = &cloudevents.TemporaryError{Err: err}
+		}
+		r.done(err)
 	}
 }
 

@@ -25,6 +25,7 @@ func (s *suite) publishChecks() []check {
 		{"PublishInsideReceive", s.insideReceive},
 		{"PublishToSelfInsideReceive", s.toSelf},
 		{"TooLarge", s.tooLarge},
+		{"Unpublishable", s.unpublishable},
 		{"WindowFull", s.windowFull},
 		{"PublishAfterClose", s.publishAfterClose},
 	}
@@ -183,6 +184,25 @@ func (s *suite) tooLarge(t *testing.T) {
 	}
 }
 
+// unpublishable: what no broker takes is an error of its own, and the connection goes on.
+func (s *suite) unpublishable(t *testing.T) {
+	topic := root(t)
+	c := s.connect(t, topic)
+	for _, bad := range []string{"", topic + "/+", topic + "/#", topic + "\x00"} {
+		err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: bad, Event: event("bad")}, func(error) {
+			t.Error("done was called although Publish returned an error")
+		})
+		if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
+			t.Errorf("Publish on topic %q returned %v, want an error about the message", bad, err)
+		}
+	}
+	c.publish(topic, event("after"))
+	c.awaitCount(1)
+	if err := c.conn.Err(); err != nil {
+		t.Errorf("the connection ended: %v", err)
+	}
+}
+
 // windowFull: where the broker's window is full, Publish waits for room or for its context.
 func (s *suite) windowFull(t *testing.T) {
 	const most = 70_000 // MQTT's largest window is 65,535
@@ -254,7 +274,7 @@ func (s *suite) publishAfterClose(t *testing.T) {
 	err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: root(t), Event: event("late")}, func(error) {
 		t.Error("done was called although Publish returned an error")
 	})
-	if err == nil {
-		t.Error("Publish on a closed connection returned nil")
+	if !errors.Is(err, cloudevents.ErrConnectionLost) {
+		t.Errorf("Publish on a closed connection returned %v, want one that wraps ErrConnectionLost", err)
 	}
 }

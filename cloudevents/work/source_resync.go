@@ -4,8 +4,8 @@
 package work
 
 import (
-	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -173,7 +173,7 @@ type agentList struct {
 // answer ties the events of an answer to its question and counts them.
 type answer struct {
 	resyncID, session string
-	sent              int
+	sent              atomic.Int64
 }
 
 // onList answers an agent's list. The store's lock is held.
@@ -300,27 +300,28 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 
 // reply queues one event of an answer.
 func (s *Source) reply(l *agentList, w *sourceWork) {
-	s.engine.Enqueue(cloudevents.Bulk, &specAnswer{w, &l.answer})
+	s.engine.Enqueue(cloudevents.Bulk, &specAnswer{work: w, answer: &l.answer})
 }
 
-// specAnswer is one work in an answer. The counter is touched by the engine's sending goroutine only.
+// specAnswer is one work in an answer.
 type specAnswer struct {
-	work   *sourceWork
-	answer *answer
+	work    *sourceWork
+	answer  *answer
+	counted bool // Message is called again where the broker refused it for now
 }
 
 func (a *specAnswer) Message() (cloudevents.Message, error) {
 	m, err := a.work.message(a.answer)
-	if m.Event != nil {
-		a.answer.sent++
+	if m.Event != nil && !a.counted {
+		a.counted = true
+		a.answer.sent.Add(1)
 	}
 	return m, err
 }
 
 func (a *specAnswer) Settled(err error) {
-	var tooLarge *cloudevents.TooLargeError
-	if errors.As(err, &tooLarge) {
-		a.answer.sent-- // by the sending goroutine as well: the transport refuses before it sends
+	if err != nil && a.counted {
+		a.answer.sent.Add(-1) // the agent must not wait for it
 	}
 	a.work.Settled(err)
 }
@@ -340,7 +341,7 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 			Source: s.options.SourceID, Cluster: e.cluster, ResyncID: e.answer.resyncID,
 		},
 		Scope: codec.ScopeListed,
-		Chunk: codec.Chunk{Count: e.answer.sent},
+		Chunk: codec.Chunk{Count: int(e.answer.sent.Load())},
 	})
 }
 

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// errBusy is a refusal that may be over in a while.
+var errBusy = &cloudevents.TemporaryError{Err: errTest}
+
+// logged counts the lines of the log with a text.
+func (r *rig) logged(text string) int {
+	synctest.Wait()
+	return strings.Count(r.log.String(), text)
+}
+
+// TestPoison: an item that no connection can carry is given up, and neither the connection nor the other items
+// suffer.
+func TestPoison(t *testing.T) {
+	for name, lane := range map[string]cloudevents.Lane{"Control": cloudevents.Control, "Live": cloudevents.Live, "Bulk": cloudevents.Bulk} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, cloudevents.Options{}, func(r *rig) {
+				r.transport.reject = map[string]error{"bad": errTest}
+				bad, good := &note{topic: "bad"}, &note{topic: "good"}
+				r.start()
+				r.engine.Enqueue(lane, bad)
+				r.engine.Enqueue(lane, good)
+				expectEnds(t, bad, errTest)
+				expectEnds(t, good, nil)
+				time.Sleep(time.Minute)
+				if n := len(r.transport.attempted()); n != 1 {
+					t.Errorf("%d connections in a minute, want 1", n)
+				}
+				if n := r.logged("An event was not published"); n != 1 {
+					t.Errorf("logged %d times, want once", n)
+				}
+			})
+		})
+	}
+}
+
+// TestFatalItem: an item that ends every connection it is sent on keeps no other from the broker, nor the client
+// from backing off.
+func TestFatalItem(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.fatal = map[string]bool{"bad": true}
+		bad, good := &note{topic: "bad"}, &note{topic: "good"}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, bad)
+		r.engine.Enqueue(cloudevents.Live, good)
+		time.Sleep(time.Minute)
+		expectEnds(t, bad)
+		expectEnds(t, good, nil)
+		if n := len(r.transport.attempted()); n > 30 {
+			t.Errorf("%d connections in a minute", n)
+		}
+	})
+}
+
+// TestRefusals: what cannot be sent ends with its reason; what the broker would not take waits for the next
+// connection.
+func TestRefusals(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		large := &cloudevents.TooLargeError{Topic: "large", Size: 2000, Limit: 1000}
+		r.transport.reject = map[string]error{"large": large}
+		r.transport.nack = map[string]error{"forbidden": errTest, "hidden": large}
+		r.start()
+		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"}, &note{topic: "empty", empty: true}
+		hidden := &note{topic: "hidden"} // over a limit that the broker has and does not announce
+		for _, n := range []*note{bad, big, hidden, no, empty} {
+			r.engine.Enqueue(cloudevents.Live, n)
+		}
+		expectTopics(t, r.transport, "hidden", "forbidden")
+		expectEnds(t, bad, errTest)
+		expectEnds(t, big, large)
+		expectEnds(t, hidden, large)
+		expectEnds(t, no)
+		expectEnds(t, empty, nil)
+		if r.engine.Pending() != 1 {
+			t.Errorf("%d items pending, want the refused one", r.engine.Pending())
+		}
+		time.Sleep(time.Hour)
+		expectTopics(t, r.transport, "hidden", "forbidden") // the same again would be refused again
+		if got := r.engine.Refusals(); got != 4 {
+			t.Errorf("%d refusals counted, want 4", got)
+		}
+		r.transport.setNack("forbidden", nil)
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "hidden", "forbidden", "forbidden")
+		expectEnds(t, no, nil)
+	})
+}
+
+// TestTemporaryRefusal: what the broker does not take now is published again on the same connection, slower and
+// slower, while everything else flows.
+func TestTemporaryRefusal(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setNack("busy", errBusy)
+		busy := &note{topic: "busy"}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, busy)
+		for i := range 60 {
+			other := &note{topic: "other"}
+			r.engine.Enqueue(cloudevents.Live, other)
+			r.engine.Enqueue(cloudevents.Live, busy) // news of it does not overtake the backoff
+			expectEnds(t, other, nil)
+			time.Sleep(time.Second)
+			if i == 0 && strings.Count(fmt.Sprint(r.transport.topics()), "busy") < 4 {
+				t.Errorf("published %v in the first second, want busy several times", r.transport.topics())
+			}
+		}
+		n := strings.Count(fmt.Sprint(r.transport.topics()), "busy")
+		if n < 8 || n > 20 {
+			t.Errorf("published %d times in a minute", n)
+		}
+		expectEnds(t, busy)
+		r.transport.setNack("busy", nil)
+		time.Sleep(10 * time.Second)
+		expectEnds(t, busy, nil)
+		if r.engine.Pending() != 0 || len(r.transport.attempted()) != 1 {
+			t.Errorf("%d pending and %d connections, want none and one", r.engine.Pending(), len(r.transport.attempted()))
+		}
+		if logged := r.logged("An event was not published, trying again"); logged != 1 || int(r.engine.Refusals()) != n {
+			t.Errorf("logged %d times and counted %d, want once and %d", logged, r.engine.Refusals(), n)
+		}
+
+		// Another time begins quickly again, and is logged again.
+		time.Sleep(time.Minute)
+		r.transport.setNack("busy", errBusy)
+		r.engine.Enqueue(cloudevents.Live, busy)
+		synctest.Wait()
+		r.transport.setNack("busy", nil)
+		time.Sleep(200 * time.Millisecond)
+		expectEnds(t, busy, nil, nil)
+		if logged := r.logged("An event was not published, trying again"); logged != 2 {
+			t.Errorf("logged %d times, want twice", logged)
+		}
+	})
+}
+
+// TestTemporarilyRefusedRequest: the engine is not ready before the broker has the requests.
+func TestTemporarilyRefusedRequest(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		request := &note{topic: "request"}
+		r.handler.requests = []cloudevents.Item{request}
+		r.transport.setNack("request", errBusy)
+		r.start()
+		time.Sleep(time.Second)
+		select {
+		case <-r.engine.Ready():
+			t.Error("ready although the broker refused the request")
+		default:
+		}
+		r.transport.setNack("request", nil)
+		time.Sleep(10 * time.Second)
+		expectEnds(t, request, nil)
+		<-r.engine.Ready()
+	})
+}
+
+// TestPostponedAndCut: with its connection ends what was meant for it only; news of works goes out on the next.
+func TestPostponedAndCut(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		live, bulk := &note{topic: "live"}, &note{topic: "bulk"}
+		r.transport.setNack("live", errBusy)
+		r.transport.setNack("bulk", errBusy)
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, live)
+		r.engine.Enqueue(cloudevents.Bulk, bulk)
+		expectTopics(t, r.transport, "live", "bulk")
+		r.transport.setNack("live", nil)
+		r.transport.current().cut(errTest)
+		expectEnds(t, bulk, cloudevents.ErrConnectionLost)
+		time.Sleep(200 * time.Millisecond)
+		expectTopics(t, r.transport, "live", "bulk", "live")
+		expectEnds(t, live, nil)
+	})
+}
+
+// TestPostponedAndStopped: the flush at the end waits for a refusal to be over, as long as it may.
+func TestPostponedAndStopped(t *testing.T) {
+	for name, relents := range map[string]bool{"Relents": true, "Insists": false} {
+		t.Run(name, func(t *testing.T) {
+			withRig(t, cloudevents.Options{DrainTimeout: 2 * time.Second}, func(r *rig) {
+				item := &note{topic: "busy"}
+				r.transport.setNack("busy", errBusy)
+				r.start()
+				r.engine.Enqueue(cloudevents.Live, item)
+				synctest.Wait()
+				began := time.Now()
+				r.stop()
+				synctest.Wait()
+				if relents {
+					r.transport.setNack("busy", nil)
+				}
+				<-r.done
+				r.done <- nil
+				took := time.Since(began)
+				if relents && (took > time.Second || len(item.ends()) != 1) || !relents && took != 2*time.Second {
+					t.Errorf("Start returned after %v, the item has settled with %v", took, item.ends())
+				}
+			})
+		})
+	}
+}
