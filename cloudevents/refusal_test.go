@@ -202,7 +202,9 @@ func TestPostponedAndStopped(t *testing.T) {
 				if relents {
 					r.transport.setNack("busy", nil)
 				}
-				<-r.done
+				if err := <-r.done; err != nil {
+					t.Error(err)
+				}
 				r.done <- nil
 				took := time.Since(began)
 				if relents && (took > time.Second || len(item.ends()) != 1) || !relents && took != 2*time.Second {

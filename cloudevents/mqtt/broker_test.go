@@ -34,6 +34,7 @@ type embeddedOptions struct {
 	maxPacketSize uint32
 	users         map[string]string // nil: anybody
 	denied        map[string]bool   // filters and topics that are refused
+	full          *atomic.Bool      // while it is true, what is published is over a quota
 }
 
 func (e embedded) url() string { return "mqtt://" + e.addr }
@@ -99,7 +100,7 @@ type hook struct {
 func (h *hook) ID() string { return "test" }
 
 func (h *hook) Provides(b byte) bool {
-	return b == mochi.OnConnectAuthenticate || b == mochi.OnACLCheck || b == mochi.OnConnect
+	return b == mochi.OnConnectAuthenticate || b == mochi.OnACLCheck || b == mochi.OnConnect || b == mochi.OnPublish
 }
 
 // OnConnect waits until an ended connection with the same client ID is gone: mochi removes subscriptions by
@@ -119,6 +120,13 @@ func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
 func (h *hook) OnConnectAuthenticate(_ *mochi.Client, p packets.Packet) bool {
 	password, known := h.options.users[string(p.Connect.Username)]
 	return h.options.users == nil || known && password == string(p.Connect.Password)
+}
+
+func (h *hook) OnPublish(_ *mochi.Client, p packets.Packet) (packets.Packet, error) {
+	if full := h.options.full; full != nil && full.Load() {
+		return p, packets.ErrQuotaExceeded
+	}
+	return p, nil
 }
 
 func (h *hook) OnACLCheck(_ *mochi.Client, topic string, _ bool) bool {

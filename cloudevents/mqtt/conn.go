@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 
@@ -40,6 +41,11 @@ type conn struct {
 }
 
 var _ cloudevents.Conn = (*conn)(nil)
+
+// Format implements [fmt.Formatter]: the fields hold what was written last, the password with it.
+func (c *conn) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "MQTT connection to "+c.endpoint.String())
+}
 
 // Publish implements [cloudevents.Conn]. Besides [*cloudevents.TooLargeError] and ctx's error it returns one
 // for a topic or an event that MQTT cannot carry, and [cloudevents.ErrConnectionLost] after the end.

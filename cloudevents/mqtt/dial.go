@@ -47,24 +47,31 @@ func (s *settings) dial(ctx context.Context, greeting []byte, step func(string))
 func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	config, err := s.tls()
 	if err != nil {
-		return nil, &cloudevents.PermanentError{Err: err}
+		return nil, fileError(err)
 	}
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		if advice, permanent := permanentTLS(err); permanent {
-			return nil, &cloudevents.PermanentError{Err: fmt.Errorf("TLS handshake: %w: %s", err, advice)}
-		}
-		return nil, fmt.Errorf("TLS handshake: %w", err)
+		return nil, adviseTLS(fileError(fmt.Errorf("TLS handshake: %w", err)))
 	}
 	return conn, nil
 }
 
-// upgrade makes a WebSocket of conn. Proxies of the environment are not used.
+// adviseTLS adds what to do to an error of TLS, and marks it as permanent where it is.
+func adviseTLS(err error) error {
+	if advice, permanent := permanentTLS(err); permanent {
+		return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", err, advice)}
+	}
+	return err
+}
+
+// upgrade makes a WebSocket of conn. Proxies of the environment are not used, and no redirect is followed: the
+// password goes where the options say and nowhere else.
 func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, error) {
 	// gorilla heeds ctx's deadline only.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
-	given := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+	asking := &asker{Conn: conn}
+	given := func(context.Context, string, string) (net.Conn, error) { return asking, nil }
 	dialer := websocket.Dialer{
 		NetDialContext:    given,
 		NetDialTLSContext: given, // the handshake is done
@@ -72,24 +79,78 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 		ReadBufferSize:    1 << 10, // wire has its own
 		WriteBufferSize:   4 << 10,
 	}
-	target := map[bool]string{false: "ws://", true: "wss://"}[s.endpoint.secure()] + s.endpoint.addr + s.endpoint.path
-	ws, response, err := dialer.DialContext(ctx, target, nil)
+	ws, response, err := dialer.DialContext(ctx, s.endpoint.target(), nil)
 	if response != nil {
 		_ = response.Body.Close() // nothing of it is left on the connection
 	}
 	switch {
 	case err == nil:
+		asking.done = true
 		return &webSocket{Conn: conn, ws: ws}, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, websocket.ErrBadHandshake) && response != nil:
-		err = fmt.Errorf("WebSocket handshake: HTTP %s: check the path in BrokerURL", response.Status)
-		if response.StatusCode < http.StatusInternalServerError {
-			err = &cloudevents.PermanentError{Err: err}
-		}
-		return nil, err
+		return nil, statusError(response.StatusCode)
 	}
-	return nil, fmt.Errorf("WebSocket handshake: %w", err)
+	return nil, adviseTLS(fmt.Errorf("WebSocket handshake: %w", plainError(err)))
+}
+
+// asker is a connection on which a request is written. Where that fails, the reason is what can be read: with TLS 1.3
+// a broker that wants another certificate says so and closes, before it has read anything. See also
+// wire.writeFailedLocked, which is for the time after.
+type asker struct {
+	net.Conn
+	done bool
+}
+
+// Write implements [net.Conn].
+func (a *asker) Write(p []byte) (int, error) {
+	n, err := a.Conn.Write(p)
+	if err == nil || a.done {
+		return n, err
+	}
+	_ = a.SetReadDeadline(time.Now().Add(drainTimeout))
+	if _, said := a.Read(make([]byte, 1)); said != nil {
+		if _, permanent := permanentTLS(said); permanent {
+			err = said
+		}
+	}
+	return n, err
+}
+
+// statusError is the error for an HTTP response that is no WebSocket. The server's own words are left out: they
+// may repeat the request, and its query.
+func statusError(code int) error {
+	status := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
+	temporary := code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
+	advice := "check the path in BrokerURL"
+	switch {
+	case temporary:
+		advice = "is the broker behind it up? If so, check the path in BrokerURL"
+	case code == http.StatusSwitchingProtocols:
+		advice = "the answer is not one to a WebSocket request"
+	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
+		advice = "redirects are not followed, write the address that it leads to into BrokerURL"
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		advice = "a gateway before the broker refuses the request, check path and query in BrokerURL"
+	}
+	err := fmt.Errorf("WebSocket handshake: %s: %s", status, advice)
+	if !temporary {
+		err = &cloudevents.PermanentError{Err: err}
+	}
+	return err
+}
+
+// plainError passes errors of the connection on. Others are about bytes that came, and would quote them.
+func plainError(err error) error {
+	var network *net.OpError
+	switch {
+	case errors.As(err, &network):
+		return network
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the broker closed the connection")
+	}
+	return errors.New("the answer is not HTTP: check port and scheme")
 }
 
 // webSocket carries MQTT in binary messages. Their bounds mean nothing (MQTT v5, section 6).
@@ -105,11 +166,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 		if w.message == nil {
 			kind, message, err := w.ws.NextReader()
 			if err != nil {
-				var closed *websocket.CloseError
-				if errors.As(err, &closed) {
-					return 0, io.EOF
-				}
-				return 0, err
+				return 0, closeError(err)
 			}
 			if kind != websocket.BinaryMessage {
 				return 0, errors.New("the broker sent a WebSocket message that is not binary")
@@ -124,6 +181,24 @@ func (w *webSocket) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// closeError makes the end of the stream of an orderly close, and an error of any other, with its code (RFC 6455,
+// section 7.4.1) and without the text that may come with it.
+func closeError(err error) error {
+	var closed *websocket.CloseError
+	switch {
+	case !errors.As(err, &closed):
+		return err
+	case websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway,
+		websocket.CloseNoStatusReceived, websocket.CloseAbnormalClosure):
+		return io.EOF
+	case closed.Code == websocket.ClosePolicyViolation:
+		return errors.New("the broker closed the WebSocket (1008): a policy violation")
+	case closed.Code == websocket.CloseMessageTooBig:
+		return errors.New("the broker closed the WebSocket (1009): a message was too big for it")
+	}
+	return fmt.Errorf("the broker closed the WebSocket (%d)", closed.Code)
 }
 
 // Write implements [net.Conn].

@@ -32,10 +32,26 @@
 // # Security
 //
 // The scheme decides: mqtts and wss use TLS 1.2 or newer and nothing else, mqtt and ws send everything in clear
-// text, the password included. A CA file alone is enough to verify a broker. Certificate, key, CA and password
-// files are read again for each connection, so replacing them needs no restart. A password is never part of an
-// error or of a printed Options value; only fmt on an unexported field of a struct of yours would show it, as it
+// text, the password included. No redirect, no other server that a broker names, and no proxy of the environment is
+// followed. A CA file alone is enough to verify a broker.
+//
+// Certificate, key, CA and password files are read again for each connection, and nothing of them is kept between, so
+// replacing them needs no restart. An open connection does not end because of it: what is new counts from the
+// next one on. Files that are half written, or a certificate and a key that do not match, fail an attempt to
+// connect with an error that says so; the next attempt comes after the usual 100 ms to 10 s. A file that is
+// missing, a certificate that is not accepted by either side and a wrong password are a
+// [cloudevents.PermanentError]: the Engine tries again every 10 s.
+//
+// Neither a password nor a key nor the query of the URL is part of an error, of a log line, or of a printed Options,
+// Transport or connection; only fmt on an unexported field of a struct of yours would show it, as it
 // asks no method there: use PasswordFile in such a place.
+//
+// # What the broker refuses
+//
+// A broker may refuse a message and keep the connection. For a reason that may be over soon (quota exceeded,
+// unspecified error, implementation specific error, server busy) done gets a [cloudevents.TemporaryError], and the
+// Engine publishes again on the same connection. For packet too large it gets a [cloudevents.TooLargeError].
+// Anything else, such as not authorized, waits for the next connection. All but the second hold a [*ReasonError].
 //
 // # What an event looks like
 //

@@ -5,6 +5,7 @@ package mqtt_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,12 +18,14 @@ import (
 )
 
 // startBroker runs a broker in this process, on a free port.
-func startBroker() (url string, stop func()) {
+func startBroker() (url string, stop func()) { return startBrokerWith(embeddedOptions{}) }
+
+func startBrokerWith(o embeddedOptions) (url string, stop func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
-	server, err := newEmbedded(listener, embeddedOptions{})
+	server, err := newEmbedded(listener, o)
 	if err != nil {
 		panic(err)
 	}
@@ -110,4 +113,26 @@ keepAlive: 45s
 	// Output:
 	// mqtts://broker.example.com cluster1 45s
 	// {mqtts://broker.example.com  false  [redacted]  <nil>    0s 0s 0s 0}
+}
+
+// Why a broker refuses a client is part of the error.
+func ExampleReasonError() {
+	url, stop := startBrokerWith(embeddedOptions{users: map[string]string{"cluster1": "right"}})
+	defer stop()
+
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: url, Username: "cluster1", Password: "wrong"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = transport.Connect(context.Background(), cloudevents.ConnectOptions{})
+	var reason *mqtt.ReasonError
+	if errors.As(err, &reason) {
+		fmt.Println(reason)
+	}
+	var permanent *cloudevents.PermanentError
+	fmt.Println("tried again every ten seconds only:", errors.As(err, &permanent))
+	// Output:
+	// bad user name or password (CONNACK 0x86), in the broker's words: "bad username or password": check Username and Password or PasswordFile
+	// tried again every ten seconds only: true
 }

@@ -22,3 +22,12 @@ func ReadThrough(source func([]byte) (int, error)) func([]byte) (int, error) {
 
 // Settings is what a transport keeps of its options.
 func (t *Transport) Settings() any { return &t.settings }
+
+// LoadCertificate reads CertFile and KeyFile, as a handshake does.
+func (o Options) LoadCertificate() error {
+	_, err := o.certificate()
+	return err
+}
+
+// Target is the URL of a WebSocket's handshake.
+func (t *Transport) Target() string { return t.settings.endpoint.target() }

@@ -86,7 +86,7 @@ func parseOptions(content []byte) (optionsFile, error) {
 	}
 	data, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
-		return f, err
+		return f, errors.New(f.withoutValues(err.Error()))
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -96,6 +96,9 @@ func parseOptions(content []byte) (optionsFile, error) {
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		into, ok := keys[key]
 		if !ok {
+			if !word.MatchString(key) {
+				key = redacted // such as password:secret, which lacks a space
+			}
 			return f, fmt.Errorf("unknown key %q: the keys are %s", key, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 		}
 		if err := json.Unmarshal(members[key], into); err != nil {
@@ -107,6 +110,25 @@ func parseOptions(content []byte) (optionsFile, error) {
 		}
 	}
 	return f, nil
+}
+
+var (
+	// word is how a key looks.
+	word = regexp.MustCompile(`^[A-Za-z_-]+$`)
+	// quoted is what a YAML decoder quotes of the file.
+	quoted = regexp.MustCompile("`[^`]*`|'[^']*'|\"[^\"]*\"")
+)
+
+// withoutValues returns the YAML decoder's message without what it quotes, unless that is one of the keys: a
+// password that begins with * or ! and lacks quotes would be part of it.
+func (f *optionsFile) withoutValues(message string) string {
+	keys := f.keys()
+	return quoted.ReplaceAllStringFunc(message, func(s string) string {
+		if _, known := keys[s[1:len(s)-1]]; known || len(s) == 3 { // or a bracket
+			return s
+		}
+		return redacted
+	})
 }
 
 func (f optionsFile) options(folder string) Options {

@@ -4,6 +4,7 @@
 package mqtt
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -36,7 +37,8 @@ type endpoint struct {
 	scheme string
 	host   string // without port
 	addr   string // host:port
-	path   string // of a WebSocket, with query
+	// target is the URL of a WebSocket, with path and query. The query may hold a token, hence a function.
+	target func() string
 }
 
 // String is what errors call the broker by. It leaves out the path, whose query may hold a token.
@@ -83,18 +85,20 @@ func seconds(d, otherwise time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// parseBrokerURL never puts the URL into an error when it holds an @: what comes before may be a password.
-func parseBrokerURL(s string) (endpoint, error) {
+// parseBrokerURL never puts the URL into an error when it holds an @: what comes before may be a password. Nor does
+// it a query.
+func parseBrokerURL(brokerURL string) (endpoint, error) {
 	const forms = "write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path"
+	s := publicURL(brokerURL)
 	switch {
 	case s == "":
 		return endpoint{}, errors.New("BrokerURL is empty: " + forms)
-	case strings.Contains(s, "@"):
-		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile instead")
+	case strings.Contains(brokerURL, "@"):
+		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile instead (an @ of another meaning is written %40)")
 	case !strings.Contains(s, "://"):
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no scheme: %s", s, forms)
 	}
-	u, err := url.Parse(s)
+	u, err := url.Parse(brokerURL)
 	if err != nil {
 		var parse *url.Error
 		if errors.As(err, &parse) {
@@ -104,6 +108,7 @@ func parseBrokerURL(s string) (endpoint, error) {
 	}
 	ports := map[string]string{"mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
 	port, known := ports[u.Scheme]
+	shown := u.Host // a port that goes without saying stays away from the Host header, as in a browser
 	switch {
 	case !known:
 		return endpoint{}, fmt.Errorf("BrokerURL %q has the scheme %q, which is none of ours: %s", s, u.Scheme, forms)
@@ -114,10 +119,15 @@ func parseBrokerURL(s string) (endpoint, error) {
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
 			return endpoint{}, fmt.Errorf("BrokerURL %q has the port %s: it must be between 1 and 65535", s, p)
 		}
+		if p == port {
+			shown = strings.TrimSuffix(shown, ":"+p)
+		}
 		port = p
 	}
-	e := endpoint{scheme: u.Scheme, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port), path: u.RequestURI()}
-	if u.Fragment != "" || !e.webSocket() && e.path != "/" {
+	e := endpoint{scheme: u.Scheme, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port)}
+	target := (&url.URL{Scheme: u.Scheme, Host: shown}).String() + u.RequestURI()
+	e.target = func() string { return target }
+	if u.Fragment != "" || !e.webSocket() && u.RequestURI() != "/" {
 		return endpoint{}, fmt.Errorf("BrokerURL %q has something after host and port: only ws and wss have a path", s)
 	}
 	return e, nil
@@ -143,6 +153,8 @@ func (o Options) validate(e endpoint) error {
 		return fmt.Errorf("SessionExpiry is %v: it must not be negative", o.SessionExpiry)
 	case o.KeepAlive < 0 || o.KeepAlive > math.MaxUint16*time.Second:
 		return fmt.Errorf("KeepAlive is %v: it must be between 1s and 65535s", o.KeepAlive)
+	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
+		return fmt.Errorf("TLS.MaxVersion is %s: it must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
 	case len(o.Password) > math.MaxUint16:
 		return fmt.Errorf("the Password has %d bytes: MQTT takes %d", len(o.Password), math.MaxUint16)
 	case o.ConnectTimeout < 0:
@@ -165,5 +177,12 @@ func (o Options) password() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("PasswordFile: %w", err)
 	}
-	return strings.TrimRight(string(content), "\r\n"), nil
+	password := strings.TrimRight(string(content), "\r\n")
+	switch {
+	case password == "":
+		return "", fmt.Errorf("PasswordFile %s is empty: is it being replaced?", o.PasswordFile)
+	case len(password) > math.MaxUint16:
+		return "", fmt.Errorf("PasswordFile %s has %d bytes: MQTT takes %d", o.PasswordFile, len(password), math.MaxUint16)
+	}
+	return password, nil
 }

@@ -4,13 +4,22 @@
 package mqtt
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+
+	"github.com/spokewire/sdk-go/cloudevents"
 )
+
+// pairAttempts is how often certificate and key are read when they do not match. They are two files: where a whole
+// folder is replaced at once, as Kubernetes does it, one may come from before and one from after.
+const pairAttempts = 3
 
 // tlsConfig is a configuration for one connection.
 type tlsConfig = *tls.Config
@@ -25,14 +34,14 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 	if config.ServerName == "" {
 		config.ServerName = host
 	}
+	if o.CAFile != "" || o.CertFile != "" {
+		// To resume a session is to be known by the certificates of the handshake that began it.
+		config.ClientSessionCache = nil
+	}
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("CAFile: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CAFile %s holds no certificate in PEM", o.CAFile)
+		var err error
+		if config.RootCAs, err = o.authorities(); err != nil {
+			return nil, err
 		}
 	}
 	if o.CertFile != "" {
@@ -46,12 +55,46 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 	return config, nil
 }
 
-func (o Options) certificate() (*tls.Certificate, error) {
-	certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+// authorities reads the CA file. A file that is being written is refused: with some of its CAs only, another
+// error would come up that leads nowhere.
+func (o Options) authorities() (*x509.CertPool, error) {
+	content, err := os.ReadFile(o.CAFile)
 	if err != nil {
-		return nil, fmt.Errorf("CertFile %s, KeyFile %s: %w", o.CertFile, o.KeyFile, err)
+		return nil, fmt.Errorf("CAFile: %w", err)
 	}
-	return &certificate, nil
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("CAFile %s holds no certificate in PEM", o.CAFile)
+	}
+	rest := content
+	for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
+		rest = next
+	}
+	if bytes.Contains(rest, []byte("-----BEGIN")) {
+		return nil, fmt.Errorf("CAFile %s ends within a certificate: is it being replaced?", o.CAFile)
+	}
+	return pool, nil
+}
+
+func (o Options) certificate() (*tls.Certificate, error) {
+	var certificate tls.Certificate
+	var err error
+	for range pairAttempts {
+		if certificate, err = tls.LoadX509KeyPair(o.CertFile, o.KeyFile); err == nil {
+			return &certificate, nil
+		}
+	}
+	return nil, fmt.Errorf("CertFile %s, KeyFile %s: %w", o.CertFile, o.KeyFile, err)
+}
+
+// fileError makes an error about a file permanent when the file cannot be read. What it holds may be one half of a
+// replacement, which is over in a moment.
+func fileError(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &cloudevents.PermanentError{Err: err}
+	}
+	return err
 }
 
 // permanentTLS reports whether a handshake failed for what another attempt will not mend, and what to do. With
@@ -64,9 +107,25 @@ func permanentTLS(err error) (string, bool) {
 	case errors.As(err, &record):
 		return "the broker does not speak TLS on this port: check port and scheme", true
 	case errors.As(err, &verification):
-		return "the broker's certificate was not accepted: check CAFile and the host in BrokerURL", true
+		return "the broker's certificate was not accepted: " + verificationAdvice(verification), true
 	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; its own type is not exported
 		return "the broker refused the handshake: check CertFile and KeyFile", true
 	}
 	return "", false
+}
+
+// verificationAdvice says what to do about a certificate of the broker's.
+func verificationAdvice(err error) string {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &host):
+		return "check the host in BrokerURL, or set TLS.ServerName to a name that the certificate has"
+	case errors.As(err, &authority):
+		return "check CAFile, it must hold the CA that signed the certificate"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "renew it at the broker, or check this machine's clock"
+	}
+	return "check CAFile and the host in BrokerURL"
 }

@@ -77,9 +77,10 @@ func suffix() string {
 
 // Connect implements [cloudevents.Transport]. Receive may be called before Connect returns.
 //
-// It returns a [*cloudevents.PermanentError] for a file that is missing or malformed, a certificate that is not
-// accepted, a malformed filter, and a refusal that another attempt would get again. The broker's refusals
-// hold a [*ReasonError]. Options.ConnectTimeout gives an error that is [context.DeadlineExceeded].
+// It returns a [*cloudevents.PermanentError] for a file that cannot be read, a certificate that is not
+// accepted, a malformed filter, and a refusal that another attempt would get again. A file whose content is no use
+// may be one that is being replaced, and is none. The broker's refusals hold a [*ReasonError].
+// Options.ConnectTimeout gives an error that is [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
 	waitingFor := "its turn"
@@ -95,7 +96,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	defer cancel()
 	request, err := s.connectRequest(t.identity())
 	if err != nil {
-		return fail(&cloudevents.PermanentError{Err: err})
+		return fail(fileError(err))
 	}
 	w, err := s.dial(timed, greeting(request), func(step string) { waitingFor = step })
 	if err != nil {
@@ -222,8 +223,11 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 		if broken == nil || ctx.Err() != nil {
 			return err
 		}
-		if advice, permanent := permanentTLS(broken); permanent {
-			return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", broken, advice)}
+		if advised := adviseTLS(broken); advised != broken { //nolint:errorlint // whether it was wrapped
+			return advised
+		}
+		if c.endpoint.secure() {
+			return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker, and does it want another client certificate?", broken)
 		}
 		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker?", broken)
 	}

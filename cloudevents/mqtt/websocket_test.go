@@ -4,6 +4,7 @@
 package mqtt_test
 
 import (
+	"bytes"
 	"encoding/pem"
 	"io"
 	"net"
@@ -12,11 +13,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/gorilla/websocket"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
 // bridge forwards MQTT from WebSockets to a broker's TCP listener, in messages of odd sizes that have nothing to
@@ -28,16 +33,17 @@ func bridge(broker string) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
+		conn, err := net.Dial("tcp", broker)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer conn.Close()
 		ws, err := upgrader.Upgrade(w, r, nil)
 		if err != nil {
 			return
 		}
 		defer ws.Close()
-		conn, err := net.Dial("tcp", broker)
-		if err != nil {
-			return
-		}
-		defer conn.Close()
 		go func() {
 			defer ws.Close()
 			defer conn.Close()
@@ -76,7 +82,7 @@ func TestWebSocketFrames(t *testing.T) {
 	} {
 		received := make(chan cloudevents.Message, 100)
 		conn := connectWith(t, options, received, "topic")
-		for _, size := range []int{0, 1, 1000, 4096, 100_000} {
+		for _, size := range []int{0, 1, 1000, 4096, 100_000, 500_000} {
 			e := sampleEvent()
 			e.SetDataContentType("text/plain")
 			e.DataEncoded = []byte(strings.Repeat("x", size))
@@ -89,4 +95,125 @@ func TestWebSocketFrames(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
+}
+
+// plays serves WebSockets with a handler in the place of a broker, and tells of each request.
+func plays(t *testing.T, handle func(*websocket.Conn)) (addr string, requests chan *http.Request) {
+	t.Helper()
+	upgrader := websocket.Upgrader{Subprotocols: []string{"mqtt"}}
+	requests = make(chan *http.Request, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests <- r
+		if ws, err := upgrader.Upgrade(w, r, nil); err == nil {
+			defer ws.Close()
+			handle(ws)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://"), requests
+}
+
+// acceptConnect reads CONNECT and answers.
+func acceptConnect(ws *websocket.Conn) {
+	if kind, _, err := ws.ReadMessage(); err == nil && kind == websocket.BinaryMessage {
+		_ = ws.WriteMessage(websocket.BinaryMessage, accepted)
+	}
+}
+
+// TestWebSocketRequest: what the server sees of the handshake.
+func TestWebSocketRequest(t *testing.T) {
+	addr, requests := plays(t, acceptConnect)
+	for _, path := range []string{"", "/", "/mqtt", "/a%2Fb/c?token=x%20y&z=%26", "?token=x"} {
+		conn := connect(t, mqtt.Options{BrokerURL: "ws://" + addr + path, Username: "user", Password: "s3cret"})
+		_ = conn.Close()
+		r := <-requests
+		want := path
+		if !strings.HasPrefix(want, "/") {
+			want = "/" + want
+		}
+		if r.RequestURI != want || r.Host != addr || r.Header.Get("Sec-WebSocket-Protocol") != "mqtt" || r.Header.Get("Authorization") != "" {
+			t.Errorf("request for %q on %q with headers %v, want %q on %q and the subprotocol mqtt", r.RequestURI, r.Host, r.Header, want, addr)
+		}
+	}
+	for url, want := range map[string]string{
+		"ws://host/mqtt": "ws://host/mqtt", "ws://host:80/": "ws://host/", "wss://host:443": "wss://host/", "wss://[::1]:443/x?": "wss://[::1]/x?",
+		"wss://host:80/": "wss://host:80/", "ws://[fe80::1%25eth0]:81/": "ws://[fe80::1%25eth0]:81/",
+	} {
+		if got := newTransport(t, mqtt.Options{BrokerURL: url}).Target(); got != want {
+			t.Errorf("the handshake for %s asks for %s, want %s", url, got, want)
+		}
+	}
+}
+
+// TestWebSocketControl: pings are answered with their text, also in the middle of a packet, and how the server ends the
+// connection is the reason of its end.
+func TestWebSocketControl(t *testing.T) {
+	pongs := make(chan string, 1)
+	packet := (&packets.Publish{Topic: "topic", Payload: []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t"}`), Properties: &packets.Properties{}})
+	var encoded bytes.Buffer
+	if _, err := packet.WriteTo(&encoded); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		end  func(*websocket.Conn) error
+		want string
+	}{
+		{"text", func(ws *websocket.Conn) error { return ws.WriteMessage(websocket.TextMessage, []byte("s3cret")) }, "not binary"},
+		{"policy", closing(websocket.ClosePolicyViolation), "(1008): a policy violation"},
+		{"too big", closing(websocket.CloseMessageTooBig), "(1009): a message was too big"},
+		{"error", closing(websocket.CloseInternalServerErr), "closed the WebSocket (1011)"},
+		{"orderly", closing(websocket.CloseNormalClosure), "the broker closed the connection"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			addr, _ := plays(t, func(ws *websocket.Conn) {
+				ws.SetPongHandler(func(text string) error {
+					pongs <- text
+					return test.end(ws)
+				})
+				acceptConnect(ws)
+				if _, subscribe, err := ws.ReadMessage(); err == nil {
+					_ = ws.WriteMessage(websocket.BinaryMessage, []byte{0x90, 4, subscribe[2], subscribe[3], 0, 1})
+				}
+				half := encoded.Len() / 2
+				_ = ws.WriteMessage(websocket.BinaryMessage, encoded.Bytes()[:half])
+				_ = ws.WriteControl(websocket.PingMessage, []byte("marco"), time.Now().Add(time.Second))
+				_ = ws.WriteMessage(websocket.BinaryMessage, encoded.Bytes()[half:])
+				_, _, _ = ws.ReadMessage() // to see the pong
+			})
+			received := make(chan cloudevents.Message, 1)
+			conn := connectWith(t, mqtt.Options{BrokerURL: "ws://" + addr}, received, "topic")
+			if m := <-received; m.Event.ID() != "1" {
+				t.Errorf("got %v", m)
+			}
+			wantError(t, ended(t, conn), test.want)
+			if got := <-pongs; got != "marco" {
+				t.Errorf("pong %q", got)
+			}
+		})
+	}
+}
+
+// closing returns what ends a WebSocket with a code, and with words that nobody needs to see.
+func closing(code int) func(*websocket.Conn) error {
+	return func(ws *websocket.Conn) error {
+		return ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, "s3cret"), time.Now().Add(time.Second))
+	}
+}
+
+// TestWebSocketGateway: the broker behind a gateway is killed, the gateway says so, and the broker comes back.
+func TestWebSocketGateway(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{})
+	gateway := httptest.NewServer(bridge(broker.Addr()))
+	t.Cleanup(gateway.Close)
+	l := startLoop(t, &journal{}, mqtt.Options{BrokerURL: strings.Replace(gateway.URL, "http", "ws", 1) + "/mqtt"}, clock.RealClock{})
+	if err := l.attempts.next(t); err != nil {
+		t.Fatal(err)
+	}
+	l.roundTrip()
+	broker.Kill()
+	wantError(t, l.attempts.next(t), "HTTP 502 Bad Gateway: is the broker behind it up?")
+	broker.Restart()
+	l.roundTrip()
 }

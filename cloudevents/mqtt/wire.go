@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type wire struct {
 	idle     chan struct{}
 	room     chan struct{} // closed when there is room again; nil when nobody waits
 	closed   bool
+	writeErr error // why nothing can be written; err follows when reading has ended as well
 	err      error // why the wire broke, nil after close
 
 	closeOnce sync.Once
@@ -96,6 +98,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	if err := w.brokenLocked(); err != nil {
 		return 0, err
 	}
+	if w.writeErr != nil {
+		return 0, w.writeErr
+	}
 	if w.out == nil {
 		w.out, w.spare = w.spare[:0], nil
 	}
@@ -109,7 +114,7 @@ func (w *wire) Unlock() {
 	if w.greeting != nil {
 		w.out, w.greeting = append(w.out[:0], w.greeting...), nil
 	}
-	start := len(w.out) > 0 && !w.flushing && w.brokenLocked() == nil
+	start := len(w.out) > 0 && !w.flushing && w.brokenLocked() == nil && w.writeErr == nil
 	if start {
 		w.flushing = true
 		w.idle = make(chan struct{})
@@ -123,7 +128,7 @@ func (w *wire) Unlock() {
 // flush sends until nothing is left. Packets that arrive while it writes go out together in the next round.
 func (w *wire) flush() {
 	w.mu.Lock()
-	for len(w.out) > 0 && w.err == nil {
+	for len(w.out) > 0 && w.err == nil && w.writeErr == nil {
 		buf := w.out
 		w.out, w.spare = w.spare[:0], nil
 		w.signalRoom()
@@ -133,7 +138,7 @@ func (w *wire) flush() {
 		w.mu.Lock()
 		w.spare = buf
 		if err != nil {
-			w.failLocked(err)
+			w.writeFailedLocked(err)
 		}
 	}
 	if cap(w.spare) > keptBuffer {
@@ -164,7 +169,7 @@ func (w *wire) waitRoom(ctx context.Context, ended <-chan struct{}) error {
 			w.mu.Unlock()
 			return err
 		}
-		if len(w.out) < maxPending {
+		if len(w.out) < maxPending && w.writeErr == nil {
 			w.mu.Unlock()
 			return nil
 		}
@@ -208,9 +213,22 @@ func (w *wire) fail(err error) {
 	w.failLocked(err)
 }
 
+// writeFailedLocked ends writing, and reading soon after. A broker that refuses the client says why and closes;
+// what is written meanwhile fails before its reason is read.
+func (w *wire) writeFailedLocked(err error) {
+	if w.err != nil || w.closed || w.writeErr != nil {
+		return
+	}
+	w.writeErr = err
+	_ = w.raw.SetReadDeadline(time.Now().Add(drainTimeout))
+}
+
 func (w *wire) failLocked(err error) {
 	if w.err != nil || w.closed {
 		return
+	}
+	if w.writeErr != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = w.writeErr
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the broker closed the connection")

@@ -70,6 +70,9 @@ func (l *link) read(from *net.TCPConn, queue chan<- piece) {
 		if n > 0 {
 			l.proxy.mu.Lock()
 			due := time.Now().Add(l.proxy.delay)
+			if l.proxy.tap != nil {
+				l.proxy.tap(buf[:n])
+			}
 			l.proxy.mu.Unlock()
 			select {
 			case queue <- piece{data: buf[:n], due: due}:

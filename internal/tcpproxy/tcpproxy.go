@@ -36,6 +36,7 @@ type Proxy struct {
 	blocked bool
 	closed  bool
 	delay   time.Duration
+	tap     func([]byte)
 	flow    chan struct{} // closed while bytes may pass
 }
 
@@ -104,6 +105,10 @@ func (p *Proxy) Resume() {
 		}
 	})
 }
+
+// Tap calls fn with what arrives from now on, of both directions, before it is passed on: what anybody on the way could
+// read. fn is called one at a time and must not keep or change the bytes.
+func (p *Proxy) Tap(fn func(data []byte)) { p.set(func() { p.tap = fn }) }
 
 // flowing reports whether Stall is off. The caller holds mu.
 func (p *Proxy) flowing() bool {

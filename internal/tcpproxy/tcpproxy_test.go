@@ -209,3 +209,23 @@ func TestTargetIsDown(t *testing.T) {
 		t.Errorf("err = %v, want a broken connection", err)
 	}
 }
+
+func TestTap(t *testing.T) {
+	proxy := start(t)
+	var mu sync.Mutex
+	var heard bytes.Buffer
+	proxy.Tap(func(data []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard.Write(data)
+	})
+	conn := dial(t, proxy)
+	if err := say(conn, "hello", 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := heard.String(); got != "hellohello" {
+		t.Errorf("heard %q, want both directions", got)
+	}
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package mqtt_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+// TestPairReplacedAtOnce: certificate and key are in a folder that is replaced as a whole, as Kubernetes replaces a
+// mounted secret, just when one of them has been read. The first key is a named pipe, so that the test knows when.
+func TestPairReplacedAtOnce(t *testing.T) {
+	folder, ca := t.TempDir(), newAuthority(t)
+	old, next, current := filepath.Join(folder, "old"), filepath.Join(folder, "next"), filepath.Join(folder, "current")
+	if err := errors.Join(os.Mkdir(old, 0o700), os.Mkdir(next, 0o700), os.Symlink("old", current)); err != nil {
+		t.Fatal(err)
+	}
+	id := ca.issue(t, "next")
+	id.write(t, next, "tls")
+	writeFile(t, filepath.Join(old, "tls.crt"), ca.issue(t, "old").certPEM)
+	pipe := filepath.Join(old, "tls.key")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replaced := make(chan error)
+	go func() {
+		key, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the key is being read
+		if err != nil {
+			replaced <- err
+			return
+		}
+		err = errors.Join(os.Symlink("next", current+".new"), os.Rename(current+".new", current))
+		_, werr := key.WriteString(id.keyPEM)
+		replaced <- errors.Join(err, werr, key.Close())
+	}()
+	options := mqtt.Options{CertFile: filepath.Join(current, "tls.crt"), KeyFile: filepath.Join(current, "tls.key")}
+	if err := options.LoadCertificate(); err != nil {
+		t.Error(err)
+	}
+	if err := <-replaced; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// generation is one set of everything that expires.
+type generation struct {
+	ca             authority
+	broker, client identity
+	password       string
+}
+
+func newGeneration(t *testing.T, password string) generation {
+	t.Helper()
+	ca := newAuthority(t)
+	return generation{ca, ca.issue(t, "broker"), ca.issue(t, "client"), password}
+}
+
+// rotation is a Mosquitto that asks for certificate and password, and the files of both sides.
+type rotation struct {
+	t       *testing.T
+	brokers string // folder of the broker's files
+	clients string // and of the clients'
+	broker  *mosquitto.Broker
+	options mqtt.Options
+}
+
+func newRotation(t *testing.T, g generation) *rotation {
+	t.Helper()
+	r := &rotation{t: t, brokers: t.TempDir(), clients: t.TempDir()}
+	r.installBroker(g)
+	r.installClient(g)
+	in := func(folder, name string) string { return filepath.Join(folder, name) }
+	r.broker = mosquitto.Start(t, mosquitto.Options{
+		CertFile: in(r.brokers, "tls.crt"), KeyFile: in(r.brokers, "tls.key"), ClientCAFile: in(r.brokers, "ca.crt"),
+		Lines: []string{"allow_anonymous false", "password_file " + in(r.brokers, "passwords")},
+	})
+	r.options = mqtt.Options{BrokerURL: r.broker.URL(), CAFile: in(r.clients, "ca.crt"), CertFile: in(r.clients, "tls.crt"),
+		KeyFile: in(r.clients, "tls.key"), Username: "user", PasswordFile: in(r.clients, "password")}
+	return r
+}
+
+func (r *rotation) installBroker(g generation) {
+	r.t.Helper()
+	g.ca.write(r.t, r.brokers, "ca")
+	g.broker.write(r.t, r.brokers, "tls")
+	passwordsOf(r.t, filepath.Join(r.brokers, "passwords"), "user", g.password)
+}
+
+func (r *rotation) installClient(g generation) {
+	r.t.Helper()
+	g.ca.write(r.t, r.clients, "ca")
+	g.client.write(r.t, r.clients, "tls")
+	r.write("password", g.password+"\n")
+}
+
+// write replaces one of the clients' files.
+func (r *rotation) write(name, content string) {
+	r.t.Helper()
+	writeFile(r.t, filepath.Join(r.clients, name), content)
+}
+
+// TestRotation: an open connection does not mind that its files change. The next one uses what is there then, and
+// comes about as soon as what is there is whole.
+func TestRotation(t *testing.T) {
+	first, second := newGeneration(t, "pa55-0ne"), newGeneration(t, "pa55-tw0")
+	r := newRotation(t, first)
+	j := &journal{}
+	j.secret("pa55-0ne", "pa55-tw0")
+	t.Cleanup(func() { j.verify(t) })
+	l := startLoop(t, j, r.options, clocktesting.NewFakeClock(time.Now()))
+	if err := l.attempts.next(t); err != nil {
+		t.Fatal(err)
+	}
+
+	r.installBroker(second)
+	for name, content := range map[string]string{"ca.crt": "", "tls.crt": "", "tls.key": "", "password": ""} {
+		r.write(name, content)
+	}
+	l.roundTrip() // on the open connection
+	r.broker.Kill()
+	r.broker.Restart()
+
+	// Each step writes one more file and tells what is missing next.
+	bundle := first.ca.pem + second.ca.pem
+	for _, step := range []struct {
+		reason, name, content, want string
+		permanent                   bool
+	}{
+		{"nothing is there yet", "", "", "PasswordFile " + r.options.PasswordFile + " is empty", false},
+		{"the password is", "password", "pa55-tw0\n", "holds no certificate in PEM", false},
+		{"half a CA", "ca.crt", bundle[:len(bundle)-100], "ends within a certificate: is it being replaced?", false},
+		{"a CA that is not the broker's any more", "ca.crt", first.ca.pem, "tls.crt", false},
+		{"old and new CA", "ca.crt", bundle, "failed to find any PEM data in certificate input", false},
+		{"half a certificate", "tls.crt", second.client.certPEM[:300], "failed to find any PEM data in certificate input", false},
+		{"the certificate without its key", "tls.crt", second.client.certPEM, "failed to find any PEM data in key input", false},
+		{"the key of the one before", "tls.key", first.client.keyPEM, "private key does not match public key", false},
+		{"the pair of the one before", "tls.crt", first.client.certPEM, "the broker refused the handshake: check CertFile", true},
+		{"the new key too early", "tls.key", second.client.keyPEM, "private key does not match public key", false},
+		{"all but the right password", "password", "pa55-0ne", "private key does not match public key", false},
+		{"the certificate", "tls.crt", second.client.certPEM, "not authorized (CONNACK 0x87)", true},
+		{"everything", "password", "pa55-tw0", "", false},
+	} {
+		if step.name != "" {
+			r.write(step.name, step.content)
+		}
+		l.retry()
+		err := l.attempts.next(t)
+		if step.want == "" {
+			if err != nil {
+				t.Fatalf("%s: %v", step.reason, err)
+			}
+			break
+		}
+		wantError(t, err, step.want)
+		var permanent *cloudevents.PermanentError
+		if errors.As(err, &permanent) != step.permanent {
+			t.Errorf("%s: %v: a PermanentError is %v, want %v", step.reason, err, !step.permanent, step.permanent)
+		}
+	}
+	l.roundTrip()
+}
+
+// TestRotationOfSourceAndAgent: works go on from a source to an agent after the broker came back with other
+// certificates on the same port, and an empty memory.
+func TestRotationOfSourceAndAgent(t *testing.T) {
+	first, second := newGeneration(t, "pa55-0ne"), newGeneration(t, "pa55-tw0")
+	r := newRotation(t, first)
+	source, err := work.NewSource(newTransport(t, r.options), work.SourceOptions{SourceID: "hub", DrainTimeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := work.NewAgent(newTransport(t, r.options), work.AgentOptions{ClusterName: "cluster1", DrainTimeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	for _, start := range []func(context.Context) error{source.Start, agent.Start} {
+		go func() { done <- start(ctx) }()
+	}
+	defer func() {
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+	watch, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	moves := func(name string) {
+		t.Helper()
+		if _, err := works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		timeout := time.After(patience)
+		for {
+			select {
+			case event := <-watch.ResultChan():
+				if w, ok := event.Object.(*workv1.ManifestWork); ok && w.Name == name {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("work %s did not come: source %v, agent %v", name, source.Healthy(), agent.Healthy())
+			}
+		}
+	}
+	moves("before")
+	r.broker.Kill()
+	r.installBroker(second)
+	r.installClient(second)
+	r.broker.Restart()
+	moves("after")
+}
