@@ -168,7 +168,7 @@ func (o *outbox) settle(it Item, lane Lane, how outcome) (ended, news bool) {
 		o.broken = o.broken || lane == Control && how == interrupted
 	}
 	if ended {
-		delete(o.told, it)
+		o.forget(it)
 	}
 	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
 	o.mu.Unlock()
@@ -188,9 +188,16 @@ func (o *outbox) tell(it Item, how outcome) bool {
 		o.told[it] = struct{}{}
 		return !known
 	case acknowledged:
-		delete(o.told, it)
+		o.forget(it)
 	}
 	return false
+}
+
+// forget makes the next refusal of an item news.
+func (o *outbox) forget(it Item) {
+	if len(o.told) > 0 { // mostly there is none, and this is done for each event
+		delete(o.told, it)
+	}
 }
 
 func (o *outbox) settleLive(it Item, how outcome) bool {
@@ -271,7 +278,7 @@ func (o *outbox) disconnected() {
 		for o.waiting[lane] > 0 {
 			it, _ := o.queues[lane].ReadOne()
 			o.waiting[lane]--
-			delete(o.told, it)
+			o.forget(it)
 			dropped = append(dropped, it)
 		}
 	}

@@ -4,19 +4,15 @@
 package mqtt_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
-	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
@@ -143,54 +139,13 @@ func TestRotation(t *testing.T) {
 func TestRotationOfSourceAndAgent(t *testing.T) {
 	first, second := newGeneration(t, "pa55-0ne"), newGeneration(t, "pa55-tw0")
 	r := newRotation(t, first)
-	source, err := work.NewSource(newTransport(t, r.options), work.SourceOptions{SourceID: "hub", DrainTimeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	agent, err := work.NewAgent(newTransport(t, r.options), work.AgentOptions{ClusterName: "cluster1", DrainTimeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	for _, start := range []func(context.Context) error{source.Start, agent.Start} {
-		go func() { done <- start(ctx) }()
-	}
-	defer func() {
-		cancel()
-		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
-	watch, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	moves := func(name string) {
-		t.Helper()
-		if _, err := works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		timeout := time.After(patience)
-		for {
-			select {
-			case event := <-watch.ResultChan():
-				if w, ok := event.Object.(*workv1.ManifestWork); ok && w.Name == name {
-					return
-				}
-			case <-timeout:
-				t.Fatalf("work %s did not come: source %v, agent %v", name, source.Healthy(), agent.Healthy())
-			}
-		}
-	}
-	moves("before")
+	s := startStack(t, r.options, r.options)
+	s.create("cluster1", "before", "")
+	s.arrives("before")
 	r.broker.Kill()
 	r.installBroker(second)
 	r.installClient(second)
 	r.broker.Restart()
-	moves("after")
+	s.create("cluster1", "after", "")
+	s.arrives("after")
 }
