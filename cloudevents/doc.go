@@ -35,4 +35,10 @@
 // Items of Live are published at least once, over any number of connections. Those of Control and Bulk belong
 // to their connection: the next one begins with requests of its own. Start owns every goroutine and returns
 // when they have ended. Nothing is polled.
+//
+// No item holds up another. One that cannot be encoded, is too large or cannot be published at all is given up, and
+// its Settled told. One that the broker refuses for now, with a [TemporaryError], is published again on the same
+// connection, after 100 ms at first and every 10 s at last, whatever its lane. One that it refuses for another reason
+// is given up in Control and Bulk, and in Live kept for the next connection, or for the next time it is enqueued.
+// Each is logged once, and [Engine.Refusals] counts them.
 package cloudevents

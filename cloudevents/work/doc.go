@@ -130,4 +130,7 @@
 // Works of several sources may meet on a cluster. The first keeps the name; the other is told by the condition
 // Degraded, reason NameConflict, and served when the name is free. A spec that an agent cannot decode is
 // answered with Degraded, reason InvalidSpec, and the last good one stays applied.
+// A work that cannot be sent shows Degraded on the source: reason TooLarge where it is over the broker's limit,
+// NotEncodable or NotPublished otherwise. What the broker's access rules forbid is logged, and tried again on the next
+// connection.
 package work
