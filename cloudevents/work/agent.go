@@ -125,8 +125,8 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 }
 
 // Clientset returns the clientset of the agent. Its works are those of the agent's cluster, in the namespace
-// of that name. Objects that Get, List, Update and Patch return are the caller's own; those that a watch
-// delivers are shared and must not be changed, as with any informer.
+// of that name. The objects that it returns and that its watches deliver are the caller's own, but for the bytes of
+// manifests in those of watches.
 func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all

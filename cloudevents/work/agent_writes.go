@@ -34,11 +34,11 @@ func (a *Agent) object(namespace, name string) *workv1.ManifestWork {
 
 // list waits for the initial sync: a work that no source was heard of yet must not look
 // as if it were gone.
-func (a *Agent) list(ctx context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
+func (a *Agent) list(ctx context.Context, q *store.Query) (store.Page, error) {
 	if err := a.waitSynced(ctx); err != nil {
-		return nil, "", err
+		return store.Page{}, err
 	}
-	return listStore(a.store, f, at)
+	return a.store.List(q)
 }
 
 func (a *Agent) reached(version uint64) error { return reached(a.store, version) }

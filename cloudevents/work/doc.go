@@ -83,8 +83,8 @@
 //   - What was wrong with an object's metadata before a change, because its source checks less than an API server,
 //     is not held against the change. Elsewhere validation has nothing to overlook: what is stored was valid when
 //     it was written, by this one version of the schema.
-//   - A watch delivers the store's own objects, shared with other watches and informers: they are read-only, as
-//     objects from an informer are anyway. Get, List and the writes return copies.
+//   - The objects that a watch delivers share the bytes of their manifests with the store: who wants to edit those
+//     in place copies them first. A transform may drop them, and anything else of the object.
 //   - A watch from a version of the future gets the error Timeout, where the API server waits in silence. A read
 //     of such a version is the same Timeout as there, but comes at once.
 //   - How large an object may be, the broker says: what it would not take is refused with RequestEntityTooLarge,

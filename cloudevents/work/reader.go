@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,17 +45,6 @@ func reached[R store.Record](s *store.Store[R], version uint64) error {
 	return s.Reached(version)
 }
 
-// listStore returns the objects of a version, 0 for now, and which that is.
-func listStore[R store.Record](s *store.Store[R], f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
-	s.Lock()
-	defer s.Unlock()
-	if at == 0 {
-		return s.Objects(f), s.Version(), nil
-	}
-	objects, err := s.ObjectsAt(f, at)
-	return objects, strconv.FormatUint(at, 10), err
-}
-
 func watchStore[R store.Record](ctx context.Context, s *store.Store[R], o store.WatchOptions) (watch.Interface, error) {
 	s.Lock()
 	defer s.Unlock()
@@ -79,27 +67,26 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 	if err != nil {
 		return nil, err
 	}
-	objects, version, err := w.role.list(ctx, filter, at)
+	q := &store.Query{
+		Filter: *filter, At: at, AfterNamespace: from.Namespace, AfterName: from.Name, Limit: int(opts.Limit),
+	}
+	if opts.ResourceVersion == "0" {
+		q.Limit = 0 // any version is a cache's, whole
+	}
+	page, err := w.role.list(ctx, q)
 	if apierrors.IsResourceExpired(err) && opts.Continue != "" {
 		return nil, pageExpired(from)
 	}
 	if err != nil {
 		return nil, err
 	}
-	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
-	if opts.Continue != "" {
-		objects = objects[from.position(objects):]
-	}
-	limit := int(opts.Limit)
-	if opts.ResourceVersion == "0" {
-		limit = 0 // any version is a cache's, whole
-	}
-	if limit > 0 && len(objects) > limit {
+	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Version, 10)}}
+	objects := page.Objects
+	if page.More {
 		if opts.LabelSelector == "" && opts.FieldSelector == "" {
-			list.RemainingItemCount = ptr.To(int64(len(objects) - limit))
+			list.RemainingItemCount = ptr.To(int64(page.Left))
 		}
-		objects = objects[:limit]
-		last := objects[limit-1]
+		last := objects[len(objects)-1]
 		list.Continue = continueToken{list.ResourceVersion, last.Namespace, last.Name}.String()
 	}
 	list.Items = make([]workv1.ManifestWork, len(objects))
@@ -186,18 +173,7 @@ func parseContinue(s string) (continueToken, error) {
 	return t, nil
 }
 
-// position is the index of the first object behind the token.
-func (t continueToken) position(objects []*workv1.ManifestWork) int {
-	i := slices.IndexFunc(objects, func(o *workv1.ManifestWork) bool {
-		return o.Namespace > t.Namespace || o.Namespace == t.Namespace && o.Name > t.Name
-	})
-	if i < 0 {
-		return len(objects)
-	}
-	return i
-}
-
-// Watch begins a watch. The objects that it delivers are shared: they must not be changed.
+// Watch begins a watch. The objects that it delivers are the receiver's own, but for the bytes of manifests.
 func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	filter, err := w.filter(ctx, opts, true)
 	if err != nil {

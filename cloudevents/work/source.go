@@ -114,8 +114,8 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	return s, nil
 }
 
-// Clientset returns the clientset of the source. Objects that Get, List, Create, Update and Patch return are
-// the caller's own; those that a watch delivers are shared and must not be changed, as with any informer.
+// Clientset returns the clientset of the source. The objects that it returns and that its watches deliver are the
+// caller's own, but for the bytes of manifests in those of watches.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all

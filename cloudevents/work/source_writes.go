@@ -42,9 +42,7 @@ func (s *Source) object(namespace, name string) *workv1.ManifestWork {
 
 func (s *Source) reached(version uint64) error { return reached(s.store, version) }
 
-func (s *Source) list(_ context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error) {
-	return listStore(s.store, f, at)
-}
+func (s *Source) list(_ context.Context, q *store.Query) (store.Page, error) { return s.store.List(q) }
 
 // stored waits until what was written in a term is durable. A replica that another took over from cannot tell.
 func (s *Source) stored(ctx context.Context, term uint64) error {

@@ -39,9 +39,8 @@ type role interface {
 	remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
 	// supports returns a MethodNotSupported error for a verb that the role has not.
 	supports(verb string, sub subresource) error
-	// list returns the snapshots that a filter takes, in order, and the resourceVersion they are of: at, or
-	// the current one where at is 0. It may wait until the role has heard of all of them.
-	list(ctx context.Context, f *store.Filter, at uint64) ([]*workv1.ManifestWork, string, error)
+	// list answers a query. It may wait until the role has heard of all that there is.
+	list(ctx context.Context, q *store.Query) (store.Page, error)
 	watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error)
 }
 

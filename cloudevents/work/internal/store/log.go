@@ -5,6 +5,8 @@ package store
 
 import (
 	"iter"
+	"math/bits"
+	"sort"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,29 +21,57 @@ type event struct {
 	object, previous *workv1.ManifestWork
 }
 
-// logSize bounds how many writes a watch may be behind and still resume. Each keeps a superseded snapshot
-// alive, so the log is small: a client that is further behind lists again.
-const logSize = 1024
+// leastLog is how many writes a watch may be behind and still resume, in a small store; in a large one it is a quarter
+// of the objects at least, since a list of them takes as much longer, and a watch must be able to begin where a list ended. Each
+// write keeps a superseded snapshot alive: a client that is further behind lists again.
+const leastLog = 1024
+
+// logSize is how many writes a store of so many objects remembers: a power of two, so that the ring seldom changes.
+func logSize(objects int) int {
+	return max(leastLog, 1<<bits.Len(uint(objects/4)))
+}
 
 // eventLog is a ring of the last writes.
 type eventLog struct {
-	ring []event
-	next int
+	ring  []event
+	first int // the oldest
 	// trimmed is the version of the last write that is no longer in the ring.
 	trimmed uint64
 }
 
 func newEventLog(start uint64) eventLog { return eventLog{trimmed: start} }
 
-func (l *eventLog) append(e event) {
-	if len(l.ring) < logSize {
+// append adds a write and keeps no more than size.
+func (l *eventLog) append(e event, size int) {
+	if len(l.ring) < size {
+		if l.first != 0 {
+			l.ring = append(append(make([]event, 0, size), l.ring[l.first:]...), l.ring[:l.first]...)
+			l.first = 0
+		}
 		l.ring = append(l.ring, e)
 		return
 	}
-	l.trimmed = l.ring[l.next].version
-	l.ring[l.next] = e
-	l.next = (l.next + 1) % logSize
+	if len(l.ring) > 2*size {
+		l.shrink(size)
+	}
+	l.trimmed = l.ring[l.first].version
+	l.ring[l.first] = e
+	l.first = (l.first + 1) % len(l.ring)
 }
+
+// shrink keeps the last writes.
+func (l *eventLog) shrink(size int) {
+	ring := make([]event, 0, size)
+	gone := len(l.ring) - size
+	for i := range size {
+		ring = append(ring, *l.at(gone + i))
+	}
+	l.trimmed = l.at(gone - 1).version
+	l.ring, l.first = ring, 0
+}
+
+// at returns a write by its age, the oldest first.
+func (l *eventLog) at(i int) *event { return &l.ring[(l.first+i)%len(l.ring)] }
 
 // since returns the writes after a version, oldest first; false when some of them are no longer there.
 func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
@@ -49,9 +79,9 @@ func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 		return nil, false
 	}
 	return func(yield func(event) bool) {
-		for i := range l.ring {
-			e := l.ring[(l.next+i)%len(l.ring)]
-			if e.version > version && !yield(e) {
+		begin := sort.Search(len(l.ring), func(i int) bool { return l.at(i).version > version })
+		for i := begin; i < len(l.ring); i++ {
+			if !yield(*l.at(i)) {
 				return
 			}
 		}
@@ -65,8 +95,8 @@ func (l *eventLog) before(version uint64) (map[string]*workv1.ManifestWork, bool
 		return nil, false
 	}
 	out := map[string]*workv1.ManifestWork{}
-	for i := range l.ring {
-		e := l.ring[(l.next+len(l.ring)-1-i)%len(l.ring)] // newest first, so that the oldest has the last word
+	for i := len(l.ring) - 1; i >= 0; i-- { // newest first, so that the oldest has the last word
+		e := l.at(i)
 		if e.version <= version {
 			break
 		}

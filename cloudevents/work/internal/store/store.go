@@ -11,13 +11,10 @@
 package store
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
@@ -50,6 +47,7 @@ type Store[R Record] struct {
 	count      int
 	log        eventLog
 	watchers   map[string]map[*Watcher]struct{} // by namespace, "" for all
+	snapshots  []*snapshot
 	closed     bool
 	// held keeps back the end marker of initial events until Release.
 	held bool
@@ -187,61 +185,9 @@ func (s *Store[R]) All(namespace string, f func(R)) {
 	}
 }
 
-// Objects returns the objects of a namespace, or of all with "", that the filter takes, by namespace and
-// name.
-func (s *Store[R]) Objects(f *Filter) []*workv1.ManifestWork { return s.objects(f, nil) }
-
-// ObjectsAt returns what Objects did when version was the last write. It fails with Expired when the writes since
-// then are no longer known, and with Timeout for a version from the future.
-func (s *Store[R]) ObjectsAt(f *Filter, version uint64) ([]*workv1.ManifestWork, error) {
-	if err := s.Reached(version); err != nil {
-		return nil, err
-	}
-	changed, ok := s.log.before(version)
-	if !ok {
-		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
-	}
-	return s.objects(f, changed), nil
-}
-
-// Reached returns the error Timeout for a version from the future.
-func (s *Store[R]) Reached(version uint64) error {
-	if version > s.version {
-		return tooLargeVersion(version, s.version)
-	}
-	return nil
-}
-
-// objects are those that the filter takes, with some as they were: nil stands for none.
-func (s *Store[R]) objects(f *Filter, were map[string]*workv1.ManifestWork) []*workv1.ManifestWork {
-	var out []*workv1.ManifestWork
-	if f.Namespace == metav1.NamespaceAll {
-		out = make([]*workv1.ManifestWork, 0, s.count)
-	}
-	s.All(f.Namespace, func(r R) {
-		obj := r.Slot().Object
-		if len(were) > 0 {
-			if _, ok := were[key(obj)]; ok {
-				return
-			}
-		}
-		if f.Matches(obj) {
-			out = append(out, obj)
-		}
-	})
-	for _, obj := range were {
-		if obj != nil && f.Matches(obj) {
-			out = append(out, obj)
-		}
-	}
-	slices.SortFunc(out, func(a, b *workv1.ManifestWork) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
-}
-
 func (s *Store[R]) publish(e event) {
-	s.log.append(e)
+	s.log.append(e, logSize(s.count))
+	s.expireSnapshots()
 	for w := range s.watchers[metav1.NamespaceAll] {
 		w.offer(e)
 	}

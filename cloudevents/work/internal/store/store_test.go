@@ -269,15 +269,15 @@ func TestObjectsAreOrdered(t *testing.T) {
 		s.put("b", "one")
 		s.put("a", "two")
 		s.put("a", "one")
-		s.store.Lock()
-		defer s.store.Unlock()
 		got := []string{}
-		for _, obj := range s.store.Objects(&store.Filter{}) {
+		for _, obj := range s.list(store.Query{}).Objects {
 			got = append(got, obj.Namespace+"/"+obj.Name)
 		}
 		if diff := cmp.Diff([]string{"a/one", "a/two", "b/one"}, got); diff != "" {
 			t.Error(diff)
 		}
+		s.store.Lock()
+		defer s.store.Unlock()
 		if s.store.Len() != 3 {
 			t.Errorf("Len is %d", s.store.Len())
 		}

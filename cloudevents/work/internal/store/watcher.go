@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (s *Store[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) 
 // begin queues what the watch starts with.
 func (s *Store[R]) begin(w *Watcher, o WatchOptions) {
 	if !o.Resume {
-		w.initial = s.Objects(&o.Filter)
+		w.initial = s.collect(&o.Filter, nil)
 		if o.MarkInitialEnd && !s.held {
 			w.release(s.version)
 		}
@@ -120,7 +121,7 @@ func tooLargeVersion(requested, current uint64) *apierrors.StatusError {
 	return err
 }
 
-// ResultChan returns the events. The objects are the store's own: read them only.
+// ResultChan returns the events. Their objects are the receiver's own, but for the bytes of manifests.
 func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 
 // Stop ends the watch; ResultChan is closed soon after.
@@ -231,6 +232,7 @@ func (w *Watcher) deliver(ctx context.Context) bool {
 		initial, pending, ended := w.initial, w.pending, w.ended
 		w.initial, w.pending = nil, nil
 		w.mu.Unlock()
+		sortObjects(initial)
 		for _, obj := range initial {
 			if !w.send(ctx, watch.Event{Type: watch.Added, Object: obj}) {
 				return false
@@ -248,10 +250,27 @@ func (w *Watcher) deliver(ctx context.Context) bool {
 }
 
 func (w *Watcher) send(ctx context.Context, e watch.Event) bool {
+	if obj, ok := e.Object.(*workv1.ManifestWork); ok {
+		e.Object = detach(obj)
+	}
 	select {
 	case w.result <- e:
 		return true
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// detach copies an object but for the bytes of its manifests, which are most of it and which nobody writes into. A
+// receiver may do with it what one does with objects from an API server, whether one should or not: transforms of
+// informers edit what they get, and controllers forget to copy.
+func detach(obj *workv1.ManifestWork) *workv1.ManifestWork {
+	out := *obj
+	out.ObjectMeta = *obj.ObjectMeta.DeepCopy()
+	spec := obj.Spec
+	spec.Workload.Manifests = nil
+	spec.DeepCopyInto(&out.Spec)
+	out.Spec.Workload.Manifests = slices.Clone(obj.Spec.Workload.Manifests)
+	obj.Status.DeepCopyInto(&out.Status)
+	return &out
 }
