@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Livez is a check for a liveness probe: it fails when Start has returned, and does not return when the source is
+// stuck, so that the probe runs into its timeout. It does not fail while the broker is away: a restart would not bring
+// it back, and would lose what waits in the outbox. Like [Source.Readyz] it is a healthz.Checker of controller-runtime.
+func (s *Source) Livez(*http.Request) error {
+	s.store.Lock()
+	closed := s.store.Closed()
+	s.store.Unlock()
+	return live(closed, s.Healthy())
+}
+
+// Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
+// asked the agents for what they have; else an error that says what is missing. The clientset works meanwhile: writes
+// wait in the outbox.
+func (s *Source) Readyz(*http.Request) error {
+	return inReadiness(s.Healthy(), s.Ready(), nil)
+}
+
+// Livez is a check for a liveness probe, as [Source.Livez].
+func (a *Agent) Livez(*http.Request) error {
+	a.store.Lock()
+	closed := a.store.Closed()
+	a.store.Unlock()
+	return live(closed, a.Healthy())
+}
+
+// Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
+// asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
+// is missing.
+func (a *Agent) Readyz(*http.Request) error {
+	return inReadiness(a.Healthy(), a.Ready(), a.synced)
+}
+
+// live returns the error of a client that has stopped. Before Start, which a manager may call late, there is none.
+func live(closed bool, health error) error {
+	if closed {
+		return health
+	}
+	return nil
+}
+
+func inReadiness(health error, ready, synced <-chan struct{}) error {
+	if health != nil {
+		return health
+	}
+	select {
+	case <-ready:
+	default:
+		return errors.New("connected, but the broker has not acknowledged the first requests yet")
+	}
+	if synced == nil {
+		return nil
+	}
+	select {
+	case <-synced:
+		return nil
+	default:
+		return errors.New("the initial sync is not over: sources have not answered yet")
+	}
+}
