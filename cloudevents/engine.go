@@ -11,9 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
 // Handler is what an [Engine] serves: the protocol of a source or an agent. The engine calls its methods
@@ -51,6 +54,12 @@ type Options struct {
 	// DrainTimeout bounds how long Start goes on publishing what waits in [Live] after its context has
 	// ended. Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
+	// Kind says what the client is, in the label kind of its metrics. Defaults to "client"; package work has
+	// "source" and "agent".
+	Kind string
+	// MetricsRegisterer takes the engine's metrics, until Start has returned; their label client is the Name. Nil
+	// means none.
+	MetricsRegisterer prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -65,6 +74,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.Clock == nil {
 		out.Clock = clock.RealClock{}
+	}
+	if out.Kind == "" {
+		out.Kind = "client"
 	}
 	if out.QPS > 0 && out.Burst <= 0 {
 		out.Burst = int(out.QPS) + 1
@@ -93,6 +105,8 @@ type Engine struct {
 	options   Options
 	outbox    *outbox
 	limiter   *rate.Limiter
+	metrics   *metrics // nil where nobody wants them
+	unsent    *quietlog.Log
 	ready     chan struct{}
 	readyOnce sync.Once
 	refusals  atomic.Int64
@@ -107,7 +121,8 @@ type Engine struct {
 }
 
 // NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed] when
-// the transport serves another client already.
+// the transport serves another client already, and an error when the registerer has metrics of another client with this
+// kind and name.
 func NewEngine(t Transport, o Options) (*Engine, error) {
 	if t == nil {
 		return nil, errors.New("cloudevents: a transport is required")
@@ -115,10 +130,15 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := t.Claim(o.Name); err != nil {
+	e := &Engine{transport: t, options: o.withDefaults(), outbox: newOutbox(), ready: make(chan struct{})}
+	if err := e.measure(); err != nil {
 		return nil, err
 	}
-	e := &Engine{transport: t, options: o.withDefaults(), outbox: newOutbox(), ready: make(chan struct{})}
+	if err := t.Claim(o.Name); err != nil {
+		e.metrics.unregister()
+		return nil, err
+	}
+	e.unsent = quietlog.New("An event was not published", e.options.Clock)
 	if o.QPS > 0 {
 		e.limiter = rate.NewLimiter(rate.Limit(o.QPS), e.options.Burst)
 	}
@@ -214,6 +234,11 @@ func (e *Engine) Start(ctx context.Context) error {
 		}
 		e.sleep(ctx, wait)
 	}
+	e.unsent.Flush(e.logger(ctx))
+	if n := e.outbox.pending(); n > 0 {
+		e.logger(ctx).Info("Stopped before the broker had everything", "unpublished", n)
+	}
+	e.metrics.unregister()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped, e.since = true, e.options.Clock.Now()
@@ -244,6 +269,7 @@ func (e *Engine) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
+	e.metrics.connectFailed(err)
 	e.mu.Lock()
 	news := e.lastErr == nil || e.lastErr.Error() != err.Error()
 	e.lastErr = err
@@ -260,6 +286,7 @@ func (e *Engine) setConnected(connected bool, maxPacket int, err error) {
 	e.since = e.options.Clock.Now()
 	e.lastErr = err
 	if connected {
+		e.metrics.connected()
 		e.maxPacket = maxPacket
 	}
 }

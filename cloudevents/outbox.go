@@ -5,6 +5,7 @@ package cloudevents
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/utils/buffer"
 )
@@ -43,8 +44,9 @@ type Item interface {
 
 // liveState follows one item of the lane Live.
 type liveState struct {
+	since  time.Duration // when the news came, where there are metrics
+	sent   int           // messages that are not acknowledged yet
 	queued bool
-	sent   int // messages that are not acknowledged yet
 	// refused holds an item that the broker would not take until the next connection.
 	refused bool
 	// postponed holds an item that the broker would not take now: it is in outbox.postponed.
@@ -65,7 +67,8 @@ type outbox struct {
 	told   map[Item]struct{}
 	online bool
 	// broken is whether a request of the connection was given up: it was not the one that got ready.
-	broken bool
+	broken  bool
+	metrics *metrics
 	// wake has room for one token: there is something to send, or the outbox became idle.
 	wake chan struct{}
 }
@@ -79,6 +82,7 @@ func (o *outbox) add(lane Lane, it Item) {
 	o.mu.Lock()
 	if lane != Live && !o.online {
 		o.mu.Unlock()
+		o.metrics.gaveUp(1)
 		it.Settled(ErrConnectionLost)
 		return
 	}
@@ -91,6 +95,9 @@ func (o *outbox) add(lane Lane, it Item) {
 		if st.queued || st.postponed { // either way its turn comes
 			o.mu.Unlock()
 			return
+		}
+		if !st.refused { // else its news is as old as before
+			st.since = o.metrics.uptime()
 		}
 		st.queued, st.refused = true, false
 	}
@@ -283,6 +290,7 @@ func (o *outbox) disconnected() {
 		}
 	}
 	o.mu.Unlock()
+	o.metrics.gaveUp(len(dropped))
 	for _, it := range dropped {
 		it.Settled(ErrConnectionLost)
 	}

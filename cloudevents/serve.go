@@ -158,7 +158,13 @@ func (e *Engine) publish(ctx context.Context, conn Conn, lane Lane, it Item) boo
 			return false
 		}
 	}
-	err = conn.Publish(ctx, m, func(err error) { e.settle(ctx, lane, it, outcomeOf(err), err) })
+	sent := e.metrics.sending(lane, it, m)
+	err = conn.Publish(ctx, m, func(err error) {
+		if err == nil {
+			sent.acknowledged()
+		}
+		e.settle(ctx, lane, it, outcomeOf(err), err)
+	})
 	switch {
 	case err == nil:
 		return true
@@ -169,6 +175,17 @@ func (e *Engine) publish(ctx context.Context, conn Conn, lane Lane, it Item) boo
 		e.settle(ctx, lane, it, hopeless, err)
 		return true
 	}
+}
+
+// refusalReason says in the log what becomes of an event.
+func refusalReason(how outcome, ended bool, err error) string {
+	switch {
+	case how == postponed:
+		return "refused for now: trying again"
+	case !ended:
+		return "refused: kept for the next connection"
+	}
+	return dropReason(how, err)
 }
 
 func ended(conn Conn) bool {
@@ -200,21 +217,19 @@ func outcomeOf(err error) outcome {
 // settle books the end of a publication, tells the item when it is its last, and logs a refusal, once for each item.
 func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, err error) {
 	end, news := e.outbox.settle(it, lane, how)
+	e.metrics.settled(how, end, err)
 	if how == refused || how == postponed || how == hopeless {
 		e.refusals.Add(1)
 	}
 	if news {
-		logger := klog.FromContext(ctx)
-		switch {
-		case how == postponed:
-			logger.Error(err, "An event was not published, trying again", "client", e.options.Name)
-		case end:
-			logger.Error(err, "An event was not published", "client", e.options.Name)
-		default:
-			logger.Error(err, "An event was not published, keeping it for the next connection", "client", e.options.Name)
-		}
+		e.unsent.Error(e.logger(ctx), err, refusalReason(how, end, err), "")
 	}
 	if end {
 		it.Settled(err)
 	}
+}
+
+// logger is for what peers can cause at any rate.
+func (e *Engine) logger(ctx context.Context) klog.Logger {
+	return klog.FromContext(ctx).WithValues("client", e.options.Name)
 }

@@ -138,3 +138,15 @@ type TooLargeError struct {
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("message of %d bytes on topic %q is over the broker's packet limit of %d bytes", e.Size, e.Topic, e.Limit)
 }
+
+// OverrunError is given to Refuse for messages that a transport threw away because they came faster than Receive took
+// them, which it may with messages of QoS 0 only.
+type OverrunError struct {
+	// Messages is how many there were.
+	Messages int
+}
+
+// Error says how many.
+func (e *OverrunError) Error() string {
+	return fmt.Sprintf("%d messages of QoS 0 were dropped: the receiver is behind", e.Messages)
+}

@@ -110,7 +110,7 @@ func (r *receiver) run(ended <-chan struct{}) error {
 			}
 		}
 		if dropped > 0 {
-			r.options.Refuse(topic, fmt.Errorf("%d messages of QoS 0 were dropped: the receiver is behind", dropped))
+			r.options.Refuse(topic, &cloudevents.OverrunError{Messages: dropped})
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
 // Agent serves the works of one cluster: it shows what the sources want and reports what its clientset's user,
@@ -31,7 +32,9 @@ type Agent struct {
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*agentWork]
-	journal   *journal      // nil without a Store
+	journal   *journal // nil without a Store
+	metrics   *metrics // nil where nobody wants them
+	refusals  *quietlog.Log
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
@@ -65,13 +68,15 @@ type syncState struct {
 type syncAnswer struct {
 	resyncID           string
 	received, expected int
+	timed              int // the resync that it was complete in, for the metrics
 }
 
 // complete reports whether the end marker and all events before it have come.
 func (a *syncAnswer) complete() bool { return a != nil && a.expected >= 0 && a.received >= a.expected }
 
 // NewAgent validates the options, claims the transport and returns an agent that is not started. The errors
-// name the option that is wrong; a transport in use gives [cloudevents.ErrClaimed].
+// name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID; a transport in use gives
+// [cloudevents.ErrClaimed].
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewAgent: a transport is required")
@@ -94,6 +99,11 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		waiting: map[string][]*agentWork{},
 		sync:    syncState{answers: map[string]*syncAnswer{}},
 		logger:  klog.Background(),
+
+		refusals: quietlog.New("Refused an event", options.Clock),
+	}
+	if err := a.measure(); err != nil {
+		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
 	if !hold {
 		close(a.synced)
@@ -115,8 +125,11 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
 		Clock:        options.Clock,
+
+		Kind: kindAgent, MetricsRegisterer: options.MetricsRegisterer,
 	})
 	if err != nil {
+		a.metrics.unregister()
 		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
 	a.engine = engine
@@ -140,6 +153,8 @@ func (a *Agent) Start(ctx context.Context) error {
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
 		every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
 	if err == nil {
+		a.refusals.Flush(klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName))
+		a.metrics.unregister()
 		close(a.stopped)
 	}
 	return err
@@ -149,7 +164,7 @@ func (a *Agent) Start(ctx context.Context) error {
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
 // Healthy returns nil while the agent is connected and its Store, if it has one, takes what is written; else an
-// error that says since when not and why.
+// error that says since when not and why. For probes there are [Agent.Livez] and [Agent.Readyz].
 func (a *Agent) Healthy() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }
 
 // source returns what is known of a source. The store's lock is held.
@@ -211,8 +226,12 @@ func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	return answer
 }
 
-// checkSync ends the initial sync when every source that the options name has answered in full.
-func (a *Agent) checkSync() {
+// checkSync ends the initial sync when every source that the options name has answered in full. It is called when more
+// of an answer has come.
+func (a *Agent) checkSync(answer *syncAnswer) {
+	if answer.complete() {
+		a.metrics.answered(&answer.timed)
+	}
 	if !a.store.Held() || len(a.options.Sources) == 0 {
 		return
 	}

@@ -38,26 +38,32 @@ func (h *agentHandler) Received(m cloudevents.Message) {
 			if spec.DeletionTimestamp != nil {
 				spec.Work = &workv1.ManifestWork{} // it is to go, whatever its metadata says
 			}
-			a.logRefused(m.Topic, err)
+			a.refuse(m.Topic, err, refusalReason(err), 1)
 			err = nil
 		}
 	}
 	if err == nil {
+		a.metrics.took(m.Event)
 		err = a.receive(msg)
 	}
 	if err != nil {
-		a.logRefused(m.Topic, err)
+		a.refuse(m.Topic, err, refusalReason(err), 1)
 	}
 }
 
 // Refused reports a message that is not a CloudEvent.
-func (h *agentHandler) Refused(topic string, err error) { (*Agent)(h).logRefused(topic, err) }
+func (h *agentHandler) Refused(topic string, err error) {
+	reason, n := refusedMessages(err)
+	(*Agent)(h).refuse(topic, err, reason, n)
+}
 
-func (a *Agent) logRefused(topic string, err error) {
+// refuse counts and logs messages that cannot be used.
+func (a *Agent) refuse(topic string, err error, reason string, n int) {
+	a.metrics.refuse(reason, n)
 	a.store.Lock()
 	logger := a.logger
 	a.store.Unlock()
-	logger.Error(err, "Refused an event", "topic", topic)
+	a.refusals.Error(logger, err, reason, topic)
 }
 
 func (a *Agent) receive(m codec.Message) error {
@@ -70,7 +76,7 @@ func (a *Agent) receive(m codec.Message) error {
 	case request:
 		return nil // for one other cluster, on the topic that all read
 	default:
-		return fmt.Errorf("the event is for cluster %q", head.Cluster)
+		return unusable(refusedCluster, "the event is for cluster %q", head.Cluster)
 	}
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -87,7 +93,7 @@ func (a *Agent) receive(m codec.Message) error {
 // onSpec does what the protocol's table says. The store's lock is held.
 func (a *Agent) onSpec(m *codec.Spec) error {
 	if m.Version > a.traits.MaxVersion {
-		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, a.traits.MaxVersion)
+		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, a.traits.MaxVersion)
 	}
 	s := a.source(m.Source)
 	w := s.works[m.ResourceID]
@@ -105,10 +111,14 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	if w != nil {
 		w.heard(m.StatusSeq)
 	}
+	a.metrics.became(specOutcome(act))
+	if m.ResyncID != "" {
+		a.metrics.answer(received)
+	}
 	a.act(act, s, w, m)
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.received++
-		a.checkSync()
+		a.checkSync(answer)
 	}
 	return nil
 }

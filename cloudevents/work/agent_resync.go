@@ -17,6 +17,7 @@ func (a *Agent) resync() {
 	a.store.Lock()
 	defer a.store.Unlock()
 	a.expire(a.options.Clock.Now())
+	a.metrics.resyncBegan()
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.source(name)
@@ -54,6 +55,7 @@ func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
 func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.next()
 	r.Time = a.options.Clock.Now().UTC()
+	a.metrics.list(sent, len(r.Entries))
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
 	if a.traits.Strict { // a source would take each chunk for the whole
 		a.engine.Enqueue(lane, &message{a.options.Profile, r})
@@ -93,6 +95,7 @@ func (a *Agent) sendAsks() {
 
 // onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
 func (a *Agent) onHashes(m *codec.StatusResync) {
+	a.metrics.list(received, len(m.Entries))
 	s := a.sources[m.Source]
 	if s == nil { // nothing of that source was here yet, and this need not be kept
 		s = &agentSource{name: m.Source}
@@ -105,7 +108,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
-			a.checkSync()
+			a.checkSync(answer)
 		}
 		return
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
@@ -192,7 +195,11 @@ type statusAnswer struct {
 }
 
 func (s *statusAnswer) Message() (cloudevents.Message, error) {
-	return s.work.message(s.resyncID, codec.ActionAnswer)
+	m, err := s.work.message(s.resyncID, codec.ActionAnswer)
+	if m.Event != nil {
+		s.work.agent.metrics.answer(sent)
+	}
+	return m, err
 }
 
 func (s *statusAnswer) Settled(error) {}

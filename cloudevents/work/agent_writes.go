@@ -134,7 +134,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestW
 		return nil, false, errStopped
 	}
 	if published {
-		if err := room(a.engine, a.options.Outbox, w); err != nil {
+		if err := a.metrics.write(room(a.engine, a.options.Outbox, w)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -179,7 +179,7 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	// A condition of ours may have to go with it: Deleted, or Degraded.
-	return fits(m, limit-min(1024, limit/4))
+	return a.metrics.write(fits(m, limit-min(1024, limit/4)))
 }
 
 // roughStatusSize is about what a status has in bytes; escapes may double parts of it.

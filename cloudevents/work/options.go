@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -69,6 +70,9 @@ type SourceOptions struct {
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
 	// Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
+	// MetricsRegisterer takes the source's metrics, which are in the package documentation, from NewSource until
+	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
+	MetricsRegisterer prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -93,16 +97,17 @@ type AgentOptions struct {
 	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
 	// closes it, after Start has returned.
 	Store Store
-	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout and Clock are as in [SourceOptions].
+	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, MetricsRegisterer and Clock are as in [SourceOptions].
 	QPS            float32
 	Burst          int
 	Outbox         Outbox
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the agent remembers that a work is gone, so that a late event about it does
 	// not bring it back. Defaults to 24 h.
-	TombstoneTTL time.Duration
-	DrainTimeout time.Duration
-	Clock        clock.WithTicker
+	TombstoneTTL      time.Duration
+	DrainTimeout      time.Duration
+	MetricsRegisterer prometheus.Registerer
+	Clock             clock.WithTicker
 }
 
 func (o SourceOptions) withDefaults() SourceOptions {

@@ -15,6 +15,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -36,14 +37,17 @@ const (
 
 // BenchmarkRoundTrip: Create on the source, informer add on the agent, status patch, informer update on the
 // source, for works of 1 KiB over Mosquitto. "rawmqtt" moves the same bytes with paho.Client and nothing else.
-// Run it with -benchtime=10000x: each operation adds a work.
+// "metrics" is "structured" with a registerer. Run it with -benchtime=10000x: each operation adds a work.
 func BenchmarkRoundTrip(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, mosquitto.Start(b, mosquitto.Options{}).Addr()) })
 	b.Run("structured", func(b *testing.B) {
-		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()})
+		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, nil)
+	})
+	b.Run("metrics", func(b *testing.B) {
+		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, prometheus.NewRegistry())
 	})
 	b.Run("binary", func(b *testing.B) {
-		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL(), Binary: true})
+		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL(), Binary: true}, nil)
 	})
 }
 
@@ -162,9 +166,9 @@ func benchInformer(b *testing.B, c workclientset.Interface, handler cache.Resour
 	})
 }
 
-func benchWorks(b *testing.B, options mqtt.Options) {
+func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Registerer) {
 	ahead := make(chan struct{}, benchAhead)
-	source, err := work.NewSource(benchTransport(b, options), work.SourceOptions{SourceID: "hub"})
+	source, err := work.NewSource(benchTransport(b, options), work.SourceOptions{SourceID: "hub", MetricsRegisterer: registerer})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -180,7 +184,9 @@ func benchWorks(b *testing.B, options mqtt.Options) {
 		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	for i := range benchAgents {
 		cluster := fmt.Sprintf("cluster%d", i)
-		agent, err := work.NewAgent(benchTransport(b, options), work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}})
+		agent, err := work.NewAgent(benchTransport(b, options), work.AgentOptions{
+			ClusterName: cluster, Sources: []string{"hub"}, MetricsRegisterer: registerer,
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

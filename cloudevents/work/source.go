@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
 // Source sends ManifestWorks to the agents of any number of clusters and shows what they report. Its clientset
@@ -36,6 +37,8 @@ type Source struct {
 	store     *store.Store[*sourceWork]
 	journal   *journal // nil without a Store
 	replica   *replica // nil without a SharedGroup
+	metrics   *metrics // nil where nobody wants them
+	refusals  *quietlog.Log
 
 	// The store's lock guards what follows.
 	works    map[string]*sourceWork // by key, tombstones included
@@ -61,12 +64,13 @@ type sourceCluster struct {
 	modern, strict bool
 	tombstones     map[string]*sourceWork // by resource ID
 	lists          map[string]*agentList  // chunked lists under way, by resync ID
+	answered       int                    // the resync that it has answered last, for the metrics
 	reported       reports                // of works without a record, in a strict profile
 }
 
 // NewSource validates the options, claims the transport and returns a source that is not started. Its
-// clientset works at once: what is written waits in the outbox. The errors name the option that is wrong; a
-// transport in use gives [cloudevents.ErrClaimed].
+// clientset works at once: what is written waits in the outbox. The errors name the option that is wrong, which
+// MetricsRegisterer is where it has metrics of this ID; a transport in use gives [cloudevents.ErrClaimed].
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -84,6 +88,10 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		clusters: map[string]*sourceCluster{},
 		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),
+		refusals: quietlog.New("Refused an event", options.Clock),
+	}
+	if err := s.measure(); err != nil {
+		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
@@ -105,8 +113,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
 		Clock:        options.Clock,
+
+		Kind: kindSource, MetricsRegisterer: options.MetricsRegisterer,
 	})
 	if err != nil {
+		s.metrics.unregister()
 		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	s.engine = engine
@@ -124,11 +135,16 @@ func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.store.Unlock()
-	return start(ctx, s.engine, s.store, s.journal,
+	err := start(ctx, s.engine, s.store, s.journal,
 		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
 		s.follow,
 		every(s.options.Clock, s.options.ResyncInterval, s.resync),
 		every(s.options.Clock, listTimeout, s.expireLists))
+	if err == nil {
+		s.refusals.Flush(klog.FromContext(ctx).WithValues("source", s.options.SourceID))
+		s.metrics.unregister()
+	}
+	return err
 }
 
 // Ready is closed when the source was first connected and subscribed and has asked the agents for what they
@@ -136,7 +152,7 @@ func (s *Source) Start(ctx context.Context) error {
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
 // Healthy returns nil while the source is connected and its Store, if it has one, takes what is written; else an
-// error that says since when not and why.
+// error that says since when not and why. For probes there are [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error { return errors.Join(s.engine.Healthy(), s.journal.healthy()) }
 
 // InventoryComplete tells the source that all its works are there: created anew after a restart, or none to

@@ -44,19 +44,38 @@ func (h *sourceHandler) Received(m cloudevents.Message) {
 	}
 	msg, err := s.options.Profile.Decode(m.Topic, m.Event)
 	if err == nil {
+		s.metrics.took(m.Event)
 		err = s.receive(msg)
 	}
 	if err != nil {
-		h.Refused(m.Topic, err)
+		s.refuse(m.Topic, err, refusalReason(err), 1)
 	}
 }
 
-// Refused reports an event that cannot be used.
+// Refused reports a message that is not a CloudEvent.
 func (h *sourceHandler) Refused(topic string, err error) {
-	h.store.Lock()
-	logger := h.logger
-	h.store.Unlock()
-	logger.Error(err, "Refused an event", "topic", topic)
+	reason, n := refusedMessages(err)
+	(*Source)(h).refuse(topic, err, reason, n)
+}
+
+// refuse counts and logs messages that cannot be used.
+func (s *Source) refuse(topic string, err error, reason string, n int) {
+	s.metrics.refuse(reason, n)
+	s.store.Lock()
+	logger := s.logger
+	s.store.Unlock()
+	s.refusals.Error(logger, err, reason, topic)
+}
+
+// refuseEntry counts and logs an entry of a list that cannot be used. The store's lock is held.
+func (s *Source) refuseEntry(c *sourceCluster, w *sourceWork, e *codec.SpecEntry) {
+	reason, err := refusedVersion, fmt.Errorf("cluster %q lists version %d of work %s, which is beyond %d",
+		c.name, e.Version, e.ResourceID, s.traits.MaxVersion)
+	if w != nil && w.cluster != c {
+		reason, err = refusedCluster, fmt.Errorf("cluster %q lists work %s, which is one of cluster %q", c.name, e.ResourceID, w.cluster.name)
+	}
+	s.metrics.refuse(reason, 1)
+	s.refusals.Error(s.logger, err, reason, "")
 }
 
 func (s *Source) receive(m codec.Message) error {
@@ -68,7 +87,7 @@ func (s *Source) receive(m codec.Message) error {
 func (s *Source) receiveLocked(m codec.Message) error {
 	head := m.Head()
 	if head.Source != "" && head.Source != s.options.SourceID {
-		return fmt.Errorf("the event is for source %q", head.Source)
+		return unusable(refusedSource, "the event is for source %q", head.Source)
 	}
 	switch m := m.(type) {
 	case *codec.Status:
@@ -93,10 +112,10 @@ func (s *Source) onStatus(m *codec.Status) error {
 	c := s.cluster(m.Cluster)
 	w := s.works[s.key(m.Cluster, m.ResourceID)]
 	if w != nil && w.cluster != c {
-		return fmt.Errorf("work %s is one of cluster %q, not %q", m.ResourceID, w.cluster.name, m.Cluster)
+		return unusable(refusedCluster, "work %s is one of cluster %q, not %q", m.ResourceID, w.cluster.name, m.Cluster)
 	}
 	if m.Version > s.traits.MaxVersion {
-		return fmt.Errorf("version %d of work %s is beyond %d", m.Version, m.ResourceID, s.traits.MaxVersion)
+		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, s.traits.MaxVersion)
 	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
@@ -111,6 +130,10 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Other:   w.isOther(m),
 	}, s.complete)
 
+	s.metrics.became(outcome(act))
+	if m.ResyncID != "" {
+		s.metrics.answer(received)
+	}
 	if act.Confirmed {
 		w.confirmed = true
 	}

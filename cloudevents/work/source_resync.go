@@ -52,6 +52,7 @@ func (s *Source) resync() {
 
 func (s *Source) resyncLocked() {
 	s.expire(s.options.Clock.Now())
+	s.metrics.resyncBegan()
 	if s.traits.Strict {
 		s.resyncStrict()
 		return
@@ -144,6 +145,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
 	}
 	s.store.Unlock()
+	s.metrics.list(sent, len(r.Entries))
 	return encode(s.options.Profile, r)
 }
 
@@ -186,7 +188,8 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if c.modern {
 		c.session = m.AgentSession
 	}
-	l := s.collect(c, m)
+	s.metrics.list(received, len(m.Entries))
+	l := s.gather(c, m)
 	for i := range m.Entries {
 		s.onEntry(c, l, &m.Entries[i], !m.Broadcast)
 	}
@@ -201,6 +204,9 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		return nil
 	}
 	delete(c.lists, m.ResyncID)
+	if !m.Broadcast { // else the agent has begun
+		s.metrics.answered(&c.answered)
+	}
 	works := s.worksOf(c)
 	if c.strict && !s.traits.Strict {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
@@ -217,8 +223,8 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	return nil
 }
 
-// collect finds the list that a chunk belongs to.
-func (s *Source) collect(c *sourceCluster, m *codec.SpecResync) *agentList {
+// gather finds the list that a chunk belongs to.
+func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	l := c.lists[m.ResyncID]
 	if l == nil || m.ResyncID == "" {
 		l = &agentList{
@@ -262,6 +268,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[s.key(c.name, e.ResourceID)]
 	if w != nil && w.cluster != c || e.Version > s.traits.MaxVersion {
+		s.refuseEntry(c, w, e)
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {
@@ -315,6 +322,7 @@ func (a *specAnswer) Message() (cloudevents.Message, error) {
 	if m.Event != nil && !a.counted {
 		a.counted = true
 		a.answer.sent.Add(1)
+		a.work.source.metrics.answer(sent)
 	}
 	return m, err
 }

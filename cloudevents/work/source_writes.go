@@ -167,7 +167,9 @@ func exists(w *sourceWork) error {
 }
 
 // room checks that the outbox takes one more work. The store's lock is held.
-func (s *Source) room(w *sourceWork) error { return room(s.engine, s.options.Outbox, w) }
+func (s *Source) room(w *sourceWork) error {
+	return s.metrics.write(room(s.engine, s.options.Outbox, w))
+}
 
 // room returns ServiceUnavailable where nothing may wait, TooManyRequests where too much does.
 func room(e *cloudevents.Engine, outbox Outbox, it cloudevents.Item) error {
@@ -316,10 +318,10 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 		Work:         obj,
 	})
 	if err != nil {
-		return cannotSend(err)
+		return s.metrics.write(cannotSend(err))
 	}
 	if limit == 0 {
 		return nil
 	}
-	return fits(m, limit)
+	return s.metrics.write(fits(m, limit))
 }

@@ -95,6 +95,7 @@ var rules = []rule{
 	{packages: "examples/...", leaf: true, may: []string{anything}},
 
 	{packages: "internal/..."},
+	{packages: "internal/metertest", may: []string{"github.com/prometheus/client_golang/prometheus/testutil/promlint"}},
 	{packages: "internal/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
@@ -108,6 +109,7 @@ var testHelpers = []string{
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",
 	"internal/daemon",
+	"internal/metertest",
 	"internal/mosquitto",
 	"internal/tcpproxy",
 }
@@ -117,15 +119,15 @@ var testHelpers = []string{
 // only when a new dependency is worth its weight to every user.
 var budgets = map[string]int{
 	"codec":              70,
-	"cloudevents":        24,
-	"cloudevents/memory": 74,
-	"cloudevents/mqtt":   84,
-	"cloudevents/work":   276, // 5 of them are the API server's schema validator
+	"cloudevents":        65, // 41 of them come with the Prometheus client; most programs link it anyway
+	"cloudevents/memory": 115,
+	"cloudevents/mqtt":   125,
+	"cloudevents/work":   288, // 5 of them are the API server's schema validator
 }
 
 // sourceBinaryBudget is for a whole program, the standard library included, that
 // uses the source with MQTT and informers, and nothing else of the SDK.
-const sourceBinaryBudget = 580 // 526 measured
+const sourceBinaryBudget = 580 // 542 measured
 
 // folders are the top-level ones. Those that start with a dot do not count.
 var folders = []string{

@@ -48,6 +48,7 @@ type Store[R Record] struct {
 	log        eventLog
 	watchers   map[string]map[*Watcher]struct{} // by namespace, "" for all
 	snapshots  []*snapshot
+	ends       WatchEnds
 	closed     bool
 	// held keeps back the end marker of initial events until Release.
 	held bool

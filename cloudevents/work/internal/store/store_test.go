@@ -116,6 +116,15 @@ func expect(t *testing.T, w *store.Watcher, want ...string) {
 	}
 }
 
+func expectStats(t *testing.T, s *script, want store.Stats) {
+	t.Helper()
+	s.store.Lock()
+	defer s.store.Unlock()
+	if diff := cmp.Diff(want, s.store.Stats()); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+}
+
 func version(t *testing.T, s string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 64)
@@ -192,6 +201,7 @@ func TestWatchTooOldAndTooNew(t *testing.T) {
 		expect(t, old, "ERROR Expired", "CLOSED")
 		future := s.watch(store.WatchOptions{Resume: true, Since: rv + 1_000_000})
 		expect(t, future, "ERROR Timeout", "CLOSED")
+		expectStats(t, s, store.Stats{Objects: 1, WatchEnds: store.WatchEnds{Expired: 1, Future: 1}})
 	})
 }
 
@@ -230,6 +240,7 @@ func TestSlowWatcher(t *testing.T) {
 		if seen != 20_000 {
 			t.Errorf("the quick watcher saw %d events", seen)
 		}
+		expectStats(t, s, store.Stats{Objects: 1, Watchers: 1, WatchEnds: store.WatchEnds{Slow: 1}})
 	})
 }
 

@@ -43,6 +43,7 @@ type Watcher struct {
 	result         chan watch.Event
 	stop           context.CancelFunc
 	wake           chan struct{}
+	ends           *WatchEnds // of the store
 
 	mu      sync.Mutex
 	initial []*workv1.ManifestWork
@@ -65,6 +66,7 @@ func (s *Store[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) 
 		result:         make(chan watch.Event),
 		stop:           cancel,
 		wake:           make(chan struct{}, 1),
+		ends:           &s.ends,
 	}
 	s.begin(w, o)
 	watchers := s.watchers[o.Namespace]
@@ -96,11 +98,13 @@ func (s *Store[R]) begin(w *Watcher, o WatchOptions) {
 		return
 	}
 	if o.Since > s.version {
+		s.ends.Future++
 		w.fail(tooLargeVersion(o.Since, s.version))
 		return
 	}
 	events, ok := s.log.since(o.Since)
 	if !ok {
+		s.ends.Expired++
 		w.fail(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", o.Since, s.log.trimmed)))
 		return
 	}
@@ -127,7 +131,7 @@ func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop ends the watch; ResultChan is closed soon after.
 func (w *Watcher) Stop() { w.stop() }
 
-// offer queues what the watcher sees of a write. It never blocks.
+// offer queues what the watcher sees of a write. It never blocks. The store's lock is held.
 func (w *Watcher) offer(e event) {
 	out, ok := w.filter.translate(e)
 	if !ok {
@@ -142,6 +146,7 @@ func (w *Watcher) offer(e event) {
 		w.pending = []watch.Event{errorEvent(apierrors.NewResourceExpired(
 			fmt.Sprintf("the watch is too slow: %d events were not read", maxPending)))}
 		w.ended = true
+		w.ends.Slow++
 	} else {
 		w.pending = append(w.pending, out)
 	}

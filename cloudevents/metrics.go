@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/internal/meter"
+)
+
+// Why an event that was put into the outbox is not published; values of the label reason.
+const (
+	dropTooLarge    = "too_large"
+	dropUnencodable = "not_encodable"
+	dropRefused     = "refused_by_broker"
+	dropLost        = "connection_lost"
+)
+
+// metrics are an engine's. Each method does nothing on nil, so that nobody who uses an engine without metrics pays
+// for them. What is a size is read on scrape; what happens is counted, by counters that are looked up beforehand.
+type metrics struct {
+	engine     *Engine
+	registerer prometheus.Registerer
+	set        *meter.Set
+	began      time.Time
+
+	sent        *meter.ByType
+	publish     prometheus.Histogram
+	dropped     map[string]prometheus.Counter
+	refusals    prometheus.Counter
+	connections prometheus.Counter
+	failures    map[string]prometheus.Counter // by whether it is permanent
+
+	depth, inflight, oldest     *prometheus.Desc
+	isConnected, changed, limit *prometheus.Desc
+}
+
+// measure makes the metrics of the engine and registers them, where the options want them.
+func (e *Engine) measure() error {
+	if e.options.MetricsRegisterer == nil {
+		return nil
+	}
+	s := meter.New(e.options.Kind, e.options.Name)
+	m := &metrics{
+		engine:     e,
+		registerer: e.options.MetricsRegisterer,
+		set:        s,
+		began:      e.options.Clock.Now(),
+
+		sent: s.ByType("events_sent", "Events that the broker has acknowledged.",
+			"Bytes of the data of events that the broker has acknowledged."),
+		publish: s.Histogram("publish_seconds",
+			"Time from when an item of the lane live was queued until the broker acknowledged its event.",
+			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
+		dropped: s.Counters("events_dropped_total", "Items of the outbox that were given up without being published.",
+			"reason", dropTooLarge, dropUnencodable, dropRefused, dropLost),
+		refusals:    s.Counter("publish_refusals_total", "Publications that the broker answered with an error."),
+		connections: s.Counter("connections_total", "Connections made: connected, and all subscriptions granted."),
+		failures: s.Counters("connect_failures_total", "Attempts to connect that failed.",
+			"permanent", "false", "true"),
+
+		depth: s.Desc("outbox_depth", "Items that the broker has not acknowledged.", "lane"),
+		inflight: s.Desc("outbox_inflight",
+			"Events that were handed to the transport and are not acknowledged."),
+		oldest: s.Desc("outbox_oldest_seconds",
+			"For how long the oldest item of the lane live has been waiting for the broker's acknowledgement."),
+		isConnected: s.Desc("connected", "Whether there is a connection with all subscriptions granted."),
+		changed: s.Desc("connection_changed_timestamp_seconds",
+			"When the connection was made or lost last, or the client started."),
+		limit: s.Desc("packet_limit_bytes", "What the broker takes in one message, as last learnt; 0 for no limit."),
+	}
+	s.OnScrape(m.collect)
+	if err := s.Register(m.registerer); err != nil {
+		return fmt.Errorf("cloudevents: %w", err)
+	}
+	e.metrics, e.outbox.metrics = m, m
+	return nil
+}
+
+// unregister takes the metrics back, so that a client made anew can register its own.
+func (m *metrics) unregister() {
+	if m != nil {
+		m.registerer.Unregister(m.set)
+	}
+}
+
+// uptime is the clock that items of the outbox are stamped with.
+func (m *metrics) uptime() time.Duration {
+	if m == nil {
+		return 0
+	}
+	return m.engine.options.Clock.Since(m.began)
+}
+
+func (m *metrics) connected() {
+	if m != nil {
+		m.connections.Inc()
+	}
+}
+
+func (m *metrics) connectFailed(err error) {
+	if m == nil {
+		return
+	}
+	var permanent *PermanentError
+	m.failures[strconv.FormatBool(errors.As(err, &permanent))].Inc()
+}
+
+// gaveUp counts items that ended with their connection before their turn came.
+func (m *metrics) gaveUp(n int) {
+	if m != nil {
+		m.dropped[dropLost].Add(float64(n))
+	}
+}
+
+// settled counts what did not reach the broker.
+func (m *metrics) settled(how outcome, ended bool, err error) {
+	if m == nil || how == acknowledged {
+		return
+	}
+	if how == refused || how == postponed {
+		m.refusals.Inc()
+	}
+	if ended {
+		m.dropped[dropReason(how, err)].Inc()
+	}
+}
+
+// dropReason classes what keeps an event from being published.
+func dropReason(how outcome, err error) string {
+	var tooLarge *TooLargeError
+	switch {
+	case errors.As(err, &tooLarge):
+		return dropTooLarge
+	case how == refused:
+		return dropRefused
+	case how == interrupted:
+		return dropLost
+	}
+	return dropUnencodable
+}
+
+// sending is what the acknowledgement of an event will be booked on.
+type sending struct {
+	metrics *metrics
+	traffic *meter.Traffic
+	bytes   int
+	since   time.Duration // negative for events whose time does not count
+}
+
+// sending is called before an event is handed to the transport.
+func (m *metrics) sending(lane Lane, it Item, msg Message) sending {
+	if m == nil {
+		return sending{}
+	}
+	s := sending{metrics: m, traffic: m.sent.Of(msg.Event.Type()), bytes: len(msg.Event.DataEncoded), since: -1}
+	if lane == Live {
+		s.since = m.engine.outbox.since(it)
+	}
+	return s
+}
+
+func (s sending) acknowledged() {
+	if s.metrics == nil {
+		return
+	}
+	s.traffic.Add(s.bytes)
+	if s.since >= 0 {
+		s.metrics.publish.Observe((s.metrics.uptime() - s.since).Seconds())
+	}
+}
+
+// since is when the news of an item came.
+func (o *outbox) since(it Item) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if st := o.live[it]; st != nil {
+		return st.since
+	}
+	return -1
+}
+
+// outboxSizes is what an outbox holds at one moment.
+type outboxSizes struct {
+	depth    [lanes]int
+	inflight int
+	oldest   time.Duration // negative for none
+}
+
+func (o *outbox) sizes() outboxSizes {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := outboxSizes{oldest: -1}
+	for lane := range lanes {
+		s.depth[lane] = o.waiting[lane] + o.inflight[lane]
+		s.inflight += o.inflight[lane]
+	}
+	s.depth[Live] = len(o.live)
+	for _, st := range o.live {
+		if s.oldest < 0 || st.since < s.oldest {
+			s.oldest = st.since
+		}
+	}
+	return s
+}
+
+func (m *metrics) collect(out chan<- prometheus.Metric) {
+	e := m.engine
+	sizes := e.outbox.sizes()
+	for lane, name := range [lanes]string{Control: "control", Live: "live", Bulk: "bulk"} {
+		out <- meter.Gauge(m.depth, float64(sizes.depth[lane]), name)
+	}
+	out <- meter.Gauge(m.inflight, float64(sizes.inflight))
+	oldest := 0.0
+	if sizes.oldest >= 0 {
+		oldest = max(0, (m.uptime() - sizes.oldest).Seconds())
+	}
+	out <- meter.Gauge(m.oldest, oldest)
+	e.mu.Lock()
+	connected, since, limit := e.connected, e.since, e.maxPacket
+	e.mu.Unlock()
+	out <- meter.Gauge(m.isConnected, meter.Bool(connected))
+	out <- meter.Gauge(m.changed, float64(since.UnixMilli())/1000)
+	out <- meter.Gauge(m.limit, float64(limit))
+}

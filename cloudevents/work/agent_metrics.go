@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/meter"
+)
+
+// What became of a spec; values of the label outcome.
+const (
+	specTaken    = "taken"
+	specDeletion = "deletion"
+	specAsked    = "asked"
+	specAnswered = "answered"
+	specIgnored  = "ignored"
+)
+
+// agentSizes are the metrics that only an agent has.
+type agentSizes struct{ sources, synced *prometheus.Desc }
+
+// measure makes the metrics of the agent and registers them, where the options want them.
+func (a *Agent) measure() error {
+	r := a.options.MetricsRegisterer
+	if r == nil {
+		return nil
+	}
+	m := newMetrics(r, a.options.Clock, kindAgent, a.options.AgentID)
+	m.outcomes = m.set.Counters("specs_total", "Specs that arrived, by what they led to.", "outcome",
+		specTaken, specDeletion, specAsked, specAnswered, specIgnored)
+	own := &agentSizes{
+		sources: m.set.Desc("sources", "Sources that were heard of."),
+		synced:  m.set.Desc("synced", "Whether the initial sync is over, so that lists and informers have what there is."),
+	}
+	if err := m.register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) }); err != nil {
+		return err
+	}
+	a.metrics = m
+	return nil
+}
+
+// specOutcome names what a spec has led to.
+func specOutcome(act protocol.AgentAction) string {
+	switch act {
+	case protocol.Create, protocol.CreateDeleting, protocol.Take, protocol.KeepNext:
+		return specTaken
+	case protocol.MarkDeleting, protocol.Remove, protocol.TakeDelete:
+		return specDeletion
+	case protocol.Ask:
+		return specAsked
+	case protocol.RepeatGone, protocol.PublishStatus, protocol.Answer:
+		return specAnswered
+	}
+	return specIgnored
+}
+
+// collect takes the store's lock once.
+func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metric) {
+	works := map[string]int{"held": 0, "deleting": 0, "grave": 0, "waiting": 0, "rejected": 0}
+	degraded := 0
+	a.store.Lock()
+	for _, s := range a.sources {
+		for _, w := range s.works {
+			switch {
+			case w.state == protocol.Grave:
+				works["grave"]++
+			case w.state == protocol.Deleting:
+				works["deleting"]++
+			case w.Object != nil:
+				works["held"]++
+			case w.next != nil: // its name is taken
+				works["waiting"]++
+			default: // its first spec could not be decoded
+				works["rejected"]++
+			}
+			if w.problem != nil {
+				degraded++
+			}
+		}
+	}
+	sources, synced, stats := len(a.sources), !a.store.Held(), a.store.Stats()
+	a.store.Unlock()
+	m.collect(out, stats, a.options.Outbox, works, degraded)
+	out <- meter.Gauge(own.sources, float64(sources))
+	out <- meter.Gauge(own.synced, meter.Bool(synced))
+}

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/meter"
+)
+
+// Why an event that arrived is refused; values of the label reason. A codec.Code is one as well.
+const (
+	refusedNoEvent    = "not_an_event"
+	refusedOverrun    = "overrun"
+	refusedSource     = "wrong_source"
+	refusedCluster    = "wrong_cluster"
+	refusedVersion    = "version_out_of_range"
+	refusedUnexpected = "unexpected"
+)
+
+// Why a write is refused that the API server would take; values of the label reason.
+const (
+	writeOutboxFull   = "outbox_full"
+	writeDisconnected = "disconnected"
+	writeTooLarge     = "too_large"
+)
+
+// Values of the label direction.
+const (
+	sent     = "sent"
+	received = "received"
+)
+
+// refusal is an error with the reason that metrics and log count it under.
+type refusal struct {
+	reason string
+	error
+}
+
+// unusable makes the error for an event that can be decoded and not used.
+func unusable(reason, format string, args ...any) error {
+	return &refusal{reason, fmt.Errorf(format, args...)}
+}
+
+// refusalReason classes what Profile.Decode and receive return.
+func refusalReason(err error) string {
+	var own *refusal
+	var malformed *codec.Error
+	switch {
+	case errors.As(err, &own):
+		return own.reason
+	case errors.As(err, &malformed):
+		return string(malformed.Code)
+	}
+	return refusedUnexpected
+}
+
+// metrics are those that sources and agents have both, beside the engine's. Each method does nothing on nil.
+type metrics struct {
+	registerer prometheus.Registerer
+	set        *meter.Set
+
+	arrived *meter.ByType
+	refused map[string]prometheus.Counter
+	writes  map[string]prometheus.Counter
+	// outcomes are what became of statuses, or of specs.
+	outcomes map[string]prometheus.Counter
+
+	resyncs         prometheus.Counter
+	resyncTime      prometheus.Histogram
+	listed, answers map[string]prometheus.Counter // by direction
+
+	limit, watchers, watchersClosed *prometheus.Desc
+	works, degraded                 *prometheus.Desc
+
+	// The store's lock guards what follows.
+	clock clock.PassiveClock
+	began time.Time // of the last resync
+	round int       // how many there were
+}
+
+// newMetrics makes them; the caller adds its own and registers.
+func newMetrics(r prometheus.Registerer, c clock.PassiveClock, kind, client string) *metrics {
+	s := meter.New(kind, client)
+	return &metrics{
+		registerer: r,
+		set:        s,
+		clock:      c,
+
+		arrived: s.ByType("events_received", "Events that arrived and could be decoded, at least as far as what they are about.",
+			"Bytes of the data of events that arrived and could be decoded."),
+		refused: s.Counters("events_refused_total", "Messages that arrived and could not be used.", "reason",
+			refusedNoEvent, refusedOverrun, refusedSource, refusedCluster, refusedVersion, refusedUnexpected,
+			string(codec.CodeTopic), string(codec.CodeType), string(codec.CodeAttribute), string(codec.CodeMismatch), string(codec.CodeData)),
+		writes: s.Counters("writes_refused_total", "Writes to the clientset that were refused for want of room or a connection.",
+			"reason", writeOutboxFull, writeDisconnected, writeTooLarge),
+
+		resyncs: s.Counter("resyncs_total", "Comparisons begun: one with each connection and each ResyncInterval."),
+		resyncTime: s.Histogram("resync_seconds",
+			"Time from the beginning of a resync until a peer had answered in full; one observation for each peer.",
+			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300),
+		listed: s.Counters("resync_listed_works_total", "Works named in lists, by which both sides compare what they have.",
+			"direction", sent, received),
+		answers: s.Counters("resync_answers_total", "Specs and statuses that a list has called for, as they differed.",
+			"direction", sent, received),
+
+		limit:    s.Desc("outbox_limit", "How many works may wait to be published; 0 for none."),
+		watchers: s.Desc("watchers", "Watches that are open."),
+		watchersClosed: s.Desc("watchers_closed_total", "Watches that were ended with an error, so that their clients list again.",
+			"reason"),
+		works: s.Desc("works", "Works in the store.", "state"),
+		degraded: s.Desc("works_degraded",
+			"Works with a condition Degraded that this process has set, as their spec or status cannot be sent or used."),
+	}
+}
+
+// Values of the label kind.
+const (
+	kindSource = "source"
+	kindAgent  = "agent"
+)
+
+// register registers the metrics, whose sizes collect gives.
+func (m *metrics) register(collect func(chan<- prometheus.Metric)) error {
+	m.set.OnScrape(collect)
+	return m.set.Register(m.registerer)
+}
+
+func (m *metrics) unregister() {
+	if m != nil {
+		m.registerer.Unregister(m.set)
+	}
+}
+
+// took counts an event that could be decoded.
+func (m *metrics) took(e *ce.Event) {
+	if m != nil {
+		m.arrived.Of(e.Type()).Add(len(e.DataEncoded))
+	}
+}
+
+// refuse counts messages that could not be used.
+func (m *metrics) refuse(reason string, n int) {
+	if m == nil {
+		return
+	}
+	if c, ok := m.refused[reason]; ok {
+		c.Add(float64(n))
+	} else { // a code that the codec has and this package does not know
+		m.refused[refusedUnexpected].Add(float64(n))
+	}
+}
+
+// write counts a write that is refused and returns its error.
+func (m *metrics) write(err error) error {
+	if m == nil || err == nil {
+		return err
+	}
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		m.writes[writeOutboxFull].Inc()
+	case apierrors.IsServiceUnavailable(err):
+		m.writes[writeDisconnected].Inc()
+	case apierrors.IsRequestEntityTooLargeError(err):
+		m.writes[writeTooLarge].Inc()
+	}
+	return err
+}
+
+// became counts what a spec or a status has led to.
+func (m *metrics) became(outcome string) {
+	if m != nil {
+		m.outcomes[outcome].Inc()
+	}
+}
+
+// resyncBegan starts the time of a resync. The store's lock is held.
+func (m *metrics) resyncBegan() {
+	if m == nil {
+		return
+	}
+	m.resyncs.Inc()
+	m.began = m.clock.Now()
+	m.round++
+}
+
+// answered takes the time when a peer has answered in full, once in each resync: last is the one that the peer has
+// answered last. The store's lock is held.
+func (m *metrics) answered(last *int) {
+	if m == nil || *last == m.round {
+		return
+	}
+	*last = m.round
+	m.resyncTime.Observe(m.clock.Since(m.began).Seconds())
+}
+
+// list counts the works that a list names.
+func (m *metrics) list(direction string, n int) {
+	if m != nil {
+		m.listed[direction].Add(float64(n))
+	}
+}
+
+// answer counts an event that is part of an answer.
+func (m *metrics) answer(direction string) {
+	if m != nil {
+		m.answers[direction].Inc()
+	}
+}
+
+// collect sends the sizes that sources and agents have both.
+func (m *metrics) collect(out chan<- prometheus.Metric, s store.Stats, o Outbox, works map[string]int, degraded int) {
+	out <- meter.Gauge(m.limit, float64(max(o, 0)))
+	out <- meter.Gauge(m.watchers, float64(s.Watchers))
+	out <- meter.Total(m.watchersClosed, s.Slow, "slow")
+	out <- meter.Total(m.watchersClosed, s.Expired, "expired")
+	out <- meter.Total(m.watchersClosed, s.Future, "future")
+	for state, n := range works {
+		out <- meter.Gauge(m.works, float64(n), state)
+	}
+	out <- meter.Gauge(m.degraded, float64(degraded))
+}
+
+// refusedMessages is how many messages a transport has refused with one error, and why.
+func refusedMessages(err error) (reason string, n int) {
+	var overrun *cloudevents.OverrunError
+	if errors.As(err, &overrun) {
+		return refusedOverrun, overrun.Messages
+	}
+	return refusedNoEvent, 1
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/meter"
+)
+
+// What became of a status; values of the label outcome.
+const (
+	statusAccepted = "accepted"
+	statusGone     = "gone"
+	statusBehind   = "behind"
+	statusUnknown  = "unknown"
+	statusIgnored  = "ignored"
+)
+
+// sourceSizes are the metrics that only a source has.
+type sourceSizes struct{ unconfirmed, clusters, complete *prometheus.Desc }
+
+// measure makes the metrics of the source and registers them, where the options want them.
+func (s *Source) measure() error {
+	r := s.options.MetricsRegisterer
+	if r == nil {
+		return nil
+	}
+	m := newMetrics(r, s.options.Clock, kindSource, s.options.SourceID)
+	m.outcomes = m.set.Counters("statuses_total", "Statuses that arrived, by what they led to.", "outcome",
+		statusAccepted, statusGone, statusBehind, statusUnknown, statusIgnored)
+	own := &sourceSizes{
+		unconfirmed: m.set.Desc("works_unconfirmed", "Works whose present version no agent has shown to have."),
+		clusters:    m.set.Desc("clusters", "Clusters that have works or were heard of."),
+		complete: m.set.Desc("inventory_complete",
+			"Whether unknown works on the clusters are deleted, as InventoryComplete was called."),
+	}
+	if err := m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) }); err != nil {
+		return err
+	}
+	s.metrics = m
+	return nil
+}
+
+// outcome names what a status has led to.
+func outcome(act protocol.SourceActions) string {
+	switch {
+	case act.Finish:
+		return statusGone
+	case act.Accept:
+		return statusAccepted
+	case act.Raise:
+		return statusBehind
+	case act.Bury:
+		return statusUnknown
+	}
+	return statusIgnored
+}
+
+// collect takes the store's lock once.
+func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Metric) {
+	works := map[string]int{"active": 0, "deleting": 0, "tombstone": 0}
+	degraded, unconfirmed := 0, 0
+	s.store.Lock()
+	for _, w := range s.works {
+		switch {
+		case w.Object == nil:
+			works["tombstone"]++
+		case w.deleting:
+			works["deleting"]++
+		default:
+			works["active"]++
+		}
+		if w.problem != nil {
+			degraded++
+		}
+		if !w.confirmed {
+			unconfirmed++
+		}
+	}
+	clusters, complete, stats := len(s.clusters), s.complete, s.store.Stats()
+	s.store.Unlock()
+	m.collect(out, stats, s.options.Outbox, works, degraded)
+	out <- meter.Gauge(own.unconfirmed, float64(unconfirmed))
+	out <- meter.Gauge(own.clusters, float64(clusters))
+	out <- meter.Gauge(own.complete, meter.Bool(complete))
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package meter
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// maxTypes bounds the values of the label type, whatever a peer sends.
+	maxTypes = 32
+	// otherType stands for the types beyond.
+	otherType = "other"
+)
+
+// ByType counts events and the bytes of their data by event type.
+type ByType struct {
+	events, bytes *prometheus.CounterVec
+
+	mu    sync.Mutex
+	types map[string]*Traffic
+}
+
+// Traffic counts the events of one type.
+type Traffic struct{ events, bytes prometheus.Counter }
+
+// ByType adds the metrics <name>_total and <name>_bytes_total.
+func (s *Set) ByType(name, help, bytesHelp string) *ByType {
+	return &ByType{
+		events: s.vec(name+"_total", help, "type"),
+		bytes:  s.vec(name+"_bytes_total", bytesHelp, "type"),
+		types:  map[string]*Traffic{},
+	}
+}
+
+// Of returns the counters of an event type.
+func (b *ByType) Of(eventType string) *Traffic {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.types[eventType]
+	if t != nil {
+		return t
+	}
+	label := shortType(eventType)
+	if len(b.types) >= maxTypes {
+		label, eventType = otherType, ""
+	}
+	t = &Traffic{events: b.events.WithLabelValues(label), bytes: b.bytes.WithLabelValues(label)}
+	b.types[eventType] = t
+	return t
+}
+
+// Add counts one event with so much data.
+func (t *Traffic) Add(bytes int) {
+	t.events.Inc()
+	t.bytes.Add(float64(bytes))
+}
+
+// shortType is the last two words of a type: "spec.created" of "io.open-cluster-management.v1.manifestwork.spec.created".
+func shortType(eventType string) string {
+	if i := strings.LastIndexByte(eventType, '.'); i > 0 {
+		if j := strings.LastIndexByte(eventType[:i], '.'); j >= 0 {
+			return eventType[j+1:]
+		}
+	}
+	return eventType
+}
