@@ -112,7 +112,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		if err := a.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewAgent: AgentOptions.Store: %w", err)
 		}
-		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a))
+		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, a.metrics)
 		a.keepMeta()
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{

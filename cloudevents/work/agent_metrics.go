@@ -81,9 +81,10 @@ func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metri
 			}
 		}
 	}
-	sources, synced, stats := len(a.sources), !a.store.Held(), a.store.Stats()
+	sources, synced := len(a.sources), !a.store.Held()
+	now := sizes{store: a.store.Stats(), works: works, degraded: degraded, unsaved: a.journal.unsaved()}
 	a.store.Unlock()
-	m.collect(out, stats, a.options.Outbox, works, degraded)
+	m.collect(out, a.options.Outbox, now)
 	out <- meter.Gauge(own.sources, float64(sources))
 	out <- meter.Gauge(own.synced, meter.Bool(synced))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,7 @@ func (s *scene) target(script conformance.Script) conformance.Target {
 			}
 		},
 		Age: func() {
+			time.Sleep(6 * time.Minute) // longer than pages are kept
 			h.create("elsewhere", newWork("aging", "1"))
 			age(s.t, h.works("elsewhere"), "aging")
 			for _, spoke := range agents.spokes {

@@ -42,6 +42,11 @@
 //	sources                               gauge      -          on an agent: those that it has heard of
 //	inventory_complete                    gauge      -          on a source: 1 after InventoryComplete
 //	synced                                gauge      -          on an agent: 1 after the initial sync
+//	store_write_seconds                   histogram  -          until the Store has made a batch of changes durable
+//	store_write_failures_total            counter    -          batches that the Store did not take
+//	store_unsaved                         gauge      -          records that have changed since the Store took them
+//	replica_writing                       gauge      -          on a source: 1 where this replica writes, or is the only one
+//	replica_events_waiting                gauge      -          on a source: events that wait for the replica that writes
 //	watchers                              gauge      -          open watches
 //	watchers_closed_total                 counter    reason     watches that were ended with an error
 //

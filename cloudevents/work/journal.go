@@ -40,6 +40,9 @@ type journal struct {
 	wake   chan struct{} // has room for one token: something is dirty
 	failed error         // of the last write; guarded by lock
 
+	clock   clock.PassiveClock
+	metrics *metrics
+
 	// What replicas of a source do in another way. Both are called with lock held.
 	writer   func() []byte // the record under keyWriter as long as this process may write; nil where it may not
 	replaced func()        // called when it has turned out that it may not
@@ -52,12 +55,12 @@ const (
 	retryInterval = time.Second
 )
 
-func newJournal(s Store, lock sync.Locker, meta kept) *journal {
+func newJournal(s Store, lock sync.Locker, meta kept, c clock.PassiveClock, m *metrics) *journal {
 	if s == nil {
 		return nil
 	}
 	return &journal{
-		store: s, lock: lock, meta: meta,
+		store: s, lock: lock, meta: meta, clock: c, metrics: m,
 		dirty: map[string]kept{},
 		turn:  make(chan struct{}, 1),
 		wake:  make(chan struct{}, 1),
@@ -71,6 +74,14 @@ func (j *journal) mark(key string, k kept) {
 	case j.wake <- struct{}{}:
 	default:
 	}
+}
+
+// unsaved is how many records have changed since they were written. The works' lock is held.
+func (j *journal) unsaved() int {
+	if j == nil {
+		return 0
+	}
+	return len(j.dirty)
 }
 
 // discard forgets marks, but for those of records that keep says. The works' lock is held.
@@ -116,7 +127,9 @@ func (j *journal) write(ctx context.Context) error {
 	}
 	j.lock.Unlock()
 
+	began := j.clock.Now()
 	err := j.apply(ctx, writer, records)
+	j.metrics.wrote(began, err)
 
 	j.lock.Lock()
 	defer j.lock.Unlock()

@@ -81,8 +81,11 @@ type metrics struct {
 	resyncTime      prometheus.Histogram
 	listed, answers map[string]prometheus.Counter // by direction
 
+	storeTime     prometheus.Histogram
+	storeFailures prometheus.Counter
+
 	limit, watchers, watchersClosed *prometheus.Desc
-	works, degraded                 *prometheus.Desc
+	works, degraded, unsaved        *prometheus.Desc
 
 	// The store's lock guards what follows.
 	clock clock.PassiveClock
@@ -115,6 +118,11 @@ func newMetrics(r prometheus.Registerer, c clock.PassiveClock, kind, client stri
 		answers: s.Counters("resync_answers_total", "Specs and statuses that a list has called for, as they differed.",
 			"direction", sent, received),
 
+		storeTime: s.Histogram("store_write_seconds", "Time that the Store took to make a batch of changes durable.",
+			.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30),
+		storeFailures: s.Counter("store_write_failures_total", "Batches of changes that the Store did not take."),
+
+		unsaved:  s.Desc("store_unsaved", "Records that have changed since the Store took them."),
 		limit:    s.Desc("outbox_limit", "How many works may wait to be published; 0 for none."),
 		watchers: s.Desc("watchers", "Watches that are open."),
 		watchersClosed: s.Desc("watchers_closed_total", "Watches that were ended with an error, so that their clients list again.",
@@ -219,17 +227,37 @@ func (m *metrics) answer(direction string) {
 	}
 }
 
-// collect sends the sizes that sources and agents have both.
-func (m *metrics) collect(out chan<- prometheus.Metric, s store.Stats, o Outbox, works map[string]int, degraded int) {
+// wrote takes the time of a batch that the Store has taken or not.
+func (m *metrics) wrote(began time.Time, err error) {
+	if m == nil {
+		return
+	}
+	m.storeTime.Observe(m.clock.Since(began).Seconds())
+	if err != nil {
+		m.storeFailures.Inc()
+	}
+}
+
+// sizes are those that sources and agents have both.
+type sizes struct {
+	store             store.Stats
+	works             map[string]int
+	degraded, unsaved int
+}
+
+// collect sends the sizes.
+func (m *metrics) collect(out chan<- prometheus.Metric, o Outbox, now sizes) {
+	s := now.store
 	out <- meter.Gauge(m.limit, float64(max(o, 0)))
 	out <- meter.Gauge(m.watchers, float64(s.Watchers))
 	out <- meter.Total(m.watchersClosed, s.Slow, "slow")
 	out <- meter.Total(m.watchersClosed, s.Expired, "expired")
 	out <- meter.Total(m.watchersClosed, s.Future, "future")
-	for state, n := range works {
+	for state, n := range now.works {
 		out <- meter.Gauge(m.works, float64(n), state)
 	}
-	out <- meter.Gauge(m.degraded, float64(degraded))
+	out <- meter.Gauge(m.degraded, float64(now.degraded))
+	out <- meter.Gauge(m.unsaved, float64(now.unsaved))
 }
 
 // refusedMessages is how many messages a transport has refused with one error, and why.

@@ -97,7 +97,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
-		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s))
+		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, s.metrics)
 		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
 			s.joinReplicas(shared)
 		}

@@ -20,7 +20,7 @@ const (
 )
 
 // sourceSizes are the metrics that only a source has.
-type sourceSizes struct{ unconfirmed, clusters, complete *prometheus.Desc }
+type sourceSizes struct{ unconfirmed, clusters, complete, writing, events *prometheus.Desc }
 
 // measure makes the metrics of the source and registers them, where the options want them.
 func (s *Source) measure() error {
@@ -36,6 +36,8 @@ func (s *Source) measure() error {
 		clusters:    m.set.Desc("clusters", "Clusters that have works or were heard of."),
 		complete: m.set.Desc("inventory_complete",
 			"Whether unknown works on the clusters are deleted, as InventoryComplete was called."),
+		writing: m.set.Desc("replica_writing", "Whether this is the replica that writes; 1 for a source that has no others."),
+		events:  m.set.Desc("replica_events_waiting", "Events that wait in the shared Store for the replica that writes."),
 	}
 	if err := m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) }); err != nil {
 		return err
@@ -80,9 +82,15 @@ func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Met
 			unconfirmed++
 		}
 	}
-	clusters, complete, stats := len(s.clusters), s.complete, s.store.Stats()
+	clusters, complete, writing, events := len(s.clusters), s.complete, s.writing(), 0
+	if s.replica != nil {
+		events = len(s.replica.inbox)
+	}
+	now := sizes{store: s.store.Stats(), works: works, degraded: degraded, unsaved: s.journal.unsaved()}
 	s.store.Unlock()
-	m.collect(out, stats, s.options.Outbox, works, degraded)
+	m.collect(out, s.options.Outbox, now)
+	out <- meter.Gauge(own.writing, meter.Bool(writing))
+	out <- meter.Gauge(own.events, float64(events))
 	out <- meter.Gauge(own.unconfirmed, float64(unconfirmed))
 	out <- meter.Gauge(own.clusters, float64(clusters))
 	out <- meter.Gauge(own.complete, meter.Bool(complete))

@@ -60,11 +60,14 @@ func (h *sourceHandler) Refused(topic string, err error) {
 
 // refuse counts and logs messages that cannot be used.
 func (s *Source) refuse(topic string, err error, reason string, n int) {
-	s.metrics.refuse(reason, n)
 	s.store.Lock()
-	logger := s.logger
-	s.store.Unlock()
-	s.refusals.Error(logger, err, reason, topic)
+	defer s.store.Unlock()
+	s.refuseLocked(topic, err, reason, n)
+}
+
+func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
+	s.metrics.refuse(reason, n)
+	s.refusals.Error(s.logger, err, reason, topic)
 }
 
 // refuseEntry counts and logs an entry of a list that cannot be used. The store's lock is held.

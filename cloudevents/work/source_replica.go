@@ -300,7 +300,7 @@ func (s *Source) workOff(events map[string][]byte) {
 	for _, key := range keys {
 		topic, err := s.workOffOne(events[key])
 		if err != nil {
-			s.logger.Error(err, "Refused an event", "topic", topic)
+			s.refuseLocked(topic, err, refusalReason(err), 1)
 		}
 		s.journal.mark(key, removed{})
 		s.replica.forget(key)
@@ -320,6 +320,7 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	if err != nil {
 		return stored.Topic, err
 	}
+	s.metrics.took(event)
 	return stored.Topic, s.receiveLocked(msg)
 }
 
@@ -336,7 +337,7 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 	case r.writes:
 		return false
 	case err != nil:
-		s.logger.Error(err, "Refused an event", "topic", m.Topic)
+		s.refuseLocked(m.Topic, err, refusedNoEvent, 1)
 	case r.waiting >= r.most:
 		if r.dropped++; r.dropped == 1 {
 			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "waiting", r.waiting)
