@@ -149,7 +149,8 @@ func TestMetricsRegistration(t *testing.T) {
 	}
 }
 
-// TestUnpublishedIsLoggedOnce: a thousand events that the broker refuses are one line and a sum.
+// TestUnpublishedIsLoggedOnce: a thousand events that the broker refuses are one line and a sum; one that is kept for
+// the next connection is another line.
 func TestUnpublishedIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -176,10 +177,10 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 			t.Error(err)
 		}
 		text := out.String()
-		if n := strings.Count(text, "An event was not published"); n != 2 {
-			t.Errorf("%d lines, want the first and the sum:\n%s", n, text)
+		if n := strings.Count(text, "An event was not published"); n != 3 {
+			t.Errorf("%d lines, want the first, the one that is kept and the sum:\n%s", n, text)
 		}
-		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=999", `"Stopped before the broker had everything" client="client" unpublished=1`} {
+		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=998", `reason="refused: kept for the next connection"`, `"Stopped before the broker had everything" client="client" unpublished=1`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s is not in\n%s", want, text)
 			}

@@ -129,7 +129,7 @@ func TestTemporaryRefusal(t *testing.T) {
 		if r.engine.Pending() != 0 || len(r.transport.attempted()) != 1 {
 			t.Errorf("%d pending and %d connections, want none and one", r.engine.Pending(), len(r.transport.attempted()))
 		}
-		if logged := r.logged("An event was not published, trying again"); logged != 1 || int(r.engine.Refusals()) != n {
+		if logged := r.logged("refused for now: trying again"); logged != 1 || int(r.engine.Refusals()) != n {
 			t.Errorf("logged %d times and counted %d, want once and %d", logged, r.engine.Refusals(), n)
 		}
 
@@ -141,7 +141,7 @@ func TestTemporaryRefusal(t *testing.T) {
 		r.transport.setNack("busy", nil)
 		time.Sleep(200 * time.Millisecond)
 		expectEnds(t, busy, nil, nil)
-		if logged := r.logged("An event was not published, trying again"); logged != 2 {
+		if logged := r.logged("refused for now: trying again"); logged != 2 {
 			t.Errorf("logged %d times, want twice", logged)
 		}
 	})

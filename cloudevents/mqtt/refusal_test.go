@@ -52,7 +52,7 @@ func TestNotAuthorized(t *testing.T) {
 	l.retry()
 	l.roundTrip()
 	waitFor(t, "the event to be taken", func() bool { return l.engine.Pending() == 0 })
-	if n := j.count("An event was not published, keeping it for the next connection"); n != 1 {
+	if n := j.count("refused: kept for the next connection"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if n := j.count("not authorized (PUBACK 0x87): check the broker's access rules for this user"); n == 0 {
@@ -89,7 +89,7 @@ func TestQuotaExceeded(t *testing.T) {
 		t.Fatal("the event did not come")
 	}
 	waitFor(t, "the acknowledgement", func() bool { return l.engine.Pending() == 0 })
-	if n := j.count("An event was not published, trying again"); n != 1 {
+	if n := j.count("refused for now: trying again"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if err := l.attempts.next(t); err != nil || len(l.attempts.results) != 0 {
