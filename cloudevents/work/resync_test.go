@@ -244,6 +244,25 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 			return a
 		},
 	}, {
+		name: "after an update that overtakes the answer to its list",
+		delete: func(s *scene, h *hub) *spoke {
+			s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+				if _, answer := m.Event.Extensions()["resyncid"]; !answer || !strings.HasSuffix(m.Topic, "/cluster1/manifests") {
+					deliver(m)
+				} else if strings.HasPrefix(m.Topic, "/sources/resync/") {
+					deliver(m) // the list itself
+				} // and the answer is lost
+			})
+			a := s.agent(work.AgentOptions{})
+			s.settle()
+			h.setValue("cluster1", "app", "2")
+			synctest.Wait()
+			s.bus.Intercept(nil)
+			s.settle()
+			h.delete("cluster1", "app")
+			return a
+		},
+	}, {
 		name: "by an event whose metadata cannot be read",
 		delete: func(s *scene, h *hub) *spoke {
 			s.spoilSpecs("hub", `{"metadata":7}`)

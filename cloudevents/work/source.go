@@ -259,6 +259,9 @@ type sourceWork struct {
 	id      string
 	name    string // empty for a tombstone whose name nobody has told
 	uid     types.UID
+	// session is that of the agent which was last heard of when the work was created. A later process of the agent,
+	// which an earlier one may have left something to clean up, is so made to ask for the work.
+	session string
 
 	version          int64
 	createV, deleteV int64

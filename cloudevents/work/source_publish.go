@@ -116,13 +116,14 @@ func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
 			Cluster: w.cluster.name,
 		},
 		WorkRef:      codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
-		AgentSession: w.cluster.session,
+		AgentSession: w.session,
 		StatusSeq:    w.seq,
 		Work:         w.Object,
 	}
 	if w.deleting {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted
+		spec.AgentSession = w.cluster.session
 	}
 	if s.traits.Strict {
 		w.strictSpec(&spec)

@@ -22,6 +22,7 @@ import (
 type storedSourceWork struct {
 	Name       string               `json:"name,omitempty"`
 	UID        types.UID            `json:"uid"`
+	Session    string               `json:"agentSession,omitempty"`
 	Version    int64                `json:"version"`
 	CreateV    int64                `json:"createVersion"`
 	DeleteV    int64                `json:"deleteVersion,omitempty"`
@@ -83,7 +84,7 @@ func (w *sourceWork) record() any {
 		return nil
 	}
 	out := &storedSourceWork{
-		Name: w.name, UID: w.uid, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
+		Name: w.name, UID: w.uid, Session: w.session, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
 		Seq: w.seq, StatusTime: w.statusTime, Hash: w.hash,
 		Deleting: w.deleting, Gone: w.gone, Problem: w.problem, Object: w.Object,
 	}
@@ -202,7 +203,7 @@ func (s *Source) loadOther(key string, value []byte) error {
 
 // load sets what the record says.
 func (w *sourceWork) load(stored *storedSourceWork) {
-	w.name, w.uid = stored.Name, stored.UID
+	w.name, w.uid, w.session = stored.Name, stored.UID, stored.Session
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
 	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
 	w.deleting, w.gone, w.problem = stored.Deleting, stored.Gone, stored.Problem

@@ -140,7 +140,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 		return nil, 0, exists(old)
 	}
 	c := s.cluster(obj.Namespace)
-	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID}
+	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID, session: c.session}
 	if err := s.room(w); err != nil {
 		return nil, 0, err
 	}
