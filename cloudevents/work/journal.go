@@ -27,6 +27,13 @@ type kept interface {
 	saved()
 }
 
+// attempt is a write that has ended.
+type attempt struct {
+	number  uint64
+	through uint64 // the marks that it covered
+	err     error
+}
+
 // journal brings records that changed to a Store. It has no goroutine of its own for that: whoever needs its
 // change to be durable flushes, and so writes all that others have changed meanwhile in the same transaction.
 //
@@ -36,9 +43,13 @@ type journal struct {
 	lock   sync.Locker // of the works; it guards dirty
 	dirty  map[string]kept
 	meta   kept          // goes with every batch of who may write
-	turn   chan struct{} // holds a token while somebody writes
+	marked uint64        // counts marks; guarded by lock, as are those that follow
+	saved  uint64        // which of them are durable: all up to this one
+	busy   bool          // somebody writes
+	last   attempt       // the last write that has ended
+	ended  chan struct{} // closed and replaced when a write ends
 	wake   chan struct{} // has room for one token: something is dirty
-	failed error         // of the last write; guarded by lock
+	failed error         // of the last write
 
 	clock   clock.PassiveClock
 	metrics *metrics
@@ -62,7 +73,7 @@ func newJournal(s Store, lock sync.Locker, meta kept, c clock.PassiveClock, m *m
 	return &journal{
 		store: s, lock: lock, meta: meta, clock: c, metrics: m,
 		dirty: map[string]kept{},
-		turn:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
 		wake:  make(chan struct{}, 1),
 	}
 }
@@ -70,6 +81,7 @@ func newJournal(s Store, lock sync.Locker, meta kept, c clock.PassiveClock, m *m
 // mark notes that a record has changed. The works' lock is held.
 func (j *journal) mark(key string, k kept) {
 	j.dirty[key] = k
+	j.marked++
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -95,25 +107,54 @@ func (j *journal) discard(keep func(kept) bool) {
 	})
 }
 
-// flush returns when all that was marked before is durable, or cannot be made so.
+// flush returns when all that was marked before is durable, or cannot be made so. Of those who wait, one writes for
+// all; who finds that somebody else has written what it waits for returns at once.
 func (j *journal) flush(ctx context.Context) error {
 	if j == nil {
 		return nil
 	}
-	select {
-	case j.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	target, begin := j.marked, j.last.number
+	for j.saved < target {
+		switch {
+		case j.last.number > begin && j.last.err != nil && j.last.through >= target:
+			return j.last.err // it was tried for this caller as well
+		case !j.busy:
+			j.write(ctx)
+			continue
+		}
+		ended := j.ended
+		j.lock.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		j.lock.Lock()
+		if err := ctx.Err(); err != nil && j.saved < target {
+			return err
+		}
 	}
-	defer func() { <-j.turn }()
-	return j.write(ctx)
+	return nil
 }
 
-func (j *journal) write(ctx context.Context) error {
-	j.lock.Lock()
+// write brings all that is dirty to the store. The lock is held, but not while the store works.
+func (j *journal) write(ctx context.Context) {
+	j.busy = true
+	through := j.marked
+	err := j.writeBatch(ctx)
+	if err == nil {
+		j.saved = through
+	}
+	j.busy = false
+	j.last = attempt{j.last.number + 1, through, err}
+	close(j.ended)
+	j.ended = make(chan struct{})
+}
+
+func (j *journal) writeBatch(ctx context.Context) error {
 	batch := j.dirty
 	if len(batch) == 0 {
-		j.lock.Unlock()
 		return nil
 	}
 	writer := j.condition()
@@ -132,7 +173,6 @@ func (j *journal) write(ctx context.Context) error {
 	j.metrics.wrote(began, err)
 
 	j.lock.Lock()
-	defer j.lock.Unlock()
 	if errors.Is(err, ErrCondition) {
 		maps.Copy(batch, j.dirty)
 		j.dirty = batch
