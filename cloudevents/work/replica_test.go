@@ -5,6 +5,7 @@ package work_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -158,6 +159,46 @@ func (a *spoke) applyAll() {
 			a.setFinalizers(name)
 		}
 	}
+}
+
+// TestReplicaVersionsMeet: replicas count resourceVersions on their own, so one may have given the number to an older state
+// of a work that another gives to a newer one. It shows the newer one all the same.
+func TestReplicaVersionsMeet(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first, second := s.replicaOf(store), s.replicaOf(store)
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		shown := second.get("cluster1", "app").ResourceVersion
+		var change work.Change
+		if err := store.Load(t.Context(), func(key string, value []byte) error {
+			if strings.HasPrefix(key, "work/") {
+				var record map[string]any
+				if err := json.Unmarshal(value, &record); err != nil {
+					return err
+				}
+				object := record["object"].(map[string]any)
+				object["metadata"].(map[string]any)["resourceVersion"] = shown
+				object["status"] = map[string]any{"conditions": []any{map[string]any{
+					"type": "Applied", "status": "True", "reason": "Tested", "message": "newer", "lastTransitionTime": nil,
+				}}}
+				changed, err := json.Marshal(record)
+				change = work.Change{Key: key, Value: changed}
+				return err
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Apply(t.Context(), []work.Change{change}); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		if got := applied(second.get("cluster1", "app")); got != "newer" {
+			t.Errorf("the second shows the status %q", got)
+		}
+	})
 }
 
 // TestLead: a replica with nothing to write takes over when it is told to.

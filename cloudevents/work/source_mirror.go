@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	workv1 "open-cluster-management.io/api/work/v1"
 )
 
 // mirror takes over what another replica has stored. whole is whether changes are all that the store has: what is not
@@ -109,9 +112,17 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 		return
 	}
 	delete(w.cluster.tombstones, w.id)
-	if again || old == nil || old.ResourceVersion != stored.Object.ResourceVersion {
+	if again || old == nil || !sameObject(old, stored.Object) {
 		s.store.PutAs(w, stored.Object)
 	}
+}
+
+// sameObject reports whether two objects differ in their resourceVersion at most. That alone tells nothing: each replica
+// counts on its own, so that two states may have one number.
+func sameObject(a, b *workv1.ManifestWork) bool {
+	other := *b
+	other.ResourceVersion = a.ResourceVersion
+	return apiequality.Semantic.DeepEqual(a, &other)
 }
 
 // mirrorOther takes over what is not about a work.
