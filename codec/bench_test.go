@@ -15,52 +15,47 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// sizes are those of the manifests in bytes.
-var sizes = []int{1 << 10, 16 << 10, 256 << 10}
+// specCases are works of one manifest of so many bytes, and one of many manifests.
+func specCases() []*codec.Spec {
+	return []*codec.Spec{benchSpec(1 << 10), benchSpec(16 << 10), benchSpec(256 << 10), benchSpecs(100)}
+}
+
+// caseName tells a work by its manifests: how many, and their size in bytes.
+func caseName(m *codec.Spec) string {
+	list := m.Work.Spec.Workload.Manifests
+	return fmt.Sprintf("%dx%d", len(list), len(list[0].Raw))
+}
 
 func BenchmarkEncodeSpec(b *testing.B) {
-	for _, size := range sizes {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			m := benchSpec(size)
-			buf := make([]byte, 0, size+4096)
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				_, e, err := codec.ManifestWork.Encode(m)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if buf, err = codec.AppendStructured(buf[:0], e); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	for _, m := range specCases() {
+		b.Run(caseName(m), func(b *testing.B) { benchEncode(b, m) })
 	}
 }
 
 func BenchmarkDecodeSpec(b *testing.B) {
-	for _, size := range sizes {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			topic, payload := structured(b, benchSpec(size))
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				e, err := codec.ParseStructured(payload)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := codec.ManifestWork.Decode(topic, e); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	for _, m := range specCases() {
+		b.Run(caseName(m), func(b *testing.B) { benchDecode(b, m) })
 	}
 }
 
 func BenchmarkEncodeStatus(b *testing.B) {
-	m := benchStatus()
-	var buf []byte
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchEncode(b, benchStatus(n)) })
+	}
+}
+
+func BenchmarkDecodeStatus(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchDecode(b, benchStatus(n)) })
+	}
+}
+
+// benchEncode takes a message to its bytes in structured mode, as a transport does it: into memory that it has.
+func benchEncode(b *testing.B, m codec.Message) {
+	_, payload := structured(b, m)
+	buf := make([]byte, 0, 2*len(payload))
 	b.ReportAllocs()
+	b.SetBytes(int64(len(payload)))
 	for b.Loop() {
 		_, e, err := codec.ManifestWork.Encode(m)
 		if err != nil {
@@ -72,9 +67,10 @@ func BenchmarkEncodeStatus(b *testing.B) {
 	}
 }
 
-func BenchmarkDecodeStatus(b *testing.B) {
-	topic, payload := structured(b, benchStatus())
+func benchDecode(b *testing.B, m codec.Message) {
+	topic, payload := structured(b, m)
 	b.ReportAllocs()
+	b.SetBytes(int64(len(payload)))
 	for b.Loop() {
 		e, err := codec.ParseStructured(payload)
 		if err != nil {
@@ -87,12 +83,16 @@ func BenchmarkDecodeStatus(b *testing.B) {
 }
 
 func BenchmarkStatusHash(b *testing.B) {
-	status := benchStatus().Status
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := codec.StatusHash(status); err != nil {
-			b.Fatal(err)
-		}
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			status := benchStatus(n).Status
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := codec.StatusHash(status); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
@@ -120,18 +120,7 @@ func BenchmarkSplitSpecResync(b *testing.B) {
 }
 
 func BenchmarkDecodeSpecResync(b *testing.B) {
-	topic, payload := structured(b, codec.SplitSpecResync(benchSpecResync(10000), 0)[0])
-	b.ReportAllocs()
-	b.SetBytes(int64(len(payload)))
-	for b.Loop() {
-		e, err := codec.ParseStructured(payload)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := codec.ManifestWork.Decode(topic, e); err != nil {
-			b.Fatal(err)
-		}
-	}
+	benchDecode(b, codec.SplitSpecResync(benchSpecResync(10000), 0)[0])
 }
 
 // structured encodes a message to its topic and its bytes in structured mode.
@@ -180,24 +169,38 @@ func benchSpec(size int) *codec.Spec {
 	}
 }
 
-func benchStatus() *codec.Status {
+// benchSpecs makes a spec event with n manifests of a usual size.
+func benchSpecs(n int) *codec.Spec {
+	m := benchSpec(1 << 10)
+	list := &m.Work.Spec.Workload.Manifests
+	for len(*list) < n {
+		*list = append(*list, (*list)[0])
+	}
+	return m
+}
+
+// benchStatus makes a status event as work agents do, for a work with n manifests.
+func benchStatus(n int) *codec.Status {
 	now := metav1.NewTime(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
 	conditions := []metav1.Condition{
 		{Type: "Applied", Status: "True", Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete", LastTransitionTime: now, ObservedGeneration: 3},
 		{Type: "Available", Status: "True", Reason: "ResourcesAvailable", Message: "All resources are available", LastTransitionTime: now, ObservedGeneration: 3},
 	}
-	return &codec.Status{
+	m := &codec.Status{
 		Header:     codec.Header{ID: "7a3e", Time: now.Time, Source: "mwrs-controller", Cluster: "cluster1", Agent: "cluster1-work-agent"},
 		WorkRef:    benchSpec(1024).WorkRef,
 		SequenceID: 1783432567890123499,
-		Status: &workv1.ManifestWorkStatus{
-			Conditions: conditions,
-			ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{
-				ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "settings", Namespace: "default"},
-				Conditions:   conditions,
-			}}},
-		},
+		Status:     &workv1.ManifestWorkStatus{Conditions: conditions},
 	}
+	for i := range n {
+		m.Status.ResourceStatus.Manifests = append(m.Status.ResourceStatus.Manifests, workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{
+				Ordinal: int32(i), Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: fmt.Sprint("settings-", i), Namespace: "shop",
+			},
+			Conditions: conditions,
+		})
+	}
+	return m
 }
 
 func benchSpecResync(n int) *codec.SpecResync {

@@ -10,6 +10,15 @@ var (
 	Unquote      = unquote
 )
 
+// What reads statuses: the parser, and the reflection that it must agree with.
+var (
+	ParseStatus         = parseStatus
+	ReflectStatus       = reflectStatus
+	ParseBundleStatus   = parseBundleStatus
+	ReflectBundleStatus = reflectBundleStatus
+	Words               = words[:]
+)
+
 // Valid reports whether the scanner accepts data.
 func Valid(data []byte) bool {
 	_, err := validate(data)

@@ -175,22 +175,29 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	if err != nil || data == nil {
 		return m, err
 	}
-	c := cursor{data: data}
-	c.open('{')
-	var status bundleStatus
-	cause := c.err
-	if cause == nil {
-		cause = utiljson.Unmarshal(data, &status)
-	}
-	if cause != nil {
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: cause}
-	}
-	m.Status = &workv1.ManifestWorkStatus{Conditions: status.Conditions}
-	m.Status.ResourceStatus.Manifests = status.ResourceStatus
-	if !statusTimes(m.Status) {
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	if m.Status, err = readBundleStatus(data); err != nil {
+		return nil, err
 	}
 	return m, nil
+}
+
+// readBundleStatus reads the data of a status event.
+func readBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
+	if s, ok := parseBundleStatus(raw); ok {
+		return checkedStatus(s, nil)
+	}
+	return checkedStatus(reflectBundleStatus(raw))
+}
+
+// reflectBundleStatus reads what parseBundleStatus does not.
+func reflectBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
+	var data bundleStatus
+	if err := unmarshalObject(raw, &data); err != nil {
+		return nil, err
+	}
+	s := &workv1.ManifestWorkStatus{Conditions: data.Conditions}
+	s.ResourceStatus.Manifests = data.ResourceStatus
+	return s, nil
 }
 
 // specResync reads an agent's request for specs.

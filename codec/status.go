@@ -84,16 +84,17 @@ func statusTimes(s *workv1.ManifestWorkStatus) bool {
 
 // readStatus reads the data of a status event; the API's own names are understood as well.
 func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
-	// encoding/json takes null members and more for a status; what is no object is not even meant as one.
-	c := cursor{data: raw}
-	c.open('{')
-	var data statusData
-	err := c.err
-	if err == nil {
-		err = utiljson.Unmarshal(raw, &data)
+	if s, ok := parseStatus(raw); ok {
+		return checkedStatus(s, nil)
 	}
-	if err != nil {
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: err}
+	return checkedStatus(reflectStatus(raw))
+}
+
+// reflectStatus reads what parseStatus does not.
+func reflectStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
+	var data statusData
+	if err := unmarshalObject(raw, &data); err != nil {
+		return nil, err
 	}
 	s := data.ManifestWorkStatus
 	s.Conditions = data.Conditions
@@ -101,10 +102,28 @@ func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
 	if data.ResourceStatus.ManifestConditions != nil {
 		s.ResourceStatus.Manifests = data.ResourceStatus.ManifestConditions
 	}
-	if !statusTimes(&s) {
+	return &s, nil
+}
+
+// unmarshalObject decodes an object. encoding/json takes null and more for a status; what is no object is not even
+// meant as one.
+func unmarshalObject(raw []byte, target any) error {
+	c := cursor{data: raw}
+	if c.open('{'); c.err != nil {
+		return c.err
+	}
+	return utiljson.Unmarshal(raw, target)
+}
+
+// checkedStatus returns a status that was read, or why it is none.
+func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
+	switch {
+	case err != nil:
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: err}
+	case !statusTimes(s):
 		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
 	}
-	return &s, nil
+	return s, nil
 }
 
 // StatusHash returns the hash by which source and agent find out whether they hold the same status: the SHA-256, in

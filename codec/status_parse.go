@@ -1,0 +1,363 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// statusParser reads the data of a status event in one pass, as agents write it. What it does not expect (a member
+// that it does not know, twice the same, null, a value of another type) is a fault to it, and left to
+// reflection, which knows the fields of whatever version the API has: so nothing is read here that would be
+// read differently there.
+//
+// A source keeps a status as long as its work, and so many of them that each byte counts: lists have the length they
+// need and share one block per type, strings that agents write again and again are not kept at all, and others
+// share blocks.
+type statusParser struct {
+	cursor
+	// What is left of the blocks. They are made for as many entries as the text names; one more is a fault.
+	conditions []metav1.Condition
+	manifests  []workv1.ManifestCondition
+	values     []workv1.FeedbackValue
+	texts      textBlock
+	// timeText is the text of the last time that was read: most in a status are the same.
+	timeText []byte
+	time     metav1.Time
+}
+
+// reasonOdd is the fault that makes the parser give up. Nobody gets to see it.
+const reasonOdd = "something unusual"
+
+func (p *statusParser) odd() { p.fail(p.pos, reasonOdd) }
+
+// memberSet is the set of members that an object has had: a bit for each.
+type memberSet uint16
+
+// first reports a fault when an object has a member twice.
+func (p *statusParser) first(seen *memberSet, bit int) {
+	if *seen&(1<<bit) != 0 {
+		p.odd()
+	}
+	*seen |= 1 << bit
+}
+
+// parseStatus reads data of the profile ManifestWork, false when that is better left to reflection.
+func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
+	p := statusParser{cursor: cursor{data: data}}
+	p.count()
+	s := &workv1.ManifestWorkStatus{}
+	var seen, seenInner memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "conditions":
+			p.first(&seen, 0)
+			s.Conditions = p.conditionList()
+		case "resourceStatus":
+			p.first(&seen, 1)
+			for p.open('{'); p.member(); {
+				switch string(p.key) {
+				case "manifestConditions", "manifests": // one of both: which counts is known elsewhere
+					p.first(&seenInner, 0)
+					s.ResourceStatus.Manifests = p.manifestList()
+				default:
+					p.odd()
+				}
+			}
+		default:
+			p.odd()
+		}
+	}
+	return s, p.finish()
+}
+
+// parseBundleStatus reads data of the profile ManifestBundle.
+func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
+	p := statusParser{cursor: cursor{data: data}}
+	p.count()
+	s := &workv1.ManifestWorkStatus{}
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "conditions":
+			p.first(&seen, 0)
+			s.Conditions = p.conditionList()
+		case "resourceStatus":
+			p.first(&seen, 1)
+			s.ResourceStatus.Manifests = p.manifestList()
+		default:
+			p.odd()
+		}
+	}
+	return s, p.finish()
+}
+
+// count makes the blocks, by a member that each entry has. A quote in a string has a backslash before it, so only a
+// whole string can be taken for one.
+func (p *statusParser) count() {
+	p.conditions = block[metav1.Condition](p.data, `"lastTransitionTime"`)
+	p.manifests = block[workv1.ManifestCondition](p.data, `"resourceMeta"`)
+	p.values = block[workv1.FeedbackValue](p.data, `"fieldValue"`)
+}
+
+func block[T any](data []byte, name string) []T {
+	if n := bytes.Count(data, []byte(name)); n > 0 {
+		return make([]T, 0, n)
+	}
+	return nil
+}
+
+// finish reports whether all went well, and no more memory was taken than is used.
+func (p *statusParser) finish() bool {
+	if p.end() != nil || len(p.conditions) < cap(p.conditions) || len(p.manifests) < cap(p.manifests) ||
+		len(p.values) < cap(p.values) {
+		return false
+	}
+	p.texts.flush()
+	return true
+}
+
+// grow adds an entry to a block and returns it; nil, and a fault, when there is no room.
+func grow[T any](p *statusParser, block *[]T) *T {
+	n := len(*block)
+	if n == cap(*block) {
+		p.odd()
+		return nil
+	}
+	*block = (*block)[:n+1]
+	return &(*block)[n]
+}
+
+// tail returns the entries of a block since from, as a list that cannot grow into what follows.
+func tail[T any](block []T, from int) []T {
+	if from == len(block) {
+		return []T{}
+	}
+	return block[from:len(block):len(block)]
+}
+
+func (p *statusParser) conditionList() []metav1.Condition {
+	from := len(p.conditions)
+	for p.open('['); p.element(); {
+		if c := grow(p, &p.conditions); c != nil {
+			p.condition(c)
+		}
+	}
+	return tail(p.conditions, from)
+}
+
+func (p *statusParser) condition(c *metav1.Condition) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "type":
+			p.first(&seen, 0)
+			p.text(&c.Type)
+		case "status":
+			p.first(&seen, 1)
+			p.text((*string)(&c.Status))
+		case "observedGeneration":
+			p.first(&seen, 2)
+			c.ObservedGeneration = p.integer(64)
+		case "lastTransitionTime":
+			p.first(&seen, 3)
+			c.LastTransitionTime = p.timestamp()
+		case "reason":
+			p.first(&seen, 4)
+			p.text(&c.Reason)
+		case "message":
+			p.first(&seen, 5)
+			p.text(&c.Message)
+		default:
+			p.odd()
+		}
+	}
+}
+
+func (p *statusParser) manifestList() []workv1.ManifestCondition {
+	from := len(p.manifests)
+	for p.open('['); p.element(); {
+		if m := grow(p, &p.manifests); m != nil {
+			p.manifest(m)
+		}
+	}
+	return tail(p.manifests, from)
+}
+
+func (p *statusParser) manifest(m *workv1.ManifestCondition) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "resourceMeta":
+			p.first(&seen, 0)
+			p.resource(&m.ResourceMeta)
+		case "statusFeedback":
+			p.first(&seen, 1)
+			m.StatusFeedbacks.Values = p.feedback()
+		case "conditions":
+			p.first(&seen, 2)
+			m.Conditions = p.conditionList()
+		default:
+			p.odd()
+		}
+	}
+}
+
+func (p *statusParser) resource(r *workv1.ManifestResourceMeta) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "ordinal":
+			p.first(&seen, 0)
+			r.Ordinal = int32(p.integer(32))
+		case "group":
+			p.first(&seen, 1)
+			p.text(&r.Group)
+		case "version":
+			p.first(&seen, 2)
+			p.text(&r.Version)
+		case "kind":
+			p.first(&seen, 3)
+			p.text(&r.Kind)
+		case "resource":
+			p.first(&seen, 4)
+			p.text(&r.Resource)
+		case "name":
+			p.first(&seen, 5)
+			p.text(&r.Name)
+		case "namespace":
+			p.first(&seen, 6)
+			p.text(&r.Namespace)
+		default:
+			p.odd()
+		}
+	}
+}
+
+// feedback reads {"values":[…]}.
+func (p *statusParser) feedback() (values []workv1.FeedbackValue) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		if string(p.key) != "values" {
+			p.odd()
+			break
+		}
+		p.first(&seen, 0)
+		from := len(p.values)
+		for p.open('['); p.element(); {
+			if v := grow(p, &p.values); v != nil {
+				p.feedbackValue(v)
+			}
+		}
+		values = tail(p.values, from)
+	}
+	return values
+}
+
+func (p *statusParser) feedbackValue(v *workv1.FeedbackValue) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "name":
+			p.first(&seen, 0)
+			p.text(&v.Name)
+		case "fieldValue":
+			p.first(&seen, 1)
+			p.fieldValue(&v.Value)
+		default:
+			p.odd()
+		}
+	}
+}
+
+func (p *statusParser) fieldValue(v *workv1.FieldValue) {
+	var seen memberSet
+	for p.open('{'); p.member(); {
+		switch string(p.key) {
+		case "type":
+			p.first(&seen, 0)
+			p.text((*string)(&v.Type))
+		case "integer":
+			p.first(&seen, 1)
+			v.Integer = new(int64)
+			*v.Integer = p.integer(64)
+		case "string":
+			p.first(&seen, 2)
+			v.String = new(string)
+			p.text(v.String)
+		case "boolean":
+			p.first(&seen, 3)
+			v.Boolean = new(bool)
+			*v.Boolean = p.boolean()
+		case "jsonRaw":
+			p.first(&seen, 4)
+			v.JsonRaw = new(string)
+			p.text(v.JsonRaw)
+		default:
+			p.odd()
+		}
+	}
+}
+
+// text reads a string. It is in place only when the block is flushed.
+func (p *statusParser) text(to *string) {
+	if text, ok := p.quoted(); ok {
+		p.texts.keep(to, text)
+	}
+}
+
+// quoted reads a string and returns its text, which may share memory with the data.
+func (p *statusParser) quoted() ([]byte, bool) {
+	if p.peek() != '"' {
+		p.odd()
+		return nil, false
+	}
+	raw := p.value()
+	if raw == nil {
+		return nil, false
+	}
+	return unquoteBytes(raw), true
+}
+
+func (p *statusParser) integer(bits int) int64 {
+	n, err := strconv.ParseInt(string(p.value()), 10, bits)
+	if err != nil {
+		p.odd()
+	}
+	return n
+}
+
+func (p *statusParser) boolean() bool {
+	switch string(p.value()) {
+	case "true":
+		return true
+	case "false":
+	default:
+		p.odd()
+	}
+	return false
+}
+
+// timestamp reads a time as metav1.Time does, which writes null for none.
+func (p *statusParser) timestamp() metav1.Time {
+	if p.peek() == 'n' {
+		p.value()
+		return metav1.Time{}
+	}
+	text, _ := p.quoted()
+	if len(text) > 0 && bytes.Equal(text, p.timeText) {
+		return p.time
+	}
+	t, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		p.odd()
+	}
+	p.timeText, p.time = text, metav1.Time{Time: t.Local()}
+	return p.time
+}

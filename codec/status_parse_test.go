@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec_test
+
+import (
+	"encoding/json"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/randfill"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// statusReaders are the two ways to read the data of a status event, for each profile.
+var statusReaders = []struct {
+	profile codec.Profile
+	parse   func([]byte) (*workv1.ManifestWorkStatus, bool)
+	reflect func([]byte) (*workv1.ManifestWorkStatus, error)
+}{
+	{codec.ManifestWork, codec.ParseStatus, codec.ReflectStatus},
+	{codec.ManifestBundle, codec.ParseBundleStatus, codec.ReflectBundleStatus},
+}
+
+// sameReading checks that the parser reads data as reflection does, or leaves it to that. It reports which.
+func sameReading(t *testing.T, data []byte) (parsed bool) {
+	t.Helper()
+	before := slices.Clone(data)
+	for _, r := range statusReaders {
+		got, ok := r.parse(data)
+		if !slices.Equal(before, data) {
+			t.Fatal("the data was changed")
+		}
+		if !ok {
+			continue
+		}
+		parsed = true
+		want, err := r.reflect(data)
+		if err != nil {
+			t.Fatalf("%s: the parser reads what reflection refuses: %v\n%s", r.profile.Name(), err, data)
+		}
+		if !reflect.DeepEqual(want, got) { // nil and empty are not the same
+			t.Fatalf("%s: -reflection +parser:\n%s\n%s", r.profile.Name(), cmp.Diff(want, got), data)
+		}
+		exactLists(t, got)
+	}
+	return parsed
+}
+
+// exactLists checks that no list can grow into another one, or has room that nobody uses.
+func exactLists(t *testing.T, s *workv1.ManifestWorkStatus) {
+	t.Helper()
+	exact := len(s.Conditions) == cap(s.Conditions) && len(s.ResourceStatus.Manifests) == cap(s.ResourceStatus.Manifests)
+	for _, m := range s.ResourceStatus.Manifests {
+		exact = exact && len(m.Conditions) == cap(m.Conditions) &&
+			len(m.StatusFeedbacks.Values) == cap(m.StatusFeedbacks.Values)
+	}
+	if !exact {
+		t.Fatal("a list has room")
+	}
+}
+
+// statusCases are data that the parser must read as reflection does; usual is what it must not leave to reflection.
+func statusCases() []struct {
+	name, data string
+	usual      bool
+} {
+	condition := func(members string) string { return `{"conditions":[{"lastTransitionTime":null,` + members + `}]}` }
+	value := func(members string) string {
+		return `{"resourceStatus":{"manifests":[{"resourceMeta":{},"statusFeedback":{"values":[{"name":"a","fieldValue":{` + members + `}}]}}]}}`
+	}
+	return []struct {
+		name, data string
+		usual      bool
+	}{
+		{"empty", `{}`, true},
+		{"empty lists", `{"conditions":[],"resourceStatus":{"manifestConditions":[]}}`, true},
+		{"the API's names", `{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x","ordinal":-1},"conditions":[]}]}}`, true},
+		{"of a bundle", `{"conditions":[],"resourceStatus":[{"resourceMeta":{}}]}`, true},
+		{"spaces", " { \"conditions\" : [ { \"lastTransitionTime\" : \"2024-05-06T07:08:09Z\" } ] } ", true},
+		{"escapes", condition(`"message":"a\"b\n\u00fc\ud83d\ude00\ud800"`), true},
+		{"escaped names", condition(`"messag\u0065":"a"`), true},
+		{"no UTF-8", condition("\"message\":\"\xff\""), true},
+		{"zone and fraction", `{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09.123+02:00"}]}`, true},
+		{"all kinds of values", value(`"type":"String","integer":-9223372036854775808,"string":"","boolean":false,"jsonRaw":"{\"a\":1}"`), true},
+		{"minus zero", condition(`"observedGeneration":-0`), true},
+
+		{"no object", `[]`, false},
+		{"null", `null`, false},
+		{"text behind", `{} {}`, false},
+		{"cut", `{"conditions":[{"lastTransitionTime":null`, false},
+		{"both names", `{"resourceStatus":{"manifestConditions":[],"manifests":[]}}`, false},
+		{"twice", `{"conditions":[],"conditions":null}`, false},
+		{"twice, deep", condition(`"type":"a","type":"b"`), false},
+		{"unknown", `{"later":1}`, false},
+		{"unknown, deep", condition(`"later":1`), false},
+		{"another case", condition(`"Message":"a"`), false},
+		{"null list", `{"conditions":null}`, false},
+		{"null entry", `{"conditions":[null]}`, false},
+		{"null string", condition(`"message":null`), false},
+		{"number for string", condition(`"message":1`), false},
+		{"string for number", condition(`"observedGeneration":"1"`), false},
+		{"fraction", condition(`"observedGeneration":1.0`), false},
+		{"exponent", condition(`"observedGeneration":1e1`), false},
+		{"out of range", condition(`"observedGeneration":9223372036854775808`), false},
+		{"out of range, 32 bits", `{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":2147483648}}]}}`, false},
+		{"null value", value(`"integer":null`), false},
+		{"no time", `{"conditions":[{"type":"Applied"}]}`, false},
+		{"bad time", `{"conditions":[{"lastTransitionTime":"yesterday"}]}`, false},
+		{"empty time", `{"conditions":[{"lastTransitionTime":""}]}`, false},
+		{"escaped time", `{"conditions":[{"lastTransitionTim\u0065":"2024-05-06T07:08:09Z"}]}`, false},
+		{"a value like a name", condition(`"message":"lastTransitionTime"`), false},
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	for _, tc := range statusCases() {
+		t.Run(tc.name, func(t *testing.T) {
+			if parsed := sameReading(t, []byte(tc.data)); parsed != tc.usual {
+				t.Errorf("read without reflection: %t, want %t", parsed, tc.usual)
+			}
+		})
+	}
+}
+
+// TestParseStatusEveryField fills the whole status: what the API has by now must be read without reflection, else a
+// member is missing in the parser.
+func TestParseStatusEveryField(t *testing.T) {
+	for seed := range int64(300) {
+		f := filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(float64(seed%3)/4).NumElements(0, 5)
+		m := newStatus()
+		m.Version, m.Status = 3, &workv1.ManifestWorkStatus{}
+		f.Fill(m.Status)
+		for _, r := range statusReaders {
+			_, e, err := r.profile.Encode(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := r.parse(e.Data()); !ok && seed%3 == 0 { // lists that are nil are null in a bundle
+				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.profile.Name(), e.Data())
+			}
+			sameReading(t, e.Data())
+		}
+		api, err := json.Marshal(m.Status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameReading(t, api)
+	}
+}
+
+// TestParseStatusBlocks reads more and longer strings than fit into one block.
+func TestParseStatusBlocks(t *testing.T) {
+	s := &workv1.ManifestWorkStatus{}
+	for i := range 600 {
+		s.Conditions = append(s.Conditions, metav1.Condition{
+			Type: strings.Repeat("t", i), Reason: strings.Repeat("ab", i%7), Message: strings.Repeat("ü", i%90),
+		})
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameReading(t, data) {
+		t.Error("it was left to reflection")
+	}
+}
+
+// TestWords checks the order that the search relies on, and that a word is found and costs nothing.
+func TestWords(t *testing.T) {
+	if !slices.IsSorted(codec.Words) {
+		t.Error("the words are not sorted")
+	}
+	for _, word := range append([]string{"", "A", "zzz", "Appliedx"}, codec.Words...) {
+		data, err := json.Marshal(map[string]any{"conditions": []map[string]any{{"lastTransitionTime": nil, "reason": word}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := codec.ParseStatus(data); !ok || s.Conditions[0].Reason != word {
+			t.Errorf("%q is read as %v", word, s)
+		}
+	}
+}
+
+// FuzzParseStatus holds the parser against reflection.
+func FuzzParseStatus(f *testing.F) {
+	for _, tc := range statusCases() {
+		f.Add([]byte(tc.data))
+	}
+	for _, name := range []string{"status.json", "gone.json", "enhancement/status.json"} {
+		payload, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		e, err := codec.ParseStructured(payload)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(e.Data())
+	}
+	for seed := range int64(5) {
+		m := newStatus()
+		m.Version, m.Status = 3, &workv1.ManifestWorkStatus{}
+		filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(.2).Fill(m.Status)
+		for _, r := range statusReaders {
+			_, e, err := r.profile.Encode(m)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(e.Data())
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { sameReading(t, data) })
+}
