@@ -342,19 +342,36 @@ func TestErrorsLocate(t *testing.T) {
 	}
 }
 
-// TestManifestsShareMemory checks that manifests are slices of the event's data that cannot grow into their
-// neighbours.
-func TestManifestsShareMemory(t *testing.T) {
-	topic, payload := structured(t, newSpec())
-	list := decode(t, topic, payload).(*codec.Spec).Work.Spec.Workload.Manifests
-	for i := range list {
-		if cap(list[i].Raw) != len(list[i].Raw) {
-			t.Errorf("manifest %d can grow into what follows it", i)
-		}
-	}
-	at := strings.Index(string(payload), "ConfigMap")
-	payload[at] = 'c'
-	if !strings.Contains(string(list[0].Raw), "configMap") {
-		t.Error("the manifest was copied")
+// TestManifestMemory checks that small manifests do not keep the event alive, that large ones are not copied, and that
+// none can grow into its neighbour.
+func TestManifestMemory(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		size   int
+		copied bool
+	}{
+		{"small", 1 << 10, true},
+		{"large", 16 << 10, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec := newSpec()
+			spec.Work.Spec.Workload.Manifests = []workv1.Manifest{
+				manifest(`{"kind":"ConfigMap","data":"` + strings.Repeat("x", tc.size) + `"}`), manifest(`{"kind":"Secret"}`),
+			}
+			topic, payload := structured(t, spec)
+			list := decode(t, topic, payload).(*codec.Spec).Work.Spec.Workload.Manifests
+			for i := range list {
+				if cap(list[i].Raw) != len(list[i].Raw) {
+					t.Errorf("manifest %d can grow into what follows it", i)
+				}
+			}
+			if cap(list) != len(list) {
+				t.Error("the list has room")
+			}
+			clear(payload)
+			if copied := json.Valid(list[0].Raw); copied != tc.copied {
+				t.Errorf("copied: %t, want %t", copied, tc.copied)
+			}
+		})
 	}
 }

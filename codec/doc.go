@@ -119,7 +119,8 @@
 // # Guarantees
 //
 //   - What Encode accepts, Decode gives back: every field of a ManifestWork's spec and status, times to the second.
-//   - Manifests stay the bytes they are. Encode validates and copies them; Decode returns slices of the event.
+//   - Manifests stay the bytes they are. Encode validates and copies them; Decode copies them too, so that a work
+//     does not keep its event alive, but those of a work with more than 8 KiB are slices of the event.
 //   - Decode holds an event against its topic. A cluster or source other than the topic's, or a resource ID that is
 //     not the one of the work, is refused with [CodeMismatch]: topic ACLs in a broker then keep everybody in
 //     their own room.

@@ -37,7 +37,7 @@ type Profile interface {
 	// Decode reads an event that came on a topic. It returns an [*Error] that says which topic level,
 	// attribute or field is wrong. When a [Spec]'s attributes are good and only its data is not, Decode
 	// returns the message without Work beside the error, whose Code is [CodeData], so that the sender
-	// can be told. Raw manifests in the result share memory with the event's data.
+	// can be told. Raw manifests in the result may share memory with the event's data.
 	Decode(topic string, e *ce.Event) (Message, error)
 
 	// sealed keeps the set of profiles ours, so that methods can be added.

@@ -86,12 +86,13 @@ func statusCases() []struct {
 		{"empty lists", `{"conditions":[],"resourceStatus":{"manifestConditions":[]}}`, true},
 		{"the API's names", `{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x","ordinal":-1},"conditions":[]}]}}`, true},
 		{"of a bundle", `{"conditions":[],"resourceStatus":[{"resourceMeta":{}}]}`, true},
-		{"spaces", " { \"conditions\" : [ { \"lastTransitionTime\" : \"2024-05-06T07:08:09Z\" } ] } ", true},
+		{"spaces", " { \"conditions\" : [ { \"lastTransitionTime\": \"2024-05-06T07:08:09Z\" } ] } ", true},
 		{"escapes", condition(`"message":"a\"b\n\u00fc\ud83d\ude00\ud800"`), true},
 		{"escaped names", condition(`"messag\u0065":"a"`), true},
 		{"no UTF-8", condition("\"message\":\"\xff\""), true},
 		{"zone and fraction", `{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09.123+02:00"}]}`, true},
 		{"all kinds of values", value(`"type":"String","integer":-9223372036854775808,"string":"","boolean":false,"jsonRaw":"{\"a\":1}"`), true},
+		{"a value like a name", condition(`"message":"lastTransitionTime","reason":"lastTransitionTime\":"`), true},
 		{"minus zero", condition(`"observedGeneration":-0`), true},
 
 		{"no object", `[]`, false},
@@ -118,7 +119,8 @@ func statusCases() []struct {
 		{"bad time", `{"conditions":[{"lastTransitionTime":"yesterday"}]}`, false},
 		{"empty time", `{"conditions":[{"lastTransitionTime":""}]}`, false},
 		{"escaped time", `{"conditions":[{"lastTransitionTim\u0065":"2024-05-06T07:08:09Z"}]}`, false},
-		{"a value like a name", condition(`"message":"lastTransitionTime"`), false},
+		{"space before a colon", `{"conditions":[{"lastTransitionTime" :"2024-05-06T07:08:09Z"}]}`, false},
+		{"a name within a name", condition(`"my-lastTransitionTime":null`), false},
 	}
 }
 

@@ -196,16 +196,37 @@ func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {
 		p.fail("data.manifests", "is not a list", nil)
 		return
 	}
+	var buf [8][]byte
+	list, size := buf[:0], 0
 	for p.open('['); p.element(); {
 		raw := p.value()
 		if len(raw) > 0 && raw[0] != '{' {
-			p.fail(manifestField(len(t.Manifests)), "is not an object", nil)
+			p.fail(manifestField(len(list)), "is not an object", nil)
 		}
-		var m workv1.Manifest
-		m.Raw = raw
-		t.Manifests = append(t.Manifests, m)
+		list = append(list, raw)
+		size += len(raw)
+	}
+	if p.err != nil || len(list) == 0 {
+		return
+	}
+	t.Manifests = make([]workv1.Manifest, len(list))
+	var tight []byte
+	if size <= copyLimit {
+		tight = make([]byte, 0, size)
+	}
+	for i, raw := range list {
+		if tight != nil {
+			start := len(tight)
+			tight = append(tight, raw...)
+			raw = tight[start:len(tight):len(tight)]
+		}
+		t.Manifests[i].Raw = raw
 	}
 }
+
+// copyLimit is up to how many bytes the manifests of a work are copied. Who keeps slices of an event keeps all of it,
+// its attributes and metadata too: about half a KiB, which is much of a small event and little of a large one.
+const copyLimit = 8 << 10
 
 func (p *dataParser) deleteOption(s *workv1.ManifestWorkSpec) {
 	var option *deleteOption
