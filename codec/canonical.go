@@ -104,12 +104,16 @@ func appendCanonicalNumber(dst, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return appendCanonicalFloat(dst, f), nil
+}
+
+func appendCanonicalFloat(dst []byte, f float64) []byte {
 	abs := math.Abs(f)
 	switch {
 	case f == 0: // also for minus zero
-		return append(dst, '0'), nil
+		return append(dst, '0')
 	case 1e-6 <= abs && abs < 1e21:
-		return strconv.AppendFloat(dst, f, 'f', -1, 64), nil
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
 	// Go writes at least two digits of the exponent, ECMAScript no leading zero.
@@ -117,5 +121,5 @@ func appendCanonicalNumber(dst, raw []byte) ([]byte, error) {
 		dst[n-2] = dst[n-1]
 		dst = dst[:n-1]
 	}
-	return dst, nil
+	return dst
 }

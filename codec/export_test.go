@@ -10,6 +10,14 @@ var (
 	Unquote      = unquote
 )
 
+// What writes statuses: the writer, and the reflection that it must agree with.
+var (
+	MarshalStatus   = marshalStatus
+	MarshalLater    = marshalLater
+	CanonicalStatus = canonicalStatus
+	WritesAll       = writesAll
+)
+
 // What reads statuses: the parser, and the reflection that it must agree with.
 var (
 	ParseStatus         = parseStatus

@@ -29,9 +29,38 @@ type resourceStatusData struct {
 	ManifestConditions []workv1.ManifestCondition `json:"manifestConditions"`
 }
 
-// marshalStatus writes the data of a status event. The lists are always there, so that an empty status is
-// something else than none, and its hash does not depend on how it came to be empty.
+// marshalStatus writes the data of a status event.
 func marshalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
+	if !statusTimes(s) {
+		return nil, errors.New("a condition's time " + reasonTime)
+	}
+	if !writesAll() {
+		return marshalLater(s)
+	}
+	w := statusWriter{data: make([]byte, 0, statusSize(s))}
+	w.status(s)
+	return w.data, nil
+}
+
+// canonicalStatus writes the same in the form of RFC 8785.
+func canonicalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
+	if !statusTimes(s) {
+		return nil, errors.New("a condition's time " + reasonTime)
+	}
+	if !writesAll() {
+		data, err := marshalLater(s)
+		if err != nil {
+			return nil, err
+		}
+		return appendCanonical(nil, data)
+	}
+	w := statusWriter{data: make([]byte, 0, statusSize(s)), canonical: true}
+	w.status(s)
+	return w.data, nil
+}
+
+// marshalLater writes a status of a later API than a statusWriter knows.
+func marshalLater(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	data := statusData{ManifestWorkStatus: *s, Conditions: s.Conditions}
 	data.ResourceStatus.ManifestResourceStatus = s.ResourceStatus
 	data.ResourceStatus.Manifests = nil
@@ -39,9 +68,6 @@ func marshalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		data.Conditions = []metav1.Condition{}
 	}
 	data.ResourceStatus.ManifestConditions = presentConditions(s.ResourceStatus.Manifests)
-	if !statusTimes(s) {
-		return nil, errors.New("a condition's time " + reasonTime)
-	}
 	return json.Marshal(data)
 }
 
@@ -135,13 +161,9 @@ func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if status == nil {
 		status = &workv1.ManifestWorkStatus{}
 	}
-	data, err := marshalStatus(status)
+	canonical, err := canonicalStatus(status)
 	if err != nil {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
-	}
-	canonical, err := appendCanonical(make([]byte, 0, len(data)), data)
-	if err != nil {
-		return "", &Error{Code: CodeData, Field: "data", Reason: "has no canonical form", Err: err}
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil

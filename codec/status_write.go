@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"reflect"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// statusWriter writes the data of a status event: in the order that the API has, or in that of RFC 8785, which
+// the hash is made of. Lists are always there, so that an empty status is something else than none, and its hash does
+// not depend on how it came to be empty: the API requires them, and stores differ in whether an empty list comes
+// back as nil.
+type statusWriter struct {
+	data []byte
+	// canonical asks for members sorted by name, and for integers as a double has them.
+	canonical bool
+}
+
+// writesAll reports whether the API has no more fields than a statusWriter knows. With a later one, what it does not
+// know must travel too.
+func writesAll() bool {
+	return reflect.TypeFor[workv1.ManifestWorkStatus]().NumField() == 2 &&
+		reflect.TypeFor[metav1.Condition]().NumField() == 6 &&
+		reflect.TypeFor[workv1.ManifestResourceStatus]().NumField() == 1 &&
+		reflect.TypeFor[workv1.ManifestCondition]().NumField() == 3 &&
+		reflect.TypeFor[workv1.ManifestResourceMeta]().NumField() == 7 &&
+		reflect.TypeFor[workv1.StatusFeedbackResult]().NumField() == 1 &&
+		reflect.TypeFor[workv1.FeedbackValue]().NumField() == 2 &&
+		reflect.TypeFor[workv1.FieldValue]().NumField() == 5
+}
+
+// statusSize is about what a status needs, rather more than less.
+func statusSize(s *workv1.ManifestWorkStatus) int {
+	size := 64 + conditionsSize(s.Conditions)
+	for i := range s.ResourceStatus.Manifests {
+		m := &s.ResourceStatus.Manifests[i]
+		r := &m.ResourceMeta
+		size += 160 + len(r.Group) + len(r.Version) + len(r.Kind) + len(r.Resource) + len(r.Name) + len(r.Namespace) +
+			128*len(m.StatusFeedbacks.Values) + conditionsSize(m.Conditions)
+	}
+	return size
+}
+
+func conditionsSize(list []metav1.Condition) int {
+	size := 120 * len(list)
+	for i := range list {
+		size += len(list[i].Type) + len(list[i].Status) + len(list[i].Reason) + len(list[i].Message)
+	}
+	return size
+}
+
+// name begins a member; the first of an object has the brace before it.
+func (w *statusWriter) name(name string) {
+	if w.data[len(w.data)-1] != '{' {
+		w.data = append(w.data, ',')
+	}
+	w.data = append(append(append(w.data, '"'), name...), '"', ':')
+}
+
+func (w *statusWriter) text(name, value string) {
+	w.name(name)
+	w.data = appendString(w.data, value)
+}
+
+func (w *statusWriter) integer(name string, n int64) {
+	w.name(name)
+	const exact = 1 << 53
+	if w.canonical && (n > exact || n < -exact) {
+		w.data = appendCanonicalFloat(w.data, float64(n))
+		return
+	}
+	w.data = strconv.AppendInt(w.data, n, 10)
+}
+
+func (w *statusWriter) open()  { w.data = append(w.data, '{') }
+func (w *statusWriter) close() { w.data = append(w.data, '}') }
+
+// list begins a member that is a list, entry the i-th object in it.
+func (w *statusWriter) list(name string) {
+	w.name(name)
+	w.data = append(w.data, '[')
+}
+
+func (w *statusWriter) entry(i int) {
+	if i > 0 {
+		w.data = append(w.data, ',')
+	}
+	w.open()
+}
+
+func (w *statusWriter) listEnd() { w.data = append(w.data, ']') }
+
+func (w *statusWriter) status(s *workv1.ManifestWorkStatus) {
+	w.open()
+	w.conditions(s.Conditions)
+	w.name("resourceStatus")
+	w.open()
+	w.list("manifestConditions")
+	for i := range s.ResourceStatus.Manifests {
+		w.entry(i)
+		w.manifest(&s.ResourceStatus.Manifests[i])
+		w.close()
+	}
+	w.listEnd()
+	w.close()
+	w.close()
+}
+
+func (w *statusWriter) conditions(conditions []metav1.Condition) {
+	w.list("conditions")
+	for i := range conditions {
+		w.entry(i)
+		w.condition(&conditions[i])
+		w.close()
+	}
+	w.listEnd()
+}
+
+func (w *statusWriter) condition(c *metav1.Condition) {
+	if w.canonical {
+		w.time("lastTransitionTime", c.LastTransitionTime)
+		w.text("message", c.Message)
+		w.generation(c)
+		w.text("reason", c.Reason)
+		w.text("status", string(c.Status))
+		w.text("type", c.Type)
+		return
+	}
+	w.text("type", c.Type)
+	w.text("status", string(c.Status))
+	w.generation(c)
+	w.time("lastTransitionTime", c.LastTransitionTime)
+	w.text("reason", c.Reason)
+	w.text("message", c.Message)
+}
+
+func (w *statusWriter) generation(c *metav1.Condition) {
+	if c.ObservedGeneration != 0 {
+		w.integer("observedGeneration", c.ObservedGeneration)
+	}
+}
+
+// time writes what metav1.Time does.
+func (w *statusWriter) time(name string, t metav1.Time) {
+	w.name(name)
+	if t.IsZero() {
+		w.data = append(w.data, "null"...)
+		return
+	}
+	w.data = append(w.data, '"')
+	w.data = append(t.UTC().AppendFormat(w.data, time.RFC3339), '"')
+}
+
+func (w *statusWriter) manifest(m *workv1.ManifestCondition) {
+	if w.canonical {
+		w.conditions(m.Conditions)
+	}
+	w.name("resourceMeta")
+	w.open()
+	w.resource(&m.ResourceMeta)
+	w.close()
+	w.name("statusFeedback")
+	w.open()
+	if values := m.StatusFeedbacks.Values; len(values) > 0 {
+		w.list("values")
+		for i := range values {
+			w.entry(i)
+			w.feedback(&values[i])
+			w.close()
+		}
+		w.listEnd()
+	}
+	w.close()
+	if !w.canonical {
+		w.conditions(m.Conditions)
+	}
+}
+
+func (w *statusWriter) resource(r *workv1.ManifestResourceMeta) {
+	if w.canonical {
+		w.text("group", r.Group)
+		w.text("kind", r.Kind)
+		w.text("name", r.Name)
+		w.text("namespace", r.Namespace)
+		w.integer("ordinal", int64(r.Ordinal))
+		w.text("resource", r.Resource)
+		w.text("version", r.Version)
+		return
+	}
+	w.integer("ordinal", int64(r.Ordinal))
+	w.text("group", r.Group)
+	w.text("version", r.Version)
+	w.text("kind", r.Kind)
+	w.text("resource", r.Resource)
+	w.text("name", r.Name)
+	w.text("namespace", r.Namespace)
+}
+
+func (w *statusWriter) feedback(v *workv1.FeedbackValue) {
+	if !w.canonical {
+		w.text("name", v.Name)
+	}
+	w.name("fieldValue")
+	w.open()
+	w.value(&v.Value)
+	w.close()
+	if w.canonical {
+		w.text("name", v.Name)
+	}
+}
+
+func (w *statusWriter) value(v *workv1.FieldValue) {
+	if w.canonical {
+		w.boolean(v)
+		w.optionalInteger(v)
+		w.optionalText("jsonRaw", v.JsonRaw)
+		w.optionalText("string", v.String)
+		w.text("type", string(v.Type))
+		return
+	}
+	w.text("type", string(v.Type))
+	w.optionalInteger(v)
+	w.optionalText("string", v.String)
+	w.boolean(v)
+	w.optionalText("jsonRaw", v.JsonRaw)
+}
+
+func (w *statusWriter) optionalInteger(v *workv1.FieldValue) {
+	if v.Integer != nil {
+		w.integer("integer", *v.Integer)
+	}
+}
+
+func (w *statusWriter) boolean(v *workv1.FieldValue) {
+	if v.Boolean != nil {
+		w.name("boolean")
+		w.data = strconv.AppendBool(w.data, *v.Boolean)
+	}
+}
+
+func (w *statusWriter) optionalText(name string, value *string) {
+	if value != nil {
+		w.text(name, *value)
+	}
+}
