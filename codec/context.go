@@ -36,6 +36,10 @@ func (b *contextBuilder) setJSON(name string, raw []byte) {
 	if name == "" || len(raw) == 0 || isNull(raw) {
 		return
 	}
+	if known := usualValue(name, raw); known != "" {
+		b.set(name, known)
+		return
+	}
 	if text, ok := unquote(raw); ok {
 		b.set(name, text)
 		return
@@ -45,6 +49,27 @@ func (b *contextBuilder) setJSON(name string, raw []byte) {
 		return
 	}
 	b.set(name, string(raw))
+}
+
+// usualValue returns a scanned value of an attribute that is the same in most events, without taking memory for it; ""
+// when it is another one.
+func usualValue(name string, raw []byte) string {
+	switch name {
+	case "specversion", "datacontenttype", "type":
+	default:
+		return ""
+	}
+	switch string(raw) {
+	case `"` + ce.CloudEventsVersionV1 + `"`:
+		return ce.CloudEventsVersionV1
+	case `"` + contentTypeJSON + `"`:
+		return contentTypeJSON
+	case `"` + typeSpecCreated + `"`:
+		return typeSpecCreated
+	case `"` + typeStatus + `"`:
+		return typeStatus
+	}
+	return ""
 }
 
 // set takes an attribute whose name is in lower case. A later value replaces an earlier one, as encoding/json

@@ -45,8 +45,23 @@ func (manifestWork) StatusHash(status *workv1.ManifestWorkStatus) (string, error
 }
 
 func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
-	d := &draft{ext: make(map[string]any, 12)}
+	d := &draft{ext: make(map[string]any, extensions(m))}
 	return d.encode(m, d)
+}
+
+// extensions is how many extensions a message will have at most. A map for eight is half as large as one for nine.
+func extensions(m Message) int {
+	switch m := m.(type) {
+	case *Spec:
+		if m != nil && m.ResyncID == "" && m.TraceParent == "" {
+			return 8
+		}
+	case *Status:
+		if m != nil && m.ResyncID == "" && m.TraceParent == "" {
+			return 8
+		}
+	}
+	return 12
 }
 
 // drafter is a profile's way to write each kind of message into a draft.

@@ -25,11 +25,7 @@ type deleteOption struct {
 // work writes the data of a spec event: {"metadata":…,"manifests":[…],"deleteOption":…,…}; of a deletion,
 // the metadata only.
 func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
-	size := 512
-	for i := range w.Spec.Workload.Manifests {
-		size += len(w.Spec.Workload.Manifests[i].Raw) + 1
-	}
-	d.data = append(make([]byte, 0, size), `{"metadata":`...)
+	d.data = append(make([]byte, 0, workSize(w, deletion)), `{"metadata":`...)
 	d.metadata(&w.ObjectMeta)
 	if !deletion {
 		d.data = append(d.data, `,"manifests":[`...)
@@ -43,6 +39,27 @@ func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
 		d.options(&w.Spec)
 	}
 	d.data = append(d.data, '}')
+}
+
+// workSize is about what the data of a work needs, rather more than less where it is usual.
+func workSize(w *workv1.ManifestWork, deletion bool) int {
+	size := 128 + 256*len(w.OwnerReferences)
+	for key, value := range w.Labels {
+		size += len(key) + len(value) + 8
+	}
+	for key, value := range w.Annotations {
+		size += len(key) + len(value) + 8
+	}
+	if deletion {
+		return size
+	}
+	for i := range w.Spec.Workload.Manifests {
+		size += len(w.Spec.Workload.Manifests[i].Raw) + 1
+	}
+	if w.Spec.DeleteOption != nil || w.Spec.Executor != nil {
+		size += 256
+	}
+	return size + 256*len(w.Spec.ManifestConfigs)
 }
 
 // manifest appends one manifest as it is, after one validating scan.
