@@ -98,12 +98,12 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	return s, p.finish()
 }
 
-// count makes the blocks, by a member that each entry has. Without the first quote the search is twice as fast; a
-// quote in a string has a backslash before it, so only the end of a name can be taken for one.
+// count makes the blocks, by a member that each entry has. The end of its name is enough, as no other ends like it, and
+// faster to find from a letter that is rare. A quote in a string has a backslash before it, so no text is counted.
 func (p *statusParser) count() {
-	p.conditions = block[metav1.Condition](p.data, `lastTransitionTime":`)
-	p.manifests = block[workv1.ManifestCondition](p.data, `resourceMeta":`)
-	p.values = block[workv1.FeedbackValue](p.data, `fieldValue":`)
+	p.conditions = block[metav1.Condition](p.data, `TransitionTime":`)
+	p.manifests = block[workv1.ManifestCondition](p.data, `Meta":`)
+	p.values = block[workv1.FeedbackValue](p.data, `Value":`)
 }
 
 func block[T any](data []byte, name string) []T {
