@@ -258,6 +258,9 @@ func TestTooLargeStays(t *testing.T) {
 		}
 		h.setValue("cluster1", "app", "2")
 		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "1" {
+			t.Errorf("after a smaller one that nobody has reported on the hub sees %v", got.Status.Conditions)
+		}
 		a.report("app", "2")
 		s.settle()
 		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "2" {

@@ -34,6 +34,9 @@ func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
 func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	s.number(w, next)
 	w.confirmed, w.strict.created = false, false
+	if w.problem != nil && next != nil { // it was about the version before
+		next.Status, w.hash = withoutCondition(next.Status, w.problem.Type), ""
+	}
 	w.problem = nil
 	if w.deleting {
 		w.deleteV = w.version
@@ -42,13 +45,13 @@ func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 
 // raiseShown raises the version of a work as it is.
 func (s *Source) raiseShown(w *sourceWork) {
-	if w.Object == nil || !s.traits.Strict {
+	if w.Object == nil || !s.traits.Strict && w.problem == nil {
 		s.raise(w, nil)
 		return
 	}
-	obj := *w.Object
+	obj, changed := *w.Object, w.problem != nil
 	s.raise(w, &obj)
-	if obj.Generation != w.Object.Generation {
+	if changed || obj.Generation != w.Object.Generation {
 		s.put(w, &obj)
 	}
 }
@@ -161,6 +164,12 @@ func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.
 		}
 	}
 	status.Conditions = append(conditions, c)
+	return status
+}
+
+// withoutCondition returns a status without the condition of a type, sharing nothing that is changed with the old one.
+func withoutCondition(status workv1.ManifestWorkStatus, kind string) workv1.ManifestWorkStatus {
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c metav1.Condition) bool { return c.Type == kind })
 	return status
 }
 
