@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trouble_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// aboutWorks takes specs and statuses.
+func aboutWorks(h heard) bool { return h.spec() != nil || h.status() != nil }
+
+// replay sends messages again: in the opposite order, as they were, and shuffled.
+func (r *raw) replay(messages []heard) {
+	r.t.Helper()
+	backwards := slices.Clone(messages)
+	slices.Reverse(backwards)
+	shuffled := slices.Clone(messages)
+	rand.New(rand.NewPCG(5, 6)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	for _, m := range slices.Concat(backwards, messages, shuffled) {
+		if reason := r.publish(m.topic, m.payload); reason != 0 {
+			r.t.Errorf("the broker refused %s: %d", m.topic, reason)
+		}
+	}
+}
+
+// TestTrouble05TwiceAndLate: what was on the wire comes again, late, in other orders, also from processes that are no
+// more. Works and statuses move forward only, and each state shows once.
+func TestTrouble05TwiceAndLate(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, mosquitto.Options{})
+	wire := newTap(s, nil)
+	h := s.source(work.SourceOptions{})
+	a := s.agent(work.AgentOptions{})
+	atSource, atAgent := spyOn(t, h.works("cluster1")), spyOn(t, a.works())
+	replay := func() { wire.raw().replay(wire.that(aboutWorks)) }
+
+	h.create("cluster1", "app", "1")
+	for i := range 4 {
+		h.set("cluster1", "app", fmt.Sprint(i+1)) // the first changes nothing
+		shows(t, "the agent", a.works(), state(t, h.works("cluster1")))
+		a.report("app", fmt.Sprint(i+1))
+		shows(t, "the source", h.works("cluster1"), fmt.Sprintf("app=%[1]d/%[1]d", i+1))
+	}
+	replay()
+	h.set("cluster1", "app", "5") // comes after what was replayed
+	shows(t, "the agent after the first replay", a.works(), "app=5/4")
+	a.report("app", "5")
+	shows(t, "the source after the first replay", h.works("cluster1"), "app=5/5")
+	want := []string{"1", "2", "3", "4", "5"}
+	if diff := cmp.Diff(want, atAgent.values("app")); diff != "" {
+		t.Errorf("values at the agent (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(append([]string{""}, want...), atSource.statuses("app")); diff != "" {
+		t.Errorf("statuses at the source (-want +got):\n%s", diff)
+	}
+	// Each of ten writes is one event on either side, but for the one that changed nothing.
+	if at, source := len(atAgent.of("app")), len(atSource.of("app")); at != 10 || source != 10 {
+		t.Errorf("%d events at the agent and %d at the source, want 10 each", at, source)
+	}
+
+	t.Log("an incarnation that is gone")
+	h.delete("cluster1", "app")
+	shows(t, "the source after the deletion", h.works("cluster1"), "")
+	h.create("cluster1", "app", "6")
+	shows(t, "the agent after the deletion", a.works(), "app=6/")
+	replay()
+	a.report("app", "6")
+	shows(t, "the source after the second replay", h.works("cluster1"), "app=6/6")
+	h.create("cluster1", "marker", "1")
+	shows(t, "the agent after the second replay", a.works(), "app=6/6 marker=1/")
+	for side, spy := range map[string]*spy{"agent": atAgent, "source": atSource} {
+		deleted := slices.DeleteFunc(spy.of("app"), func(e seen) bool { return e.kind != watch.Deleted })
+		if len(deleted) != 1 {
+			t.Errorf("at the %s the work was deleted %d times", side, len(deleted))
+		}
+	}
+	if got := atSource.statuses("app"); got[len(got)-1] != "6" || slices.Contains(got[slices.Index(got, "5")+2:], "5") {
+		t.Errorf("statuses at the source: %v", got)
+	}
+
+	t.Log("a source that is no more")
+	h.crash()
+	h = s.source(work.SourceOptions{})
+	h.create("cluster1", "app", "7")
+	shows(t, "the agent of the second source", a.works(), "app=7/6 marker=1/")
+	replay()
+	h.create("cluster1", "marker", "2")
+	a.report("app", "7")
+	shows(t, "the agent after the third replay", a.works(), "app=7/7 marker=2/")
+	shows(t, "the second source after the third replay", h.works("cluster1"), "app=7/7 marker=2/")
+
+	t.Log("an agent that is no more")
+	a.crash()
+	a = s.agent(work.AgentOptions{})
+	shows(t, "the second agent", a.works(), "app=7/ marker=2/")
+	a.report("app", "8")
+	shows(t, "the source of the second agent", h.works("cluster1"), "app=7/8 marker=2/")
+	replay()
+	a.report("marker", "2")
+	shows(t, "the source after the fourth replay", h.works("cluster1"), "app=7/8 marker=2/2")
+	h.set("cluster1", "marker", "3")
+	shows(t, "the second agent after the fourth replay", a.works(), "app=7/8 marker=3/2")
+	if got := atAgent.values("app"); !slices.Equal(got, []string{"1", "2", "3", "4", "5", "6", "7"}) {
+		t.Errorf("values at the first agent: %v", got)
+	}
+}
+
+// echo sends all that is said of works again, once or twice and up to a fifth of a second late.
+type echo struct {
+	raw     *raw
+	random  *rand.Rand // used by the tap's goroutine only
+	late    atomic.Int64
+	pending sync.WaitGroup // for the end of the test
+}
+
+func (e *echo) hear(h heard) {
+	if !aboutWorks(h) {
+		return
+	}
+	for range 1 + e.random.IntN(2) {
+		delay := time.Duration(e.random.IntN(200)) * time.Millisecond
+		e.late.Add(1)
+		e.pending.Go(func() {
+			time.Sleep(delay) // this is the trouble
+			e.raw.publish(h.topic, h.payload)
+			e.late.Add(-1)
+		})
+	}
+}
+
+// TestTrouble05Echo: while everything is said again and late, sources and agents write, restart and lose their links.
+func TestTrouble05Echo(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, mosquitto.Options{})
+	client, err := dialRaw(t, s.broker.Addr(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{raw: client, random: rand.New(rand.NewPCG(7, 8))}
+	t.Cleanup(func() { // after the tap has ended
+		e.pending.Wait()
+		client.close()
+	})
+	newTap(s, e.hear)
+	h := s.source(work.SourceOptions{})
+	a := s.agent(work.AgentOptions{})
+	a.apply()
+	atSource, atAgent := spyOn(t, h.works("cluster1")), spyOn(t, a.works())
+	random := rand.New(rand.NewPCG(9, 10))
+	live := map[string]string{}
+	for step := range 120 {
+		name, value := fmt.Sprintf("w%d", random.IntN(4)), fmt.Sprintf("%03d", step)
+		switch _, exists := live[name]; {
+		case exists && random.IntN(4) == 0:
+			h.delete("cluster1", name)
+			delete(live, name)
+		case exists:
+			h.set("cluster1", name, value)
+			live[name] = value
+		default:
+			_, err := h.works("cluster1").Create(t.Context(), newWork(name, value), metav1.CreateOptions{})
+			if err == nil {
+				live[name] = value
+			} else if !apierrors.IsAlreadyExists(err) { // its deletion goes on
+				t.Fatal(err)
+			}
+		}
+		switch random.IntN(12) {
+		case 0:
+			a.proxy.Cut()
+		case 1:
+			h.proxy.Cut()
+		case 2:
+			eventually(t, "the deletions", func() string {
+				return unless(len(h.list()) == len(live), state(t, h.works("cluster1")))
+			})
+		}
+	}
+	var want []string
+	for name, value := range live {
+		want = append(want, fmt.Sprintf("%s=%s/%s", name, value, value))
+	}
+	slices.Sort(want)
+	shows(t, "the source", h.works("cluster1"), join(want))
+	shows(t, "the agent", a.works(), join(want))
+	eventually(t, "the last echo", func() string { return unless(e.late.Load() == 0, "more to come") })
+	h.create("cluster1", "zz", "end") // comes after all echoes but its own
+	want = append(want, "zz=end/end")
+	shows(t, "the source after the last echo", h.works("cluster1"), join(want))
+	shows(t, "the agent after the last echo", a.works(), join(want))
+	for i := range 4 {
+		checkForward(t, "agent", atAgent.of(fmt.Sprintf("w%d", i)))
+		checkForward(t, "source", atSource.of(fmt.Sprintf("w%d", i)))
+	}
+}
+
+// checkForward expects that values and statuses of one work only grow, and that no incarnation shows a status of an
+// earlier one.
+func checkForward(t *testing.T, where string, events []seen) {
+	t.Helper()
+	value, status, created := "", "", ""
+	for _, e := range events {
+		if e.kind == watch.Added {
+			created, status = e.value, ""
+		}
+		switch {
+		case e.deleting && e.value == "": // first heard of when it was to go
+			continue
+		case e.value < value:
+			t.Errorf("%s: %v after the value %s", where, e, value)
+		case e.status < status:
+			t.Errorf("%s: %v after the status %s", where, e, status)
+		case e.status != "" && e.status < created:
+			t.Errorf("%s: %v, but the work was created with %s", where, e, created)
+		}
+		value, status = e.value, e.status
+	}
+}

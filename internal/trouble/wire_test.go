@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trouble_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// raw is a plain MQTT client, which knows nothing of works.
+type raw struct {
+	t      *testing.T
+	client *paho.Client
+}
+
+// dialRaw connects; user may be empty. What comes on filters goes to receive.
+func dialRaw(t *testing.T, addr, user string, receive func(*paho.Publish), filters ...string) (*raw, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	client := paho.NewClient(paho.ClientConfig{
+		Conn: conn,
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
+			receive(r.Packet)
+			return true, nil
+		}},
+	})
+	request := &paho.Connect{CleanStart: true, KeepAlive: 60}
+	if user != "" {
+		request.Username, request.UsernameFlag = user, true
+		request.Password, request.PasswordFlag = []byte(user), true
+	}
+	if _, err := client.Connect(ctx, request); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	r := &raw{t: t, client: client}
+	if len(filters) == 0 {
+		return r, nil
+	}
+	subscribe := &paho.Subscribe{}
+	for _, filter := range filters {
+		subscribe.Subscriptions = append(subscribe.Subscriptions, paho.SubscribeOptions{Topic: filter, QoS: 1})
+	}
+	if _, err := client.Subscribe(ctx, subscribe); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *raw) close() {
+	_ = r.client.Disconnect(&paho.Disconnect{})
+	<-r.client.Done()
+}
+
+// again marks a message that this package has sent.
+const again = "sent-again"
+
+// publish sends a payload and waits until the broker has it, so that what anybody sends afterwards comes after it. It
+// returns the broker's reason code. It may be called from any goroutine.
+func (r *raw) publish(topic string, payload []byte) byte {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	ack, err := r.client.Publish(ctx, &paho.Publish{
+		Topic: topic, QoS: 1, Payload: payload,
+		Properties: &paho.PublishProperties{
+			ContentType: "application/cloudevents+json",
+			User:        paho.UserProperties{{Key: again, Value: "true"}},
+		},
+	})
+	switch {
+	case r.t.Context().Err() != nil: // the test is over
+		return 0
+	case ack == nil:
+		r.t.Errorf("publish on %s: %v", topic, err)
+		return 0xff
+	}
+	return ack.ReasonCode
+}
+
+// send publishes what a message of the codec says.
+func (r *raw) send(m codec.Message) byte {
+	r.t.Helper()
+	topic, payload := encode(r.t, m)
+	return r.publish(topic, payload)
+}
+
+func encode(t *testing.T, m codec.Message) (topic string, payload []byte) {
+	t.Helper()
+	topic, event, err := codec.ManifestWork.Encode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err = codec.AppendStructured(nil, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topic, payload
+}
+
+// tap reads everything on the broker, and comes back when that does.
+type tap struct {
+	t       *testing.T
+	mu      sync.Mutex
+	heard   []heard
+	current *raw
+	onHeard func(heard) // called in order of arrival
+}
+
+// heard is one message on the wire.
+type heard struct {
+	topic   string
+	payload []byte
+	message codec.Message
+}
+
+// spec, status, list and hashes return the message if it is one.
+func (h heard) spec() *codec.Spec           { m, _ := h.message.(*codec.Spec); return m }
+func (h heard) status() *codec.Status       { m, _ := h.message.(*codec.Status); return m }
+func (h heard) list() *codec.SpecResync     { m, _ := h.message.(*codec.SpecResync); return m }
+func (h heard) hashes() *codec.StatusResync { m, _ := h.message.(*codec.StatusResync); return m }
+
+// newTap returns when the tap reads.
+func newTap(s *scene, onHeard func(heard)) *tap {
+	s.t.Helper()
+	p := &tap{t: s.t, onHeard: onHeard}
+	client, err := dialRaw(s.t, s.broker.Addr(), "", p.receive, "#")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p.current = client
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(ctx, client, s.broker.Addr())
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return p
+}
+
+func (p *tap) run(ctx context.Context, client *raw, addr string) {
+	for {
+		select {
+		case <-ctx.Done():
+			client.close()
+			return
+		case <-client.client.Done():
+		}
+		for {
+			next, err := dialRaw(p.t, addr, "", p.receive, "#")
+			if err == nil {
+				client = next
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		p.mu.Lock()
+		p.current = client
+		p.mu.Unlock()
+	}
+}
+
+// raw is the tap's own connection.
+func (p *tap) raw() *raw {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+func (p *tap) receive(m *paho.Publish) {
+	if m.Properties != nil && m.Properties.User.Get(again) != "" {
+		return
+	}
+	h := heard{topic: m.Topic, payload: m.Payload}
+	event, err := codec.ParseStructured(m.Payload)
+	if err == nil {
+		h.message, err = codec.ManifestWork.Decode(m.Topic, event)
+	}
+	if err != nil {
+		p.t.Errorf("on the wire: %s: %v", m.Topic, err)
+		return
+	}
+	p.mu.Lock()
+	p.heard = append(p.heard, h)
+	p.mu.Unlock()
+	if p.onHeard != nil {
+		p.onHeard(h)
+	}
+}
+
+// that returns the messages that f takes.
+func (p *tap) that(f func(heard) bool) []heard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []heard
+	for _, h := range p.heard {
+		if f(h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// forget drops what was heard so far.
+func (p *tap) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = nil
+}
+
+// hears waits for a message.
+func (p *tap) hears(what string, f func(heard) bool) heard {
+	p.t.Helper()
+	var found []heard
+	eventually(p.t, "on the wire: "+what, func() string {
+		found = p.that(f)
+		return unless(len(found) > 0, "not heard")
+	})
+	return found[0]
+}
