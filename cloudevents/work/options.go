@@ -47,6 +47,8 @@ type SourceOptions struct {
 	// show the same works, with resourceVersions of their own; one at a time writes, the one whose clientset was last
 	// written to, or that [Source.Lead] was called on: leader election is the user's. A write on another replica takes the
 	// writing over; one that another has overtaken fails with ServiceUnavailable. Replicas write only once started.
+	// What a broker had given to a replica whose link breaks is lost, with most brokers; it is asked for anew when that
+	// replica, or one in its place, connects. Where none may come, ResyncInterval finds it.
 	SharedGroup string
 	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
 	// defaults to QPS, rounded up.

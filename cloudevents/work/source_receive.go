@@ -23,8 +23,11 @@ type sourceHandler Source
 
 var _ cloudevents.Handler = &sourceHandler{}
 
-// Connected asks the agents for what they have.
-func (h *sourceHandler) Connected(context.Context) { (*Source)(h).resync() }
+// Connected asks the agents for what they have, or has it asked by the replica that writes.
+func (h *sourceHandler) Connected(context.Context) {
+	(*Source)(h).resync()
+	(*Source)(h).tellOfGap()
+}
 
 // Disconnected drops lists that came in part: the next connection begins a new exchange.
 func (h *sourceHandler) Disconnected() {

@@ -64,7 +64,8 @@ type storedWriter struct {
 	Claim   uint64 `json:"claim"`
 }
 
-// storedEvent is the record of an event that waits for the writer.
+// storedEvent is the record of an event that waits for the writer. Without a topic it says that events may have been
+// lost: those that the broker had given to this replica, or to an earlier process of it, when its link broke.
 type storedEvent struct {
 	Topic string          `json:"topic"`
 	Event json.RawMessage `json:"event"`
@@ -214,7 +215,9 @@ func (s *Source) followed(changes []Change, whole bool) error {
 		r.writes = false
 		return errNotWriting
 	case wrote:
-		s.workOff(eventsOf(changes))
+		if gap := s.workOff(eventsOf(changes)); gap {
+			s.askAnew()
+		}
 		return nil
 	}
 	if err := s.mirror(changes, whole); err != nil {
@@ -290,8 +293,9 @@ func eventsOf(changes []Change) map[string][]byte {
 	return events
 }
 
-// workOff treats events as if they had come here. They leave the store together with what follows from them.
-func (s *Source) workOff(events map[string][]byte) {
+// workOff treats events as if they had come here. They leave the store together with what follows from them. It reports
+// whether others may have been lost.
+func (s *Source) workOff(events map[string][]byte) (gap bool) {
 	keys := make([]string, 0, len(events))
 	for key := range events {
 		keys = append(keys, key)
@@ -299,17 +303,21 @@ func (s *Source) workOff(events map[string][]byte) {
 	slices.Sort(keys) // by replica, in the order of arrival
 	for _, key := range keys {
 		topic, err := s.workOffOne(events[key])
-		if err != nil {
+		switch {
+		case err != nil:
 			s.refuseLocked(topic, err, refusalReason(err), 1)
+		case topic == "":
+			gap = true
 		}
 		s.journal.mark(key, removed{})
 		s.replica.forget(key)
 	}
+	return gap
 }
 
 func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	var stored storedEvent
-	if err := json.Unmarshal(value, &stored); err != nil {
+	if err := json.Unmarshal(value, &stored); err != nil || stored.Topic == "" {
 		return "", err
 	}
 	event, err := codec.ParseStructured(stored.Event)
@@ -322,6 +330,22 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	}
 	s.metrics.took(event)
 	return stored.Topic, s.receiveLocked(msg)
+}
+
+// tellOfGap has the writer ask for what this replica may have missed while it was not connected.
+func (s *Source) tellOfGap() {
+	s.store.Lock()
+	defer s.store.Unlock()
+	if r := s.replica; r != nil && !r.writes && r.waiting < r.most {
+		s.leave(&storedEvent{})
+	}
+}
+
+// leave puts an event where the writer finds it.
+func (s *Source) leave(e *storedEvent) {
+	r := s.replica
+	r.sent++
+	s.journal.mark(fmt.Sprintf("%s%s/%020d", prefixInbox, r.id, r.sent), e)
 }
 
 // handOver puts an event into the store for the writer. It returns false when this replica writes itself.
@@ -343,9 +367,8 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "waiting", r.waiting)
 		}
 	default:
-		r.sent++
 		r.dropped = 0
-		s.journal.mark(fmt.Sprintf("%s%s/%020d", prefixInbox, r.id, r.sent), &storedEvent{Topic: m.Topic, Event: event})
+		s.leave(&storedEvent{Topic: m.Topic, Event: event})
 	}
 	return true
 }
