@@ -55,7 +55,7 @@ func TestTrouble08Replicas(t *testing.T) {
 		for _, a := range spokes {
 			eventually(t, a.cluster, func() string {
 				got := state(t, a.works())
-				return unless(strings.Count(got, "=1/") == 10, got)
+				return unless(strings.Count(got, "=1/") == 10, "it has "+got)
 			})
 			for w := range 10 {
 				a.report(fmt.Sprintf("w%d", w), message)
