@@ -59,8 +59,9 @@ func closed(t *testing.T, what string, c <-chan struct{}) {
 
 // scene is a broker and those who meet there.
 type scene struct {
-	t      *testing.T
-	broker *mosquitto.Broker
+	t       *testing.T
+	broker  *mosquitto.Broker
+	tapUser string // who may read everything; empty where anybody may
 }
 
 func newScene(t *testing.T, options mosquitto.Options) *scene {
@@ -257,6 +258,12 @@ func (l *logbook) has(parts ...string) bool {
 		}
 	}
 	return false
+}
+
+func (l *logbook) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
 }
 
 func (l *logbook) String() string {

@@ -122,16 +122,8 @@ func TestTrouble06UnreadableSpec(t *testing.T) {
 
 // spoil gives an event data that is no work.
 func spoil(t *testing.T, payload []byte, session string) []byte {
-	t.Helper()
-	var event map[string]any
-	if err := json.Unmarshal(payload, &event); err != nil {
-		t.Fatal(err)
-	}
-	event["data"] = map[string]any{"manifests": 7}
-	event["agentsession"] = session // else it would be taken for one of before the agent's time
-	out, err := json.Marshal(event)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return edited(t, payload, map[string]any{
+		"data":         map[string]any{"manifests": 7},
+		"agentsession": session, // else it would be taken for one of before the agent's time
+	})
 }

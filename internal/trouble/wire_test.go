@@ -5,6 +5,8 @@ package trouble_test
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net"
 	"sync"
 	"testing"
@@ -111,9 +113,26 @@ func encode(t *testing.T, m codec.Message) (topic string, payload []byte) {
 	return topic, payload
 }
 
+// edited sets members of an event.
+func edited(t *testing.T, payload []byte, set map[string]any) []byte {
+	t.Helper()
+	var event map[string]any
+	if err := json.Unmarshal(payload, &event); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(event, set)
+	out, err := json.Marshal(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // tap reads everything on the broker, and comes back when that does.
 type tap struct {
 	t       *testing.T
+	addr    string
+	user    string
 	mu      sync.Mutex
 	heard   []heard
 	current *raw
@@ -136,8 +155,8 @@ func (h heard) hashes() *codec.StatusResync { m, _ := h.message.(*codec.StatusRe
 // newTap returns when the tap reads.
 func newTap(s *scene, onHeard func(heard)) *tap {
 	s.t.Helper()
-	p := &tap{t: s.t, onHeard: onHeard}
-	client, err := dialRaw(s.t, s.broker.Addr(), "", p.receive, "#")
+	p := &tap{t: s.t, addr: s.broker.Addr(), user: s.tapUser, onHeard: onHeard}
+	client, err := p.dial()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -146,7 +165,7 @@ func newTap(s *scene, onHeard func(heard)) *tap {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		p.run(ctx, client, s.broker.Addr())
+		p.run(ctx, client)
 	}()
 	s.t.Cleanup(func() {
 		cancel()
@@ -155,7 +174,9 @@ func newTap(s *scene, onHeard func(heard)) *tap {
 	return p
 }
 
-func (p *tap) run(ctx context.Context, client *raw, addr string) {
+func (p *tap) dial() (*raw, error) { return dialRaw(p.t, p.addr, p.user, p.receive, "#") }
+
+func (p *tap) run(ctx context.Context, client *raw) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -164,7 +185,7 @@ func (p *tap) run(ctx context.Context, client *raw, addr string) {
 		case <-client.client.Done():
 		}
 		for {
-			next, err := dialRaw(p.t, addr, "", p.receive, "#")
+			next, err := p.dial()
 			if err == nil {
 				client = next
 				break

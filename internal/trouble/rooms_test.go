@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package trouble_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eclipse/paho.golang/paho"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// rooms runs a broker where each source and cluster has the rights that the package doc says, and no others.
+func rooms(t *testing.T, sources, clusters []string) *scene {
+	t.Helper()
+	doc, err := os.ReadFile("../../cloudevents/work/doc_access.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := map[string]string{}
+	user := ""
+	for line := range strings.Lines(string(doc)) {
+		line, ok := strings.CutPrefix(line, "//\t")
+		if name, is := strings.CutPrefix(line, "user "); ok && is {
+			user = strings.TrimSpace(name)
+		}
+		if ok {
+			section[user] += line
+		}
+	}
+	users := map[string]string{"tap": "tap"}
+	acl := "user tap\ntopic readwrite #\n"
+	for like, names := range map[string][]string{"hub": sources, "cluster1": clusters} {
+		if strings.Count(section[like], "topic ") != 6 {
+			t.Fatalf("the doc says of %s: %q", like, section[like])
+		}
+		for _, name := range names {
+			users[name] = name
+			acl += "\n" + strings.ReplaceAll(section[like], like, name)
+		}
+	}
+	s := newScene(t, mosquitto.Options{Users: users, ACL: acl})
+	s.tapUser = "tap"
+	return s
+}
+
+func as(user string) mqtt.Options { return mqtt.Options{Username: user, Password: user} }
+
+// TestTrouble09Rooms: everything works with the rights that the doc names, and who has those of one cluster can neither
+// speak for another nor hear what it is sent.
+func TestTrouble09Rooms(t *testing.T) {
+	t.Parallel()
+	s := rooms(t, []string{"hub", "team"}, []string{"cluster1", "cluster2"})
+	wire := newTap(s, func(h heard) { ownTopic(t, h) })
+	store := work.NewMemoryStore()
+	team := func() *hub {
+		return s.source(work.SourceOptions{SourceID: "team", SharedGroup: "replicas", Store: store}, as("team"))
+	}
+	hubs := []*hub{s.source(work.SourceOptions{}, as("hub")), team()}
+	second := team()
+	var spokes []*spoke
+	for _, cluster := range []string{"cluster1", "cluster2"} {
+		a := s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub", "team"}}, as(cluster))
+		a.apply()
+		spokes = append(spokes, a)
+	}
+	everywhere := func(what, want string) {
+		t.Helper()
+		for _, a := range spokes {
+			for _, h := range append(hubs, second) {
+				mine := h.id + "-" + strings.ReplaceAll(want, " ", " "+h.id+"-")
+				shows(t, what+": "+h.id+" on "+a.cluster, h.works(a.cluster), mine)
+			}
+		}
+	}
+	for _, a := range spokes {
+		for _, h := range hubs {
+			h.create(a.cluster, h.id+"-a", "1")
+			h.create(a.cluster, h.id+"-b", "1")
+		}
+	}
+	everywhere("created", "a=1/1 b=1/1")
+	s.broker.Kill()
+	for _, a := range spokes {
+		for _, h := range hubs {
+			h.set(a.cluster, h.id+"-a", "2")
+			h.delete(a.cluster, h.id+"-b")
+		}
+	}
+	s.broker.Restart()
+	everywhere("after the broker's restart", "a=2/2")
+	curious := s.overhear("cluster2")
+	hubs[0].crash()
+	hubs[0] = s.source(work.SourceOptions{}, as("hub"))
+	for _, a := range spokes {
+		hubs[0].create(a.cluster, "hub-a", "3")
+		hubs[1].set(a.cluster, "team-a", "3")
+	}
+	hubs[0].inventoryComplete()
+	everywhere("after the source's restart", "a=3/3")
+	spokes[0].crash()
+	spokes[0] = s.agent(work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub", "team"}}, as("cluster1"))
+	spokes[0].apply()
+	shows(t, "the agent after its restart", spokes[0].works(), "hub-a=3/3 team-a=3/3")
+	for _, c := range []*client{hubs[0].client, hubs[1].client, second.client, spokes[0].client, spokes[1].client} {
+		if c.log.has("An event was not published") || c.log.has("Refused an event") {
+			t.Errorf("not everything was allowed:\n%s", c.log)
+		}
+	}
+
+	for _, h := range wire.that(func(h heard) bool { return strings.Contains(h.topic, "/cluster1/") }) {
+		if reason := curious.raw.publish(h.topic, h.payload); reason != 0x87 {
+			t.Errorf("cluster2 wrote to %s: reason %d", h.topic, reason)
+		}
+	}
+	curious.check(t, "cluster2")
+}
+
+// listener notes the topics of what one user gets, whatever it asks for.
+type listener struct {
+	raw    *raw
+	mu     sync.Mutex
+	topics map[string]int
+}
+
+func (s *scene) overhear(user string) *listener {
+	s.t.Helper()
+	l := &listener{topics: map[string]int{}}
+	client, err := dialRaw(s.t, s.broker.Addr(), user, func(m *paho.Publish) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.topics[m.Topic]++
+	}, "#")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(client.close)
+	l.raw = client
+	return l
+}
+
+func (l *listener) check(t *testing.T, cluster string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for topic := range l.topics {
+		if !strings.Contains(topic, "/"+cluster+"/") && !strings.Contains(topic, "/resync/clusters/") {
+			t.Errorf("%s heard %s", cluster, topic)
+		}
+	}
+	if l.topics[fmt.Sprintf("/sources/hub/clusters/%s/manifests", cluster)] == 0 {
+		t.Errorf("%s heard nothing: %v", cluster, l.topics)
+	}
+}
+
+// TestTrouble09Contradictions: with the rights of one room, somebody writes events that are about another. They are
+// refused and logged, and change nothing.
+func TestTrouble09Contradictions(t *testing.T) {
+	t.Parallel()
+	s := rooms(t, []string{"hub", "evil"}, []string{"cluster1", "cluster2"})
+	wire := newTap(s, nil)
+	h := s.source(work.SourceOptions{}, as("hub"))
+	a := s.agent(work.AgentOptions{}, as("cluster1"))
+	a.apply()
+	h.create("cluster1", "app", "1")
+	h.create("cluster2", "app", "1")
+	shows(t, "the source", h.works("cluster1"), "app=1/1")
+	real := wire.hears("the status", func(m heard) bool { return m.status() != nil && m.status().Status != nil }).status()
+	atSource, atAgent := h.get("cluster1", "app").ResourceVersion, state(t, a.works())
+
+	header := codec.Header{ID: "forged", Source: "hub", Cluster: "cluster1", Agent: "cluster1-work-agent"}
+	ref := codec.WorkRef{ResourceID: real.ResourceID, Version: real.Version + 5, UID: real.UID, Name: "app"}
+	in := func(h codec.Header, source, cluster string) codec.Header {
+		h.Source, h.Cluster = source, cluster
+		return h
+	}
+	own := func(source, cluster string) codec.WorkRef { // the codec would not make a wrong one
+		return codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, "app"), Version: ref.Version, UID: ref.UID, Name: "app"}
+	}
+	bare := ref
+	bare.UID, bare.Name = "", ref.ResourceID
+	status := &workv1.ManifestWorkStatus{}
+	status.Conditions = append(status.Conditions, real.Status.Conditions...)
+	status.Conditions[0].Message = "forged"
+	spec := codec.Header{ID: "forged", Source: "hub", Cluster: "cluster1"}
+	tests := []struct {
+		name, user string
+		topic      string // where the event goes, if not where it belongs
+		message    codec.Message
+		victim     *client
+		edit       map[string]any
+	}{
+		{"status of another cluster", "cluster2", "/sources/hub/clusters/cluster2/manifestsstatus",
+			&codec.Status{Header: header, WorkRef: ref, SequenceID: 1 << 61, Status: status}, h.client, nil},
+		{"status of another cluster's work", "cluster2", "",
+			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: own("hub", "cluster2"), SequenceID: 1 << 61, Status: status},
+			h.client, map[string]any{"specresourceid": ref.ResourceID}},
+		{"the same from a strict agent", "cluster2", "",
+			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: bare, Status: status}, h.client, nil},
+		{"list of another cluster", "cluster2", "/sources/resync/cluster2/manifests",
+			&codec.SpecResync{Header: header, Broadcast: true, AgentSession: "x"}, h.client, nil},
+		{"list for another source", "cluster2", "/sources/hub/clusters/cluster2/specresync",
+			&codec.SpecResync{Header: in(header, "evil", "cluster2"), AgentSession: "x"}, h.client, map[string]any{"targetsource": "evil"}},
+		{"spec of another source", "evil", "/sources/evil/clusters/cluster1/manifests",
+			&codec.Spec{Header: spec, WorkRef: ref, Work: newWork("app", "forged")}, a.client, nil},
+		{"spec of another source's work", "evil", "",
+			&codec.Spec{Header: in(spec, "evil", "cluster1"), WorkRef: own("evil", "cluster1"), Work: newWork("app", "forged")},
+			a.client, map[string]any{"resourceid": ref.ResourceID}},
+		{"request of another source", "evil", "/sources/evil/resync/clusters/manifestsstatus",
+			&codec.StatusResync{Header: in(spec, "hub", ""), Broadcast: true}, a.client, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			forger, err := dialRaw(t, s.broker.Addr(), tc.user, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer forger.close()
+			topic, payload := encode(t, tc.message)
+			if tc.topic != "" {
+				topic = tc.topic
+			}
+			payload = edited(t, payload, tc.edit)
+			if reason := forger.publish(topic, payload); reason != 0 {
+				t.Fatalf("the broker refused it: %d", reason)
+			}
+			eventually(t, "the refusal in the log", func() string {
+				return unless(tc.victim.log.has("Refused an event", topic), tc.victim.log.String())
+			})
+			tc.victim.log.forget()
+		})
+	}
+	if got := h.get("cluster1", "app"); got.ResourceVersion != atSource {
+		t.Errorf("the source's work has changed: %+v", got)
+	}
+	if got := state(t, a.works()); got != atAgent {
+		t.Errorf("the agent shows %q, before %q", got, atAgent)
+	}
+}
