@@ -251,6 +251,16 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.put(w, obj)
 }
 
+// ownSpec copies as much of a spec that has waited as create changes: the journal may be writing what it got of it.
+func ownSpec(spec *codec.Spec) *codec.Spec {
+	own := *spec
+	if own.Work != nil {
+		obj := *own.Work
+		own.Work = &obj
+	}
+	return &own
+}
+
 // reject reports a spec that is not applied; the last good one stays.
 func (w *agentWork) reject(reason, message string) {
 	w.problem = &metav1.Condition{
@@ -385,7 +395,7 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 	a.buried = append(a.buried, grave{w, w.buried})
 	w.publish()
 	if next != nil {
-		w.create(next)
+		w.create(ownSpec(next))
 	}
 	a.serveWaiting(w.name)
 }
@@ -405,7 +415,7 @@ func (w *agentWork) stopWaiting() {
 func (a *Agent) serveWaiting(name string) {
 	for len(a.waiting[name]) > 0 && a.store.Get(a.options.ClusterName, name) == nil {
 		w := a.waiting[name][0]
-		spec := w.next
+		spec := ownSpec(w.next)
 		w.stopWaiting()
 		w.create(spec)
 		w.publish()

@@ -46,6 +46,18 @@ func (a *Agent) KeptRecords() map[string]string {
 	return out
 }
 
+// Records returns what the journal would encode now, outside the lock and so maybe later.
+func (a *Agent) Records() (records []any) {
+	a.store.Lock()
+	defer a.store.Unlock()
+	for _, s := range a.sources {
+		for _, w := range s.works {
+			records = append(records, w.record())
+		}
+	}
+	return records
+}
+
 func encodeKept(k kept) string {
 	value, err := encodeRecord(k.record())
 	if err != nil {

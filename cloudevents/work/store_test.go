@@ -5,6 +5,7 @@ package work_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -313,6 +314,49 @@ func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 		h = s.source(work.SourceOptions{Store: store})
 		if got := applied(h.get("cluster1", "app")); got != "1" {
 			t.Errorf("the stored status is %q", got)
+		}
+	})
+}
+
+// TestRecordsDoNotChange: what the journal got of a work stays as it is, since it is encoded later, while the work goes on.
+func TestRecordsDoNotChange(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{Store: work.NewMemoryStore()})
+		s.settle()
+		one.create("cluster1", newWork("taken", "of one"))
+		one.create("cluster1", newWork("deleting", "1"))
+		s.settle()
+		two.create("cluster1", newWork("taken", "waits for the name"))
+		a.setFinalizers("deleting", workv1.ManifestWorkFinalizer)
+		one.delete("cluster1", "deleting")
+		s.settle()
+		one.kill()
+		one = s.source(work.SourceOptions{SourceID: "one"})
+		one.create("cluster1", newWork("deleting", "waits for the deletion"))
+		one.create("cluster1", newWork("taken", "of one"))
+		s.settle()
+
+		records := a.Records()
+		before, err := json.Marshal(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(string(before), "waits for"); got != 2 {
+			t.Fatalf("%d specs wait in the records %s", got, before)
+		}
+		a.setFinalizers("deleting")
+		one.delete("cluster1", "taken")
+		s.settle()
+		if got := valueOf(t, a.get("deleting")) + ", " + valueOf(t, a.get("taken")); got != "waits for the deletion, waits for the name" {
+			t.Errorf("the agent shows %q", got)
+		}
+		after, err := json.Marshal(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(before), string(after)); diff != "" {
+			t.Errorf("records have changed (-before +after):\n%s", diff)
 		}
 	})
 }
