@@ -145,7 +145,9 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestW
 	}
 	a.put(w, next)
 	if published {
-		w.shrunk, w.problem = false, nil
+		if w.shrunk { // else the problem is with the spec, which is as bad as it was
+			w.shrunk, w.problem = false, nil
+		}
 		w.publish()
 	}
 	return next, true, nil
