@@ -82,8 +82,8 @@ type Spec struct {
 	// DeletionTimestamp is set when the work is to be deleted; such an event carries no manifests.
 	// Whole seconds, UTC.
 	DeletionTimestamp *metav1.Time
-	// AgentSession is the session of the agent that the source had last heard of when the work was created or
-	// deleted, or, in answers, of the one that asked.
+	// AgentSession is the session of the agent that the source had last heard of when the work was created, or,
+	// in answers, of the one that asked.
 	AgentSession string
 	// StatusSeq is the SequenceID of the last status that the source accepted; 0 for none.
 	StatusSeq int64

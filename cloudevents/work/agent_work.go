@@ -211,7 +211,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.keep(w)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	w.next, w.last, w.lastMeta, w.problem, w.shrunk = nil, nil, nil, nil, false
-	w.relearned = spec.ResyncID != "" || spec.Action == codec.ActionAnswer
+	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
 		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")

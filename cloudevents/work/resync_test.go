@@ -244,20 +244,30 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 			return a
 		},
 	}, {
-		name: "after an update that overtakes the answer to its list",
+		name: "after a spec that could not be read and one that could",
+		delete: func(s *scene, h *hub) *spoke {
+			s.spoilSpecs("hub", unreadable)
+			h.setValue("cluster1", "app", "2")
+			a := s.agent(work.AgentOptions{})
+			s.settle()
+			s.bus.Intercept(nil)
+			h.setValue("cluster1", "app", "3")
+			s.settle()
+			h.delete("cluster1", "app")
+			return a
+		},
+	}, {
+		name: "after news in place of the answer",
 		delete: func(s *scene, h *hub) *spoke {
 			s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-				if _, answer := m.Event.Extensions()["resyncid"]; !answer || !strings.HasSuffix(m.Topic, "/cluster1/manifests") {
+				if m.Event.Extensions()["resyncid"] == nil || m.Topic != "/sources/hub/clusters/cluster1/manifests" {
 					deliver(m)
-				} else if strings.HasPrefix(m.Topic, "/sources/resync/") {
-					deliver(m) // the list itself
-				} // and the answer is lost
+				}
 			})
 			a := s.agent(work.AgentOptions{})
 			s.settle()
-			h.setValue("cluster1", "app", "2")
-			synctest.Wait()
 			s.bus.Intercept(nil)
+			h.setValue("cluster1", "app", "2")
 			s.settle()
 			h.delete("cluster1", "app")
 			return a

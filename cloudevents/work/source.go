@@ -259,8 +259,8 @@ type sourceWork struct {
 	id      string
 	name    string // empty for a tombstone whose name nobody has told
 	uid     types.UID
-	// session is that of the agent which was last heard of when the work was created. A later process of the agent,
-	// which an earlier one may have left something to clean up, is so made to ask for the work.
+	// session is that of the agent which was there when the work was created: only such a one knows that no other process
+	// has applied it. Any other asks, unless it has the work.
 	session string
 
 	version          int64

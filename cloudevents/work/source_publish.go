@@ -126,7 +126,6 @@ func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
 	if w.deleting {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted
-		spec.AgentSession = w.cluster.session
 	}
 	if s.traits.Strict {
 		w.strictSpec(&spec)

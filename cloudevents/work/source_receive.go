@@ -191,7 +191,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
 	w := &sourceWork{
-		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()),
+		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()), session: c.session,
 		deleting: true, deleted: metav1.NewTime(now).Rfc3339Copy(),
 	}
 	s.number(w, nil)
