@@ -329,3 +329,33 @@ func TestBundleInvalidSpec(t *testing.T) {
 		}
 	})
 }
+
+// TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only that tells it to delete
+// the work when the cluster comes back before the source does.
+func TestBundleForgotten(t *testing.T) {
+	inScene(t, func(s *scene) {
+		l := &link{Transport: s.bus.Transport()}
+		options := bundleSource
+		options.SourceID = "hub"
+		h, a := s.sourceOn(l, options), s.agent(bundleAgent)
+		if err := h.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.create("cluster1", newWork("kept", "1"))
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		l.setCut(true)
+		h.delete("cluster1", "app")
+		if err := h.Forget(t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		l.setCut(false)
+		time.Sleep(15 * time.Second)
+		if diff := cmp.Diff([]string{"kept"}, a.names()); diff != "" {
+			t.Errorf("works of the agent (-want +got):\n%s", diff)
+		}
+	})
+}

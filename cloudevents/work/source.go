@@ -211,6 +211,7 @@ func (s *Source) forget(cluster string) {
 	for _, w := range deleting {
 		s.finish(w)
 	}
+	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
 		delete(s.clusters, cluster)
 		delete(s.partial, c)
