@@ -286,8 +286,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
 		return
 	}
-	if w.Object == nil { // an earlier spec was bad, or its name was taken
-		w.stopWaiting()
+	if w.Object == nil { // an earlier spec was bad, or its name is taken: then the work keeps its place
 		w.create(spec)
 		if w.problem == nil {
 			w.publish()

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// conflict is a cluster on which works of two sources, or more, have one name. The first has it.
+type conflict struct {
+	*scene
+	hubs  map[string]*hub
+	agent *spoke
+}
+
+func inConflict(t *testing.T, script func(*conflict)) {
+	t.Helper()
+	inScene(t, func(s *scene) {
+		c := &conflict{scene: s, hubs: map[string]*hub{}, agent: s.agent(work.AgentOptions{})}
+		s.settle()
+		for _, id := range []string{"one", "two", "three"} {
+			c.hubs[id] = s.source(work.SourceOptions{SourceID: id})
+			s.settle()
+			c.create(id)
+		}
+		c.serve()
+		script(c)
+	})
+}
+
+func (c *conflict) create(id string) {
+	c.hubs[id].create("cluster1", newWork("app", "of "+id))
+	c.settle()
+}
+
+// restart gives a source another process, which has nothing.
+func (c *conflict) restart(id string) {
+	c.hubs[id].kill()
+	c.hubs[id] = c.source(work.SourceOptions{SourceID: id})
+	c.settle()
+}
+
+func (c *conflict) complete(id string) {
+	if err := c.hubs[id].InventoryComplete(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.settle()
+}
+
+func (c *conflict) remove(id string) {
+	c.hubs[id].delete("cluster1", "app")
+	c.settle()
+}
+
+// serve does what a work controller does, until nothing is left to do.
+func (c *conflict) serve() {
+	for range 4 {
+		for _, name := range c.agent.names() {
+			w := c.agent.get(name)
+			switch {
+			case w.DeletionTimestamp != nil:
+				c.agent.setFinalizers(name)
+			case len(w.Finalizers) == 0:
+				c.agent.setFinalizers(name, workv1.ManifestWorkFinalizer)
+			case applied(w) != valueOf(c.t, w):
+				c.agent.report(name, valueOf(c.t, w))
+			}
+		}
+		c.settle()
+	}
+}
+
+// state is what each hub sees: the value that is applied, the reason why none is, or that the work is gone. At the
+// agent it is the value of the work that has the name.
+func (c *conflict) state() map[string]string {
+	out := map[string]string{}
+	for id, h := range c.hubs {
+		w, err := h.works("cluster1").Get(c.t.Context(), "app", metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			out[id] = "gone"
+		case err != nil:
+			c.t.Error(err)
+		case conditionOf(w, workv1.WorkDegraded) != "":
+			out[id] = conditionOf(w, workv1.WorkDegraded)
+		default:
+			out[id] = "applied " + applied(w)
+		}
+	}
+	for _, name := range c.agent.names() {
+		out["agent"] = valueOf(c.t, c.agent.get(name))
+	}
+	return out
+}
+
+// TestConflictOver: a name goes from one source to the next, whoever restarts and whoever deletes first, and what waits
+// is told so.
+func TestConflictOver(t *testing.T) {
+	const waits = "True NameConflict"
+	tests := []struct {
+		name   string
+		script func(*conflict)
+		want   map[string]string
+	}{{
+		name:   "the first keeps the name",
+		script: func(*conflict) {},
+		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
+	}, {
+		name:   "over a reconnect of everybody",
+		script: func(c *conflict) { c.reconnect() },
+		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
+	}, {
+		name:   "the first deletes",
+		script: func(c *conflict) { c.remove("one") },
+		want:   map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
+	}, {
+		name:   "one that waits deletes",
+		script: func(c *conflict) { c.remove("two") },
+		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": "gone", "three": waits},
+	}, {
+		name:   "who waits deletes, then the first",
+		script: func(c *conflict) { c.remove("two"); c.remove("one") },
+		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
+	}, {
+		name:   "the first deletes, then who waited, before the work controller has cleaned up",
+		script: func(c *conflict) { c.remove("one"); c.remove("two") },
+		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
+	}, {
+		name:   "all delete",
+		script: func(c *conflict) { c.remove("three"); c.remove("one"); c.remove("two") },
+		want:   map[string]string{"one": "gone", "two": "gone", "three": "gone"},
+	}, {
+		name: "who waits has news",
+		script: func(c *conflict) {
+			c.hubs["two"].setValue("cluster1", "app", "newer of two")
+			c.settle()
+			c.remove("one")
+		},
+		want: map[string]string{"agent": "newer of two", "one": "gone", "two": "applied newer of two", "three": waits},
+	}, {
+		name:   "the first creates its work again: it waits behind the others",
+		script: func(c *conflict) { c.remove("one"); c.serve(); c.create("one") },
+		want:   map[string]string{"agent": "of two", "one": waits, "two": "applied of two", "three": waits},
+	}, {
+		name:   "the first restarts and creates its work anew: it has the name still",
+		script: func(c *conflict) { c.restart("one"); c.create("one"); c.complete("one") },
+		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
+	}, {
+		name:   "the first restarts and has no such work any more",
+		script: func(c *conflict) { c.restart("one"); c.complete("one") },
+		want:   map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
+	}, {
+		name:   "who waits restarts and creates its work anew",
+		script: func(c *conflict) { c.restart("two"); c.create("two"); c.complete("two") },
+		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
+	}, {
+		name:   "who waits restarts and has no such work any more",
+		script: func(c *conflict) { c.restart("two"); c.complete("two"); c.remove("one") },
+		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
+	}, {
+		name: "the first deletes while the agent is away",
+		script: func(c *conflict) {
+			c.bus.Disconnect()
+			c.remove("one")
+			c.bus.Reconnect()
+			time.Sleep(15 * time.Second)
+		},
+		want: map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inConflict(t, func(c *conflict) {
+				tc.script(c)
+				c.serve()
+				if diff := cmp.Diff(tc.want, c.state()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestConflictOverAgents: which source has a name may change with an agent that restarts empty, but one has it, the
+// others wait, and all are served in the end.
+func TestConflictOverAgents(t *testing.T) {
+	inConflict(t, func(c *conflict) {
+		for range 3 {
+			c.agent.kill()
+			c.agent = c.scene.agent(work.AgentOptions{})
+			c.settle()
+			c.serve()
+			state, holder := c.state(), ""
+			for id := range c.hubs {
+				switch state[id] {
+				case "applied of " + id:
+					holder += id
+				case "True NameConflict", "gone":
+				default:
+					t.Errorf("%s sees %q", id, state[id])
+				}
+			}
+			if len(state) == len(c.hubs) && holder == "" { // nobody has a work any more
+				continue
+			}
+			if c.hubs[holder] == nil || state["agent"] != "of "+holder {
+				t.Fatalf("%q have the name: %v", holder, state)
+			}
+			c.remove(holder)
+			c.serve()
+		}
+		want := map[string]string{"one": "gone", "two": "gone", "three": "gone"}
+		if diff := cmp.Diff(want, c.state()); diff != "" {
+			t.Errorf("after all deletions (-want +got):\n%s", diff)
+		}
+	})
+}
