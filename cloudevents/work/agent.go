@@ -66,13 +66,34 @@ type syncState struct {
 
 // syncAnswer is the answer of one source, to the list that it got last.
 type syncAnswer struct {
-	resyncID           string
-	received, expected int
-	timed              int // the resync that it was complete in, for the metrics
+	resyncID string
+	received map[string]struct{} // by the IDs of its events, of which some may come twice; nil once it is complete
+	expected int
+	done     bool
+	timed    int // the resync that it was complete in, for the metrics
+}
+
+func newSyncAnswer(resyncID string) *syncAnswer {
+	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1}
+}
+
+// got takes an event of the answer.
+func (a *syncAnswer) got(id string) {
+	if !a.done {
+		a.received[id] = struct{}{}
+	}
 }
 
 // complete reports whether the end marker and all events before it have come.
-func (a *syncAnswer) complete() bool { return a != nil && a.expected >= 0 && a.received >= a.expected }
+func (a *syncAnswer) complete() bool {
+	if a == nil {
+		return false
+	}
+	if !a.done && a.expected >= 0 && len(a.received) >= a.expected {
+		a.done, a.received = true, nil
+	}
+	return a.done
+}
 
 // NewAgent validates the options, claims the transport and returns an agent that is not started. The errors
 // name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID; a transport in use gives
@@ -217,7 +238,7 @@ func (a *Agent) endSync() {
 func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	answer := a.sync.answers[source]
 	if answer == nil {
-		answer = &syncAnswer{resyncID: a.sync.resyncID, expected: -1}
+		answer = newSyncAnswer(a.sync.resyncID)
 		a.sync.answers[source] = answer
 	}
 	if resyncID == "" || answer.resyncID != resyncID {

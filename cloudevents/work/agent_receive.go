@@ -117,7 +117,7 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	}
 	a.act(act, s, w, m)
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
-		answer.received++
+		answer.got(m.ID)
 		a.checkSync(answer)
 	}
 	return nil

@@ -178,7 +178,7 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		}
 	}
 	if waits { // the source was not there when all were asked
-		a.sync.answers[s.name] = &syncAnswer{resyncID: r.ResyncID, expected: -1}
+		a.sync.answers[s.name] = newSyncAnswer(r.ResyncID)
 	}
 	a.sendList(cloudevents.Bulk, r)
 }

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
@@ -77,6 +79,94 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 				}
 				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {
 					t.Errorf("synced %t with %d works", informer.HasSynced(), n)
+				}
+			})
+		})
+	}
+}
+
+// TestEndOfAnswer: an informer syncs when everything is there that the end marker of its source's answer counts, in
+// whatever order it comes, and after the timeout where some of it does not come.
+func TestEndOfAnswer(t *testing.T) {
+	const late, timeout = time.Second, 5 * time.Second
+	type deliver func(cloudevents.Message)
+	later := func(m cloudevents.Message, deliver deliver) {
+		go func() {
+			time.Sleep(late)
+			deliver(m)
+		}()
+	}
+	tests := []struct {
+		name string
+		// event is called with each event of the answer, counted from 0, and marker with its end.
+		event  func(i int, m cloudevents.Message, deliver deliver)
+		marker func(m cloudevents.Message, deliver deliver)
+		want   time.Duration
+		works  int
+	}{{
+		name:  "the marker comes first",
+		event: func(_ int, m cloudevents.Message, deliver deliver) { later(m, deliver) },
+		want:  late, works: 3,
+	}, {
+		name:   "the marker comes late",
+		marker: later,
+		want:   late, works: 3,
+	}, {
+		name: "one event comes twice, another late",
+		event: func(i int, m cloudevents.Message, deliver deliver) {
+			switch i {
+			case 0:
+				deliver(m)
+				deliver(m)
+			case 1:
+				later(m, deliver)
+			default:
+				deliver(m)
+			}
+		},
+		want: late, works: 3,
+	}, {
+		name: "one event does not come",
+		event: func(i int, m cloudevents.Message, deliver deliver) {
+			if i > 0 {
+				deliver(m)
+			}
+		},
+		want: timeout, works: 2,
+	}, {
+		name:   "the marker does not come",
+		marker: func(cloudevents.Message, deliver) {},
+		want:   timeout, works: 3,
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				for i := range 3 {
+					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+				}
+				s.settle()
+				events := 0
+				s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+					switch {
+					case m.Topic == "/sources/hub/clusters/cluster1/manifests" && tc.event != nil:
+						tc.event(events, m, deliver)
+						events++
+					case m.Topic == "/sources/hub/clusters/cluster1/statusresync" && tc.marker != nil:
+						tc.marker(m, deliver)
+					default:
+						deliver(m)
+					}
+				})
+				began := time.Now()
+				a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: timeout})
+				list, err := a.works().List(s.t.Context(), metav1.ListOptions{})
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				if took := time.Since(began); took != tc.want || len(list.Items) != tc.works {
+					time.Sleep(late) // for what is late
+					s.t.Errorf("%d works after %s, want %d after %s", len(list.Items), took, tc.works, tc.want)
 				}
 			})
 		})
