@@ -3,6 +3,8 @@
 
 package work
 
+import "github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+
 // Remembered is how many sources, works (those that are gone included) and places in the order of the gone an
 // agent keeps.
 func Remembered(a *Agent) (sources, works, places int) {
@@ -64,4 +66,51 @@ func encodeKept(k kept) string {
 		panic(err)
 	}
 	return string(value)
+}
+
+// RememberedBySource is how many works, tombstones, lists under way and places in the order of tombstones a source
+// keeps.
+func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	for _, c := range s.clusters {
+		tombstones += len(c.tombstones)
+		lists += len(c.lists)
+	}
+	return len(s.works), tombstones, lists, len(s.buried)
+}
+
+// Record is what one side knows of a work, beside what its clientset shows.
+type Record struct {
+	UID     string // the incarnation
+	Version int64
+	// Leaving is whether the work is deleted, or was: at an agent it is being deleted or a grave.
+	Leaving, Grave bool
+}
+
+// AgentRecords returns an agent's records by resource ID.
+func AgentRecords(a *Agent) map[string]Record {
+	a.store.Lock()
+	defer a.store.Unlock()
+	out := map[string]Record{}
+	for _, s := range a.sources {
+		for _, w := range s.works {
+			out[w.id] = Record{
+				UID: string(w.uid), Version: w.version,
+				Leaving: w.state != protocol.Held, Grave: w.state == protocol.Grave,
+			}
+		}
+	}
+	return out
+}
+
+// SourceRecords returns a source's records by resource ID.
+func SourceRecords(s *Source) map[string]Record {
+	s.store.Lock()
+	defer s.store.Unlock()
+	out := map[string]Record{}
+	for _, w := range s.works {
+		out[w.id] = Record{UID: string(w.uid), Version: w.version, Leaving: w.deleting}
+	}
+	return out
 }

@@ -150,7 +150,8 @@ func (p *process) kill() {
 type hub struct {
 	*work.Source
 	*process
-	t *testing.T
+	t        *testing.T
+	follower *follower // in simulations
 }
 
 func (s *scene) source(options work.SourceOptions) *hub {
@@ -177,8 +178,9 @@ func (h *hub) works(cluster string) worktyped.ManifestWorkInterface {
 type spoke struct {
 	*work.Agent
 	*process
-	t       *testing.T
-	cluster string
+	t        *testing.T
+	cluster  string
+	follower *follower // in simulations
 }
 
 func (s *scene) agent(options work.AgentOptions) *spoke {
@@ -337,4 +339,22 @@ func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.Shar
 		factory.Shutdown()
 	})
 	return informer
+}
+
+// held is the value and the report of each work of a list, by name.
+func held(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) map[string]string {
+	t.Helper()
+	works, err := list(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for i := range works.Items {
+		w := &works.Items[i]
+		out[w.Name] = valueOf(t, w) + " " + applied(w)
+		if w.DeletionTimestamp != nil {
+			out[w.Name] += " deleted"
+		}
+	}
+	return out
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -91,7 +92,7 @@ func TestReplicaTakesOver(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		replicas := []*hub{s.replicaOf(store), s.replicaOf(store), s.replicaOf(store)}
-		var followers []*follower
+		var followers []*replicaWatch
 		for i, r := range replicas {
 			followers = append(followers, followWatch(s.t.Context(), t, fmt.Sprintf("replica %d", i), r.works("").Watch))
 		}
@@ -299,3 +300,54 @@ func TestReplicaOptions(t *testing.T) {
 
 // ownStore hides that a store can be followed.
 type ownStore struct{ work.Store }
+
+// replicaWatch is a watch's client that checks the order of events and builds up what there is.
+type replicaWatch struct {
+	mu      sync.Mutex
+	have    map[string]string // resourceVersion by namespace and name
+	highest uint64
+}
+
+func followWatch(ctx context.Context, t *testing.T, who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error)) *replicaWatch {
+	w, err := start(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &replicaWatch{have: map[string]string{}}
+	go func() {
+		for e := range w.ResultChan() {
+			obj, ok := e.Object.(*workv1.ManifestWork)
+			if !ok {
+				t.Errorf("the watch of %s got %v", who, e)
+				continue
+			}
+			if err := c.take(e.Type, obj); err != nil {
+				t.Errorf("the watch of %s: %v", who, err)
+			}
+		}
+	}()
+	return c
+}
+
+func (c *replicaWatch) take(kind watch.EventType, obj *workv1.ManifestWork) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	key := obj.Namespace + "/" + obj.Name
+	_, had := c.have[key]
+	switch {
+	case kind != watch.Added && version <= c.highest:
+		return fmt.Errorf("%s of %s has version %d after %d", kind, key, version, c.highest)
+	case (kind == watch.Added) == had:
+		return fmt.Errorf("%s of %s, there before: %t", kind, key, had)
+	}
+	c.highest = max(c.highest, version)
+	c.have[key] = obj.ResourceVersion
+	if kind == watch.Deleted {
+		delete(c.have, key)
+	}
+	return nil
+}

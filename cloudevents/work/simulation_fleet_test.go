@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// fleet is some owners of sources and some clusters, with all that their users know.
+type fleet struct {
+	*scene
+	seed     uint64
+	profile  codec.Profile
+	trouble  trouble
+	random   *rand.Rand
+	weather  *weather
+	count    *tally
+	owners   []*owner
+	clusters []*cluster
+	values   int // given to specs and to statuses
+	// What strict peers want and have; see simulation_strict_test.go.
+	strictOwner   *owner
+	strictCluster *cluster
+
+	// mu guards what the watches and the broker use beside the script.
+	mu    sync.Mutex
+	lives map[string]*life // by value: of which life a spec or a status is
+	uids  map[string]*life // by incarnation
+	// specs and statuses count what was published, statuses by source.
+	specs    int
+	statuses map[string]int
+	// told is what agents have said: reports, each with the incarnations that it was said of.
+	told map[told]bool
+}
+
+// life is a work from its creation by its owner to its deletion. A source that restarts without a store goes on with
+// it in another incarnation.
+type life struct {
+	owner, cluster, name string
+	began                time.Time
+	created              time.Time // by the present process of its source; guarded by fleet.mu
+	ended                time.Time // zero while it lasts; guarded by fleet.mu
+	// reused is whether its strict source gave the version before: then an agent that was away notices nothing, says the
+	// protocol's fourth anomaly.
+	reused bool
+}
+
+// told is one report of a work controller, published as the status of an incarnation.
+type told struct{ uid, report string }
+
+// place is where a process runs: its line and its clock outlive it.
+type place struct {
+	line  *line
+	clock *steppedClock
+	// furthest is the highest offset that the clock ever had, and back whether it was ever set back.
+	furthest time.Duration
+	back     bool
+}
+
+func (f *fleet) newPlace(name string) place {
+	return place{line: newLine(name, f.weather), clock: &steppedClock{}}
+}
+
+func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, less ...func(*trouble)) *fleet {
+	f := &fleet{
+		scene: &scene{t: t, bus: memory.New()}, seed: seed, profile: profile, trouble: troubleOf(seed, profile),
+		random: rand.New(rand.NewPCG(seed, 1)), count: count,
+		lives: map[string]*life{}, uids: map[string]*life{}, statuses: map[string]int{}, told: map[told]bool{},
+	}
+	for _, change := range less {
+		change(&f.trouble)
+	}
+	f.weather = &weather{seed: seed, silent: f.trouble.Silent, fifo: f.trouble.FIFO, late: f.trouble.Late, tell: f.tellMessage}
+	t.Cleanup(func() {
+		time.Sleep(20 * time.Second) // for what is late
+		if t.Failed() {
+			t.Logf("again: go test ./cloudevents/work -run '^%s$' -work.seed %d -v; %+v",
+				strings.SplitN(t.Name(), "/", 2)[0], seed, f.trouble)
+		}
+	})
+	f.bus.Intercept(f.observe)
+	if f.trouble.Small {
+		f.bus.SetMaxPacketSize(smallPacket)
+	}
+	for i := range 1 + f.random.IntN(4) {
+		f.clusters = append(f.clusters, f.newCluster(fmt.Sprintf("cluster%d", i+1)))
+	}
+	for i := range 1 + f.random.IntN(3) {
+		f.owners = append(f.owners, f.newOwner(fmt.Sprintf("hub-%c", 'a'+i)))
+	}
+	for _, o := range f.owners {
+		o.start()
+	}
+	for _, c := range f.clusters {
+		c.start()
+	}
+	return f
+}
+
+// smallPacket leaves room for a work, and for two or three in a list.
+const smallPacket = 1800
+
+// badValue begins values that no agent gets to see: the broker spoils the specs that have them.
+const badValue = "bad-"
+
+// aReport finds what a work controller reported.
+var aReport = regexp.MustCompile(`value-\d+ \d+`)
+
+// tell logs what happens in a run that is done again.
+func (f *fleet) tell(format string, args ...any) {
+	if *replay != 0 && *seeds == 0 {
+		f.t.Logf(time.Now().Format("04:05.000 ")+format, args...)
+	}
+}
+
+// tellMessage logs the attributes that matter.
+func (f *fleet) tellMessage(who string, m cloudevents.Message) {
+	if *replay == 0 || *seeds != 0 {
+		return
+	}
+	x := m.Event.Extensions()
+	f.tell("%s %s V=%v uid=%v session=%v resync=%v del=%v seq=%v/%v %.300s", who, m.Topic, x["resourceversion"], x["workuid"], x["agentsession"],
+		x["resyncid"], x["deletiontimestamp"], x["sequenceid"], x["statusseq"], m.Event.Data())
+}
+
+// observe counts what is published, and spoils bad specs.
+func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)) {
+	parts := strings.Split(m.Topic, "/")
+	if len(parts) == 6 && parts[1] == "sources" && parts[3] == "clusters" { // the pairs' topics of ManifestWork
+		f.mu.Lock()
+		switch parts[5] {
+		case "manifests":
+			f.specs++
+		case "manifestsstatus":
+			f.statuses[parts[2]]++
+			uid, _ := m.Event.Extensions()["workuid"].(string)
+			f.told[told{uid, string(aReport.Find(m.Event.Data()))}] = true
+		}
+		f.mu.Unlock()
+		if parts[5] == "manifests" && strings.Contains(string(m.Event.Data()), badValue) {
+			spoilt := m.Event.Clone()
+			spoilt.DataEncoded = []byte("{")
+			m.Event = &spoilt
+		}
+	}
+	f.count.add("messages", 1)
+	if m.Event.Extensions()["chunkcount"] != nil {
+		f.count.add("chunks", 1)
+	}
+	f.tellMessage("published:", m)
+	deliver(m)
+}
+
+// launch starts a process that logs nothing.
+func (f *fleet) launch(p starter) *process { return f.scene.run(logged{p, klog.Logger{}}) }
+
+// run does random things.
+func (f *fleet) run() {
+	for range 40 + f.random.IntN(100) {
+		f.step()
+		f.inspect()
+	}
+}
+
+func (f *fleet) anyOwner() *owner     { return f.owners[f.random.IntN(len(f.owners))] }
+func (f *fleet) anyCluster() *cluster { return f.clusters[f.random.IntN(len(f.clusters))] }
+
+// anyPlace is a source's or an agent's.
+func (f *fleet) anyPlace() *place {
+	if f.random.IntN(2) == 0 {
+		return &f.anyOwner().place
+	}
+	return &f.anyCluster().place
+}
+
+func (f *fleet) step() {
+	switch n := f.random.IntN(100); {
+	case n < 45:
+		f.anyOwner().change()
+	case n < 62:
+		f.anyCluster().serve(f.trouble.Slow)
+	case n < 67:
+		f.weather.on.Store(f.random.IntN(3) > 0)
+	case n < 69:
+		f.bus.Disconnect()
+		f.pause()
+		f.bus.Reconnect()
+	case n < 70:
+		f.bus.Stall()
+		f.pause()
+		f.bus.Resume()
+	case n < 79 && f.trouble.Cuts:
+		f.anyPlace().line.setCut(f.random.IntN(2) == 0)
+	case n < 84:
+		f.anyCluster().restart()
+	case n < 88:
+		f.anyOwner().restart()
+	case n < 91 && f.trouble.Clocks:
+		f.setClock(f.anyPlace())
+	case n < 93 && f.trouble.Forget:
+		f.anyOwner().forget()
+	default:
+		f.pause()
+	}
+}
+
+// setClock sets a clock up to an hour off, if the seed does such things.
+func (f *fleet) setClock(p *place) {
+	if !f.trouble.Clocks {
+		return
+	}
+	offset := time.Duration(f.random.IntN(7200)-3600) * time.Second
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.back = p.back || offset < p.furthest
+	p.furthest = max(p.furthest, offset)
+	p.clock.set(offset)
+	f.tell("the clock of %s is %s off", p.line.name, offset)
+}
+
+func (f *fleet) pause() {
+	time.Sleep(time.Duration(f.random.IntN(800)) * time.Millisecond)
+	synctest.Wait()
+}
+
+// end ends a process as a crash does, or in good order, which lets it send what waits.
+func (f *fleet) end(p *process, l *line) {
+	if f.random.IntN(2) == 0 {
+		l.setCut(true)
+		defer l.setCut(false)
+	}
+	p.kill()
+}
+
+// value makes one that no other spec and no other status has.
+func (f *fleet) value(l *life, prefix string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.values++
+	value := fmt.Sprintf("%s%d", prefix, f.values)
+	f.lives[value] = l
+	return value
+}
+
+func (f *fleet) lifeOf(value string) *life {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lives[value]
+}
+
+func (f *fleet) begin(o *owner, c *cluster, name string) *life {
+	return &life{owner: o.id, cluster: c.name, name: name, began: time.Now()}
+}
+
+func (f *fleet) endLife(l *life) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.ended = time.Now()
+}
+
+// lasts reports whether the owner of a work has not deleted it.
+func (f *fleet) lasts(l *life) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return l.ended.IsZero()
+}
+
+func (f *fleet) ownerOf(l *life) *owner {
+	for _, o := range f.owners {
+		if o.id == l.owner {
+			return o
+		}
+	}
+	return f.strictOwner
+}
+
+func (f *fleet) clusterOf(l *life) *cluster {
+	for _, c := range f.clusters {
+		if c.name == l.cluster {
+			return c
+		}
+	}
+	return f.strictCluster
+}
+
+// agentOptions of a cluster's next process; sourceOptions of an owner's. A store that outlives processes goes in here.
+func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
+	o := work.AgentOptions{
+		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
+	}
+	if f.trouble.Named && c == f.clusters[0] {
+		for _, owner := range f.owners {
+			o.Sources = append(o.Sources, owner.id)
+		}
+	}
+	return o
+}
+
+func (f *fleet) sourceOptions(o *owner) work.SourceOptions {
+	return work.SourceOptions{
+		SourceID: o.id, Profile: f.profile, Clock: o.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
+	}
+}
+
+// tombstoneTTL is far more than a run takes, even for a clock that is set.
+const tombstoneTTL = 6 * time.Hour

@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+func (f *fleet) strict() bool { return f.profile.Traits().Strict }
+
+// calm ends the trouble: owners have all their works, most inventories are complete, and what was lost in silence is
+// found out about. Where every loss broke a connection, nobody reconnects for the judgement's sake.
+func (f *fleet) calm() {
+	f.weather.on.Store(false)
+	time.Sleep(20 * time.Second)
+	for _, o := range f.owners {
+		o.line.setCut(false)
+		o.recreate(len(o.absent))
+		if !f.trouble.Open && (!o.complete || f.strict()) { // without incarnations a late message may revive a work
+			o.completeInventory()
+		}
+	}
+	for _, c := range f.clusters {
+		c.line.setCut(false)
+	}
+	time.Sleep(15 * time.Second)
+	// What is given up on at once is never sent, and an agent is told to delete it when it lists it.
+	if f.trouble.Silent || f.trouble.Forget || f.anyAgentBack() {
+		f.heal()
+	}
+	time.Sleep(15 * time.Second)
+	synctest.Wait()
+}
+
+// anyAgentBack reports whether an agent's clock was set back: then an old status may show until the next resync, says the
+// protocol's second anomaly.
+func (f *fleet) anyAgentBack() bool {
+	return slices.ContainsFunc(f.clusters, func(c *cluster) bool { return f.steppedBack(&c.place) })
+}
+
+func (f *fleet) heal() {
+	if f.trouble.resyncs() > 0 {
+		time.Sleep(3 * time.Minute) // a list that came in part is given up after one
+		return
+	}
+	if f.trouble.Heal != reconnectAgents {
+		for _, o := range f.owners {
+			o.line.drop()
+		}
+	}
+	if f.trouble.Heal != reconnectSources {
+		for _, c := range f.clusters {
+			c.line.drop()
+		}
+	}
+	time.Sleep(15 * time.Second)
+}
+
+// serveAll lets work controllers, and hubs' users with finalizers, do all their work.
+func (f *fleet) serveAll() {
+	for range 8 {
+		f.settle()
+		for _, c := range f.clusters {
+			c.serve(false)
+		}
+		for _, o := range f.owners {
+			list, err := o.works("").List(f.t.Context(), metav1.ListOptions{})
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			for i := range list.Items {
+				if w := &list.Items[i]; w.DeletionTimestamp != nil {
+					o.release(w.Namespace, w.Name)
+				}
+			}
+		}
+	}
+	f.settle()
+	f.inspect()
+}
+
+// judge ends the trouble, lets everybody do their work, and compares.
+func (f *fleet) judge() {
+	f.calm()
+	f.serveAll()
+	for _, c := range f.clusters {
+		f.judgeCluster(c)
+	}
+	for _, o := range f.owners {
+		f.judgeHub(o)
+	}
+}
+
+// wanted is what a cluster should have, by name.
+func (f *fleet) wanted(c *cluster) map[string]*wish {
+	out := map[string]*wish{}
+	for _, o := range append(slices.Clone(f.owners), f.strictOwner) {
+		if o == nil {
+			continue
+		}
+		for _, w := range o.wants {
+			if w.cluster == c.name {
+				out[w.name] = w
+			}
+		}
+	}
+	return out
+}
+
+// shown is what one side shows of a work.
+type shown struct{ Value, Label, Status string }
+
+// judgeCluster compares the works of an agent, and what is applied on the cluster, with what the owners want. What
+// they do not want and is there all the same must have a reason among the protocol's anomalies.
+func (f *fleet) judgeCluster(c *cluster) {
+	want, got := map[string]shown{}, map[string]shown{}
+	wishes := f.wanted(c)
+	for name, w := range wishes {
+		if !w.unsure() {
+			want[name] = shown{Value: w.Value, Label: w.Label}
+		}
+	}
+	for _, w := range f.judgeWatch(c.name, c.follower, c.works().List) {
+		value := valueOf(f.t, w)
+		if wish := wishes[w.Name]; wish != nil && wish.unsure() || wish == nil && f.orphan(value) {
+			continue
+		}
+		got[w.Name] = shown{Value: value, Label: w.Labels["label"]}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Errorf("%s has other works than its owners want (-want +got):\n%s", c.name, diff)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	applied := map[string]shown{}
+	for name, there := range c.applied {
+		if wish := wishes[name]; wish != nil && wish.unsure() || wish == nil && (f.orphan(there.value) || f.unknown(there)) {
+			continue
+		}
+		applied[name] = shown{Value: there.value, Label: want[name].Label}
+	}
+	if diff := cmp.Diff(want, applied); diff != "" {
+		f.t.Errorf("on %s is applied what its owners do not want (-want +got):\n%s", c.name, diff)
+	}
+}
+
+// orphan is the third anomaly: an unwanted work whose source lost its record and never had a complete inventory. Where the
+// source's clock went back it is the second: the work may have been revived after that. Of strict sources it is the fourth.
+func (f *fleet) orphan(value string) bool {
+	l := f.lifeOf(value)
+	o := f.ownerOf(l)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case o == f.strictOwner:
+		if excused := !f.clusterOf(l).restarted.Before(l.began) || !o.lost[l.cluster].Before(l.ended) || l.reused; !excused {
+			return false
+		}
+		f.count.add("excused: deleted work of a strict source revived, or its deletion lost", 1)
+		return true
+	case o.lost[l.cluster].Before(l.ended):
+		return false
+	case !o.complete:
+		f.count.add("excused: unknown work, inventory never complete", 1)
+		return true
+	case o.back:
+		f.count.add("excused: work revived by a late message of a dead process with a clock ahead", 1)
+		return true
+	}
+	return false
+}
+
+// unknown is the first anomaly: since something was applied, the agent restarted empty, when the source had lost its record or
+// before it did, so that nobody knows of it. In the profile ManifestBundle, which has no sessions, the restart is enough.
+func (f *fleet) unknown(there deployed) bool {
+	l := f.lifeOf(there.value)
+	o, c := f.ownerOf(l), f.clusterOf(l)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lost := o.lost[l.cluster]
+	excused := !c.restarted.Before(there.at) &&
+		(f.strict() || !lost.Before(there.at) || !lost.Before(l.ended) || !l.created.Before(c.restarted))
+	if excused {
+		f.count.add("excused: record lost and agent restarted empty", 1)
+	}
+	return excused
+}
+
+// judgeHub compares the works of a source, and their statuses, with what its owner wants and the clusters report.
+func (f *fleet) judgeHub(o *owner) {
+	want, got := map[string]shown{}, map[string]shown{}
+	records, numbers := map[string]work.Record{}, work.SourceRecords(o.Source)
+	for _, c := range o.clusters {
+		held := work.AgentRecords(c.Agent)
+		for name, w := range f.wanted(c) {
+			if w.owner != o.id {
+				continue
+			}
+			s := shown{Value: w.Value, Label: w.Label}
+			if w.bad() {
+				s.Status = "True InvalidSpec"
+			} else if obj, err := c.works().Get(f.t.Context(), name, metav1.GetOptions{}); err == nil {
+				s.Status = applied(obj)
+			}
+			id := f.profile.ResourceID(o.id, c.name, name)
+			want[w.key()], records[id] = s, held[id]
+		}
+	}
+	for _, w := range f.judgeWatch(o.id, o.follower, o.works("").List) {
+		s := shown{Value: valueOf(f.t, w), Label: w.Labels["label"], Status: applied(w)}
+		if degraded := conditionOf(w, workv1.WorkDegraded); degraded != "" {
+			s.Status = degraded
+		}
+		got[w.Namespace+"/"+w.Name] = s
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Errorf("%s sees other works or statuses than there are (-want +got):\n%s", o.id, diff)
+	}
+	if diff := cmp.Diff(numbers, records); diff != "" && !f.strict() {
+		f.t.Errorf("%s and its agents know other versions (-%s +agents):\n%s", o.id, o.id, diff)
+	}
+	for key, s := range got {
+		if value, _, _ := strings.Cut(s.Status, " "); !wishBad(o, key) && value != s.Value {
+			f.t.Errorf("%s sees status %q of %s, whose value is %q", o.id, s.Status, key, s.Value)
+		}
+	}
+}
+
+func wishBad(o *owner, key string) bool { return o.wants[key] != nil && o.wants[key].bad() }
+
+// judgeWatch compares what a process lists with what its watch has told, and returns the list.
+func (f *fleet) judgeWatch(who string, c *follower, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) []*workv1.ManifestWork {
+	works, err := list(f.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var out []*workv1.ManifestWork
+	versions := map[string]string{}
+	for i := range works.Items {
+		w := &works.Items[i]
+		out = append(out, w)
+		versions[w.Namespace+"/"+w.Name] = w.ResourceVersion
+	}
+	if diff := cmp.Diff(versions, c.versions()); diff != "" {
+		f.t.Errorf("the watch of %s told other versions than there are (-listed +told):\n%s", who, diff)
+	}
+	return out
+}
+
+// judgeQuiet reconnects everybody once more: where all agree, no spec is sent, and no status but to sources that do
+// not know their works.
+func (f *fleet) judgeQuiet() {
+	if f.t.Failed() {
+		return
+	}
+	f.mu.Lock()
+	f.specs, f.statuses = 0, map[string]int{}
+	f.mu.Unlock()
+	f.reconnect()
+	time.Sleep(15 * time.Second)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.specs > 0 {
+		f.t.Errorf("a reconnect of peers that agree sent %d specs", f.specs)
+	}
+	for _, o := range f.owners {
+		if n := f.statuses[o.id]; n > 0 && o.complete && len(o.wants) > 0 {
+			f.t.Errorf("a reconnect of peers that agree sent %d statuses to %s", n, o.id)
+		}
+	}
+}
+
+// judgeMemory deletes everything: when it is gone and its TTL has passed, nobody remembers anything of it.
+func (f *fleet) judgeMemory() {
+	if f.t.Failed() || f.seed%4 != 0 || f.trouble.Open {
+		return
+	}
+	for _, o := range f.owners {
+		for _, w := range o.wants {
+			f.endLife(w.life)
+			o.delete(w.cluster, w.name)
+		}
+		clear(o.wants)
+	}
+	f.serveAll()
+	time.Sleep(tombstoneTTL + 4*time.Hour)
+	f.reconnect()
+	time.Sleep(15 * time.Second)
+	for _, o := range f.owners {
+		if works, tombstones, lists, places := work.RememberedBySource(o.Source); works+tombstones+lists+places > 0 {
+			f.t.Errorf("%s remembers %d works, %d tombstones, %d lists and %d places", o.id, works, tombstones, lists, places)
+		}
+	}
+	for _, c := range f.clusters {
+		if _, works, places := work.Remembered(c.Agent); works+places > 0 {
+			f.t.Errorf("%s remembers %d works, %d places", c.name, works, places)
+		}
+	}
+}

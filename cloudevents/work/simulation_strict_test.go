@@ -1,0 +1,400 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestStrictSimulation has a strict agent and a strict source among our own, which know the attributes of the enhancement
+// alone. It is judged after two resyncs of everybody.
+func TestStrictSimulation(t *testing.T) {
+	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
+		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *trouble) {
+			tr.Clocks, tr.Bad, tr.Small, tr.Named, tr.Silent, tr.Heal = false, false, false, false, true, reconnectAll
+		})
+		a, s := f.newStrictAgent(), f.newStrictSource()
+		for range 60 + f.random.IntN(60) {
+			switch n := f.random.IntN(20); {
+			case n < 4:
+				s.change()
+			case n == 4:
+				s.restart()
+			case n == 5:
+				s.connect()
+			case n == 6:
+				a.connect()
+			default:
+				f.step()
+			}
+			f.inspect()
+		}
+		f.calm()
+		f.serveAll() // what waits for a clean-up is older than what the resyncs bring
+		for range 2 {
+			f.heal()
+			a.connect()
+			s.connect()
+			time.Sleep(15 * time.Second)
+		}
+		f.serveAll()
+		s.excuse()
+		f.judgeStrictAgent(a)
+		f.judgeStrictSource(s)
+		for _, c := range f.clusters {
+			f.judgeCluster(c)
+		}
+	})
+}
+
+// strictPeer is one connection after the other, without a second attempt to send anything.
+type strictPeer struct {
+	fleet   *fleet
+	line    *line
+	filters []string
+	receive func(codec.Message)
+	hello   func() codec.Message // what a connection begins with
+
+	mu   sync.Mutex // guards conn and what the embedding peer knows
+	conn cloudevents.Conn
+	sent int
+	last time.Time // of an event
+}
+
+// connect ends the connection and makes another.
+func (p *strictPeer) connect() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+	}
+	conn, err := p.line.plug(p.fleet.bus.Transport()).Connect(p.fleet.t.Context(), cloudevents.ConnectOptions{
+		Filters: p.filters,
+		Receive: func(m cloudevents.Message) {
+			if msg, err := codec.ManifestWork.Decode(m.Topic, m.Event); err == nil {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.receive(msg)
+			}
+		},
+		Refuse: func(string, error) {},
+	})
+	if err != nil {
+		return // the broker is away: the peer stays alone until the next attempt
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn = conn
+	p.fleet.t.Cleanup(func() { _ = conn.Close() })
+	p.send(p.hello())
+}
+
+func (p *strictPeer) send(m codec.Message) {
+	p.sent++
+	p.last = p.last.Add(time.Microsecond) // no two events have the same time, which is all that orders them
+	if now := time.Now().UTC(); now.After(p.last) {
+		p.last = now
+	}
+	m.Head().ID, m.Head().Time = fmt.Sprint(p.sent), p.last
+	topic, event, err := codec.ManifestWork.Encode(m)
+	if err != nil {
+		p.fleet.t.Error(err)
+		return
+	}
+	if p.conn != nil {
+		_ = p.conn.Publish(p.fleet.t.Context(), cloudevents.Message{Topic: topic, Event: event}, nil)
+	}
+}
+
+// strictAgent is an agent as the enhancement describes it. It applies what it hears at once.
+type strictAgent struct {
+	strictPeer
+	owner *owner // whose works it gets
+	works map[string]*strictWork
+}
+
+type strictWork struct {
+	version int64
+	source  string
+	value   string
+	report  string
+	gone    bool
+}
+
+const strictCluster = "strict"
+
+func (f *fleet) newStrictAgent() *strictAgent {
+	a := &strictAgent{owner: f.owners[0], works: map[string]*strictWork{}}
+	a.strictPeer = strictPeer{
+		fleet: f, line: newLine(strictCluster, f.weather), hello: a.list, receive: a.take,
+		filters: []string{"/sources/+/clusters/strict/manifests", "/sources/+/resync/clusters/manifestsstatus"},
+	}
+	f.strictCluster = f.newCluster(strictCluster)
+	a.owner.clusters = append(a.owner.clusters, f.strictCluster)
+	a.connect()
+	return a
+}
+
+// list names no source, and no incarnation.
+func (a *strictAgent) list() codec.Message {
+	list := &codec.SpecResync{Header: codec.Header{Cluster: strictCluster, Agent: "strict-agent"}, Broadcast: true}
+	for id, w := range a.works {
+		if !w.gone {
+			list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: id, Version: w.version})
+		}
+	}
+	return list
+}
+
+func (a *strictAgent) take(m codec.Message) {
+	switch m := m.(type) {
+	case *codec.Spec:
+		a.takeSpec(m)
+	case *codec.StatusResync:
+		if m.Cluster != "" && m.Cluster != strictCluster {
+			return
+		}
+		for _, e := range m.Entries {
+			if w := a.works[e.ResourceID]; w != nil {
+				a.report(e.ResourceID, w)
+			}
+		}
+		for id, w := range a.works {
+			if len(m.Entries) == 0 && w.source == m.Source && !w.gone {
+				a.report(id, w)
+			}
+		}
+	}
+}
+
+func (a *strictAgent) takeSpec(m *codec.Spec) {
+	w := a.works[m.ResourceID]
+	if w == nil {
+		w = &strictWork{source: m.Source}
+		a.works[m.ResourceID] = w
+	}
+	if m.Version < w.version {
+		return
+	}
+	w.version, w.gone = m.Version, m.DeletionTimestamp != nil
+	if !w.gone {
+		w.value = valueOf(a.fleet.t, m.Work)
+		w.report = w.value + " " + a.fleet.value(nil, "")
+	}
+	a.report(m.ResourceID, w)
+}
+
+func (a *strictAgent) report(id string, w *strictWork) {
+	status := appliedStatus(w.report)
+	if w.gone {
+		status.Conditions = append(status.Conditions, metav1.Condition{Type: codec.ConditionDeleted, Status: metav1.ConditionTrue})
+	}
+	a.send(&codec.Status{
+		Header:  codec.Header{Source: w.source, Cluster: strictCluster, Agent: "strict-agent"},
+		WorkRef: codec.WorkRef{ResourceID: id, Version: w.version}, Status: status,
+	})
+}
+
+// judgeStrictAgent compares what the owner wants with what the agent holds and the owner sees.
+func (f *fleet) judgeStrictAgent(a *strictAgent) {
+	want, held, seen := map[string]string{}, map[string]string{}, map[string]string{}
+	ids := map[string]string{}
+	for _, w := range a.owner.wants {
+		if w.cluster == strictCluster {
+			want[w.name] = w.Value
+			ids[f.profile.ResourceID(w.owner, w.cluster, w.name)] = w.name
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, w := range a.works {
+		if !w.gone && (ids[id] != "" || !f.orphan(w.value)) {
+			held[ids[id]] = w.value
+		}
+	}
+	list, err := a.owner.works(strictCluster).List(f.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range list.Items {
+		seen[list.Items[i].Name], _ = reported(&list.Items[i])
+	}
+	if diff := cmp.Diff(want, held); diff != "" {
+		f.t.Errorf("the strict agent has other works than its owner wants (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		f.t.Errorf("%s sees other statuses of the strict agent (-want +got):\n%s", a.owner.id, diff)
+	}
+}
+
+// strictSource is a source as the enhancement describes it: its versions count the writes of a process.
+type strictSource struct {
+	strictPeer
+	owner   *owner // for the fleet's books only
+	works   map[string]*ownWork
+	highest map[string]int64 // versions by key, of all processes
+}
+
+type ownWork struct {
+	*wish
+	version int64
+	deleted *metav1.Time
+	status  *workv1.ManifestWorkStatus
+	at      time.Time
+}
+
+const strictHub = "strict-hub"
+
+func (f *fleet) newStrictSource() *strictSource {
+	s := &strictSource{works: map[string]*ownWork{}, highest: map[string]int64{}}
+	s.strictPeer = strictPeer{
+		fleet: f, line: newLine(strictHub, f.weather), hello: s.request, receive: s.take,
+		filters: []string{"/sources/strict-hub/clusters/+/manifestsstatus", "/sources/resync/+/manifests"},
+	}
+	s.owner = &owner{
+		fleet: f, id: strictHub, place: f.newPlace(strictHub), clusters: f.clusters,
+		wants: map[string]*wish{}, lost: map[string]time.Time{}, forgot: map[string]time.Time{},
+	}
+	f.strictOwner = s.owner
+	s.connect()
+	return s
+}
+
+// request asks for everything where nothing is known, else for statuses that differ.
+func (s *strictSource) request() codec.Message {
+	r := &codec.StatusResync{Header: codec.Header{Source: strictHub}, Broadcast: true}
+	for _, w := range s.works {
+		hash := ""
+		if w.status != nil {
+			hash, _ = codec.ManifestWork.StatusHash(w.status)
+		}
+		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.name, Hash: hash})
+	}
+	return r
+}
+
+func (s *strictSource) publish(w *ownWork) {
+	m := &codec.Spec{
+		Header:            codec.Header{Source: strictHub, Cluster: w.cluster},
+		WorkRef:           codec.WorkRef{ResourceID: w.name, Version: w.version},
+		DeletionTimestamp: w.deleted, Work: newWork(w.name, w.Value),
+	}
+	m.Work.Labels = map[string]string{"label": w.Label}
+	s.send(m)
+}
+
+func (s *strictSource) write(w *ownWork) {
+	w.version++
+	w.reused = w.version <= s.highest[w.key()]
+	s.highest[w.key()] = max(w.version, s.highest[w.key()])
+	s.publish(w)
+}
+
+// change creates, updates or deletes a work. Names are of one cluster each, as they are the resource IDs.
+func (s *strictSource) change() {
+	f := s.fleet
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := f.anyCluster()
+	name := fmt.Sprintf("%s-%s-w%d", strictHub, c.name, f.random.IntN(2))
+	w := s.works[name]
+	switch {
+	case w == nil:
+		w = &ownWork{wish: &wish{life: f.begin(s.owner, c, name)}}
+		w.Value, w.Label = f.value(w.life, "value-"), f.value(w.life, "label-")
+		s.works[name], s.owner.wants[w.key()] = w, w.wish
+	case w.deleted != nil:
+		return
+	case f.random.IntN(3) == 0:
+		f.endLife(w.life)
+		w.deleted = &metav1.Time{Time: time.Now()}
+		delete(s.owner.wants, w.key())
+	default:
+		w.Value = f.value(w.life, "value-")
+	}
+	s.write(w)
+}
+
+// restart loses everything but what the owner wants, which is created anew.
+func (s *strictSource) restart() {
+	f := s.fleet
+	s.mu.Lock()
+	old := s.works
+	s.works = map[string]*ownWork{}
+	for _, c := range f.clusters {
+		s.owner.loses(c)
+	}
+	s.mu.Unlock()
+	time.Sleep(time.Second)
+	s.connect()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, w := range old {
+		if w.deleted == nil {
+			s.works[name] = &ownWork{wish: w.wish}
+			s.write(s.works[name])
+		}
+	}
+}
+
+func (s *strictSource) take(m codec.Message) {
+	switch m := m.(type) {
+	case *codec.Status:
+		w := s.works[m.ResourceID]
+		switch {
+		case w == nil || m.Time.Before(w.at):
+		case m.Gone() && w.deleted != nil:
+			delete(s.works, m.ResourceID)
+		case !m.Gone() && m.Status != nil:
+			w.status, w.at = m.Status, m.Time
+		}
+	case *codec.SpecResync:
+		for _, w := range s.works {
+			i := slices.IndexFunc(m.Entries, func(e codec.SpecEntry) bool { return e.ResourceID == w.name })
+			if w.cluster == m.Cluster && (i < 0 || m.Entries[i].Version != w.version) {
+				s.publish(w)
+			}
+		}
+	}
+}
+
+// excuse leaves the fourth anomaly to those works whose agents have the version that was used twice.
+func (s *strictSource) excuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, w := range s.works {
+		record := work.AgentRecords(s.fleet.clusterOf(w.life).Agent)[name]
+		w.reused = w.reused && record.Version == w.version
+	}
+}
+
+// judgeStrictSource compares the statuses that the source has with what the clusters report.
+func (f *fleet) judgeStrictSource(s *strictSource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, w := range s.works {
+		if w.reused {
+			continue
+		}
+		obj, err := f.clusterOf(w.life).works().Get(f.t.Context(), name, metav1.GetOptions{})
+		switch {
+		case w.deleted != nil:
+			f.t.Errorf("the deletion of %s of the strict source is not confirmed", w.key())
+		case err != nil:
+			f.t.Errorf("%s of the strict source: %v", w.key(), err)
+		case w.status == nil || applied(obj) != applied(&workv1.ManifestWork{Status: *w.status}):
+			f.t.Errorf("the strict source has status %+v of %s, not %q", w.status, w.key(), applied(obj))
+		}
+	}
+}

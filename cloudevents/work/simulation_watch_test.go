@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// follower is a watch's client that checks the order of events and builds up what there is. A process has one, from
+// its start on.
+type follower struct {
+	mu      sync.Mutex
+	have    map[string]*workv1.ManifestWork // by namespace and name
+	highest uint64
+	// check holds an event against what users did; before is nil for a new object.
+	check func(kind watch.EventType, before, obj *workv1.ManifestWork) error
+}
+
+func (f *fleet) follow(who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error),
+	check func(watch.EventType, *workv1.ManifestWork, *workv1.ManifestWork) error) *follower {
+	w, err := start(f.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c := &follower{have: map[string]*workv1.ManifestWork{}, check: check}
+	go func() {
+		for e := range w.ResultChan() {
+			obj, ok := e.Object.(*workv1.ManifestWork)
+			if !ok {
+				f.t.Errorf("the watch of %s got %v", who, e)
+				continue
+			}
+			if err := c.take(e.Type, obj); err != nil {
+				f.t.Errorf("the watch of %s at %s: %s of %s/%s: %v", who, time.Now().Format("15:04:05.000"), e.Type, obj.Namespace, obj.Name, err)
+			}
+		}
+	}()
+	return c
+}
+
+func (c *follower) take(kind watch.EventType, obj *workv1.ManifestWork) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	key := obj.Namespace + "/" + obj.Name
+	before := c.have[key]
+	switch {
+	case kind != watch.Added && version <= c.highest:
+		return fmt.Errorf("version %d after %d", version, c.highest)
+	case (kind == watch.Added) == (before != nil):
+		return fmt.Errorf("there before: %t", before != nil)
+	}
+	c.highest = max(c.highest, version)
+	c.have[key] = obj
+	if kind == watch.Deleted {
+		delete(c.have, key)
+	}
+	if kind == watch.Modified && unchangedBut(before, obj) {
+		return fmt.Errorf("nothing has changed: %+v", obj)
+	}
+	return c.check(kind, before, obj)
+}
+
+// unchangedBut reports whether two states of an object differ in their resourceVersion at most.
+func unchangedBut(a, b *workv1.ManifestWork) bool {
+	same := *b
+	same.ResourceVersion = a.ResourceVersion
+	return apiequality.Semantic.DeepEqual(a, &same)
+}
+
+// versions of the objects that the watch has told of.
+func (c *follower) versions() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]string{}
+	for key, obj := range c.have {
+		out[key] = obj.ResourceVersion
+	}
+	return out
+}
+
+// followHub watches a source's works: a status must have been said of the incarnation that shows it and never turn back,
+// and a work must not go while its cluster has it.
+func (f *fleet) followHub(o *owner) {
+	process := o.hub
+	process.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+		l := f.lifeOf(valueOf(f.t, obj))
+		if l == nil || l.owner != o.id || l.key() != obj.Namespace+"/"+obj.Name {
+			return fmt.Errorf("its value is not its owner's: %+v", l)
+		}
+		if before != nil && before.UID == obj.UID && obj.Generation < before.Generation {
+			return fmt.Errorf("generation %d after %d", obj.Generation, before.Generation)
+		}
+		if kind == watch.Deleted {
+			return f.checkGone(o, l)
+		}
+		return f.checkStatus(l, before, obj)
+	})
+}
+
+func (f *fleet) checkGone(o *owner, l *life) error {
+	there := f.clusterOf(l).deployed(l.name)
+	f.mu.Lock()
+	wanted, has := l.ended.IsZero(), f.lives[there.value] == l && o.forgot[l.cluster].Before(l.ended)
+	f.mu.Unlock()
+	switch {
+	case wanted:
+		return fmt.Errorf("its owner did not delete it")
+	case has && !f.strict() && !f.unknown(there):
+		return fmt.Errorf("its cluster still has it")
+	}
+	return nil
+}
+
+func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
+	f.mu.Lock()
+	known := f.told[told{string(obj.UID), applied(obj)}]
+	f.mu.Unlock()
+	if applied(obj) != "" && !known && !f.strict() && l.cluster != strictCluster {
+		return fmt.Errorf("status %q was not said of incarnation %s", applied(obj), obj.UID)
+	}
+	if before == nil || before.UID != obj.UID {
+		return nil
+	}
+	_, number := reported(obj)
+	if _, last := reported(before); number > 0 && number < last {
+		if f.steppedBack(&f.clusterOf(l).place) {
+			f.count.add("excused: old status after an agent's clock step", 1)
+			return nil
+		}
+		return fmt.Errorf("status %q after %q", applied(obj), applied(before))
+	}
+	return nil
+}
+
+// reported splits what a work controller reported: the value that it applied, and the number of its report.
+func reported(w *workv1.ManifestWork) (value string, number int) {
+	value, n, _ := strings.Cut(applied(w), " ")
+	number, _ = strconv.Atoi(n)
+	return value, number
+}
+
+func (f *fleet) steppedBack(p *place) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return p.back
+}
+
+// followSpoke watches an agent's works: they must be of their owners, and must not be deleted as long as their owners
+// want them.
+func (f *fleet) followSpoke(c *cluster) {
+	process := c.spoke
+	process.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+		if len(obj.Spec.Workload.Manifests) == 0 {
+			if kind == watch.Added && obj.DeletionTimestamp == nil {
+				return fmt.Errorf("it has no manifests")
+			}
+			return nil // only its deletion was heard of
+		}
+		value := valueOf(f.t, obj)
+		l := f.lifeOf(value)
+		if l == nil || l.key() != obj.Namespace+"/"+obj.Name || l.cluster != c.name {
+			return fmt.Errorf("its value is not its owner's: %+v", l)
+		}
+		if strings.HasPrefix(value, badValue) {
+			return fmt.Errorf("value %q cannot be decoded", value)
+		}
+		leaves := kind == watch.Deleted && before.DeletionTimestamp == nil ||
+			kind == watch.Modified && before.DeletionTimestamp == nil && obj.DeletionTimestamp != nil
+		if leaves && f.lasts(l) {
+			return f.excuse(l, "deleted, and its owner wants it")
+		}
+		return nil
+	})
+}
+
+// excuse is the second anomaly of the protocol: a late message of a dead process may act once, when the source's clock
+// went back. In the profile ManifestBundle it is enough that the next process counts its versions anew.
+func (f *fleet) excuse(l *life, what string) error {
+	o := f.ownerOf(l)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if (o.back || f.strict()) && !o.lost[l.cluster].IsZero() {
+		f.count.add("excused: late message of a dead process with greater versions", 1)
+		return nil
+	}
+	return fmt.Errorf("%s: %+v", what, l)
+}
+
+// inspect looks at the agents' records: versions never go down in a process, and nothing is on its way out in an
+// incarnation that its owner has not deleted.
+func (f *fleet) inspect() {
+	if f.profile.Traits().Strict {
+		return
+	}
+	for _, c := range f.clusters {
+		records := work.AgentRecords(c.Agent)
+		f.mu.Lock()
+		for key, r := range records {
+			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" { // strict sources count anew
+				f.t.Errorf("%s: version %d of %s after %d", c.name, r.Version, key, old.Version)
+			}
+			if l := f.uids[r.UID]; l != nil && r.Leaving && l.ended.IsZero() {
+				f.t.Errorf("%s: %s is deleted in an incarnation that its owner wants: %+v, %+v", c.name, key, r, l)
+			}
+		}
+		f.mu.Unlock()
+		c.records = records
+	}
+}
