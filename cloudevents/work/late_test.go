@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// recorder keeps the messages on topics with an ending.
+type recorder struct {
+	mu   sync.Mutex
+	kept []cloudevents.Message
+}
+
+func (s *scene) record(ending string) *recorder {
+	r := &recorder{}
+	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		if strings.HasSuffix(m.Topic, ending) {
+			r.mu.Lock()
+			r.kept = append(r.kept, m)
+			r.mu.Unlock()
+		}
+		deliver(m)
+	})
+	return r
+}
+
+func (r *recorder) last() cloudevents.Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept[len(r.kept)-1]
+}
+
+// TestLateGone: the word that a work is gone, which comes late, does not end the deletion of the next work of its name.
+func TestLateGone(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		recorder := s.record(statuses)
+		h.delete("cluster1", "app")
+		s.settle()
+		a.setFinalizers("app")
+		s.settle()
+		gone := recorder.last()
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		h.delete("cluster1", "app")
+		s.settle()
+		publish(s, gone)
+		s.settle()
+		if _, err := h.works("cluster1").Get(s.t.Context(), "app", metav1.GetOptions{}); err != nil {
+			t.Errorf("the agent still cleans up, and the hub's work: %v", err)
+		}
+	})
+}
+
+// TestLateDelete: a deletion from before this agent process, which comes before the source's answer, does not clean up the
+// work that has the name by now.
+func TestLateDelete(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.setFinalizers("app")
+		recorder := s.record(specs)
+		h.delete("cluster1", "app")
+		s.settle()
+		a.setFinalizers("app")
+		late := recorder.last()
+		s.settle()
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.kill()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, specs) && m.Event.Extensions()["resyncid"] != nil {
+				time.Sleep(time.Second)
+			}
+			deliver(m)
+		})
+		a = s.agent(work.AgentOptions{})
+		time.Sleep(500 * time.Millisecond)
+		publish(s, late)
+		s.settle()
+		s.settle()
+		got := a.get("app")
+		if got.DeletionTimestamp != nil {
+			t.Fatalf("deleted %v", got.DeletionTimestamp)
+		}
+		if value := valueOf(s.t, got); value != "2" {
+			t.Errorf("the agent has value %q", value)
+		}
+	})
+}
