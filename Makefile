@@ -6,6 +6,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
+SEEDS     ?= 100000
 BENCH     ?= .
 BENCHTIME ?= 1s
 
@@ -45,7 +46,10 @@ bench: ## all benchmarks (BENCH=pattern BENCHTIME=1s)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem ./...
 
 # go test fuzzes one function of one package at a time, so they are looked up first.
-fuzz: ## each fuzz test for FUZZTIME (30s)
+# The simulations take about ten minutes for each 50,000 seeds on two processors, the rules five.
+fuzz: ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, and each rule of the protocol removed
+	$(GO) test -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v ./cloudevents/work
+	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work
 	@set -e; for package in $$($(GO) list ./...); do \
 	  functions=$$($(GO) test -list '^Fuzz' $$package); \
 	  for function in $$(echo "$$functions" | grep '^Fuzz' || true); do \
