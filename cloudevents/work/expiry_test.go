@@ -26,8 +26,8 @@ type sieve struct {
 
 // The endings of the topics of specs and statuses.
 const (
-	specs    = "/clusters/cluster1/manifests"
-	statuses = "/clusters/cluster1/manifestsstatus"
+	specTopic   = "/clusters/cluster1/manifests"
+	statusTopic = "/clusters/cluster1/manifestsstatus"
 )
 
 func (s *scene) sieve() *sieve {
@@ -59,7 +59,7 @@ func TestTombstoneExpires(t *testing.T) {
 		first.kill()
 
 		sieve := s.sieve()
-		sieve.lose(specs) // no deletion arrives
+		sieve.lose(specTopic) // no deletion arrives
 		second := s.source(work.SourceOptions{TombstoneTTL: time.Hour, ResyncInterval: 10 * time.Minute})
 		if err := second.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestTombstoneAnew(t *testing.T) {
 		s.settle()
 		first.kill()
 		sieve := s.sieve()
-		sieve.lose(specs)
+		sieve.lose(specTopic)
 		second := s.source(work.SourceOptions{TombstoneTTL: time.Minute, ResyncInterval: 10 * time.Minute})
 		if err := second.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestGraveExpires(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
 				sieve := s.sieve()
-				sieve.lose(statuses) // that it is gone
+				sieve.lose(statusTopic) // that it is gone
 				h.delete("cluster1", "app")
 				s.settle()
 				a.setFinalizers("app")
@@ -182,7 +182,7 @@ func TestFinalizersOfBothSides(t *testing.T) {
 		s.settle()
 		expect("when the agent is done", mine)
 		sieve := s.sieve()
-		sieve.lose(specs)
+		sieve.lose(specTopic)
 		s.reconnect()
 		if n := sieve.seen.Load(); n > 0 {
 			t.Errorf("what is gone, and held on the hub only, was sent %d times more", n)
@@ -211,11 +211,11 @@ func TestResyncIntervalHeals(t *testing.T) {
 		name, ending string
 		act          func(*hub, *spoke)
 	}{
-		{"a creation", specs, func(h *hub, _ *spoke) { h.create("cluster1", newWork("new", "1")) }},
-		{"a spec", specs, func(h *hub, _ *spoke) { h.setValue("cluster1", "app", "2") }},
-		{"a deletion", specs, func(h *hub, _ *spoke) { h.delete("cluster1", "app") }},
-		{"a status", statuses, func(_ *hub, a *spoke) { a.report("app", "news") }},
-		{"that a work is gone", statuses, func(h *hub, _ *spoke) { h.delete("cluster1", "app") }},
+		{"a creation", specTopic, func(h *hub, _ *spoke) { h.create("cluster1", newWork("new", "1")) }},
+		{"a spec", specTopic, func(h *hub, _ *spoke) { h.setValue("cluster1", "app", "2") }},
+		{"a deletion", specTopic, func(h *hub, _ *spoke) { h.delete("cluster1", "app") }},
+		{"a status", statusTopic, func(_ *hub, a *spoke) { a.report("app", "news") }},
+		{"that a work is gone", statusTopic, func(h *hub, _ *spoke) { h.delete("cluster1", "app") }},
 	}
 	for side, options := range map[string]struct {
 		source work.SourceOptions

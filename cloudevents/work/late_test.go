@@ -49,7 +49,7 @@ func TestLateGone(t *testing.T) {
 		h.create("cluster1", newWork("app", "1"))
 		s.settle()
 		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
-		recorder := s.record(statuses)
+		recorder := s.record(statusTopic)
 		h.delete("cluster1", "app")
 		s.settle()
 		a.setFinalizers("app")
@@ -77,7 +77,7 @@ func TestLateDelete(t *testing.T) {
 		h.create("cluster1", newWork("app", "1"))
 		s.settle()
 		a.setFinalizers("app")
-		recorder := s.record(specs)
+		recorder := s.record(specTopic)
 		h.delete("cluster1", "app")
 		s.settle()
 		a.setFinalizers("app")
@@ -87,7 +87,7 @@ func TestLateDelete(t *testing.T) {
 		s.settle()
 		a.kill()
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.HasSuffix(m.Topic, specs) && m.Event.Extensions()["resyncid"] != nil {
+			if strings.HasSuffix(m.Topic, specTopic) && m.Event.Extensions()["resyncid"] != nil {
 				time.Sleep(time.Second)
 			}
 			deliver(m)

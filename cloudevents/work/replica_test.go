@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,7 +261,7 @@ func TestManyEventsWait(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if events < 80 || events > 100 {
+		if events < 80 || events > 101 { // with the word that some are missing
 			t.Errorf("%d events wait, want about the limit of 100", events)
 		}
 		if err := second.Lead(s.t.Context()); err != nil {
