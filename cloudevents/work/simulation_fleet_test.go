@@ -70,10 +70,16 @@ type place struct {
 	// furthest is the highest offset that the clock ever had, and back whether it was ever set back.
 	furthest time.Duration
 	back     bool
+	// store outlives the processes; nil for processes that forget.
+	store *work.MemoryStore
 }
 
 func (f *fleet) newPlace(name string) place {
-	return place{line: newLine(name, f.weather), clock: &steppedClock{}}
+	p := place{line: newLine(name, f.weather), clock: &steppedClock{}}
+	if f.trouble.Stores && f.random.IntN(2) == 0 {
+		p.store = work.NewMemoryStore()
+	}
+	return p
 }
 
 func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, less ...func(*trouble)) *fleet {
@@ -298,7 +304,7 @@ func (f *fleet) clusterOf(l *life) *cluster {
 	return f.strictCluster
 }
 
-// agentOptions of a cluster's next process; sourceOptions of an owner's. A store that outlives processes goes in here.
+// agentOptions of a cluster's next process; sourceOptions of an owner's.
 func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 	o := work.AgentOptions{
 		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
@@ -308,13 +314,20 @@ func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 			o.Sources = append(o.Sources, owner.id)
 		}
 	}
+	if c.store != nil {
+		o.Store = c.store
+	}
 	return o
 }
 
 func (f *fleet) sourceOptions(o *owner) work.SourceOptions {
-	return work.SourceOptions{
+	options := work.SourceOptions{
 		SourceID: o.id, Profile: f.profile, Clock: o.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
 	}
+	if o.store != nil {
+		options.Store = o.store
+	}
+	return options
 }
 
 // tombstoneTTL is far more than a run takes, even for a clock that is set.

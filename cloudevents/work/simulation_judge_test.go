@@ -96,9 +96,11 @@ func (f *fleet) judge() {
 	f.serveAll()
 	for _, c := range f.clusters {
 		f.judgeCluster(c)
+		f.judgeStore(c.name, c.store, c.KeptRecords)
 	}
 	for _, o := range f.owners {
 		f.judgeHub(o)
+		f.judgeStore(o.id, o.store, o.KeptRecords)
 	}
 }
 

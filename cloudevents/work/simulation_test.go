@@ -131,6 +131,7 @@ type trouble struct {
 	Held   bool // hubs' users have finalizers of their own
 	Open   bool // some inventories are never complete
 	Drop   bool // a restarted source's owner does not create all its works anew
+	Stores bool // half of the processes have a store
 }
 
 // heal is how a fleet finds out about losses that nobody noticed.
@@ -152,6 +153,7 @@ func troubleOf(seed uint64, profile codec.Profile) trouble {
 		Silent: random.IntN(2) == 0, Heal: heal(random.IntN(int(heals))), FIFO: seldom(), Late: often(), Cuts: often(),
 		Labels: often(), Slow: often(), Named: seldom(), Forget: seldom(), Clocks: seed%2 == 0, Small: seldom(),
 		Bad: seldom(), Held: seldom(), Open: seldom(), Drop: often(),
+		Stores: random.IntN(2) == 0,
 	}
 	if profile.Traits().Strict {
 		t.Silent, t.Heal = true, reconnectAll

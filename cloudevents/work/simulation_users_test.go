@@ -72,12 +72,21 @@ func (o *owner) start() {
 	f.followHub(o)
 }
 
-// restart replaces the process by one that has nothing: its owner has to create the works anew.
+// restart replaces the process by one that has nothing, whose owner has to create the works anew, or by one that has its
+// store.
 func (o *owner) restart() {
 	f := o.fleet
 	f.count.add("restarted sources", 1)
 	f.tell("%s restarts", o.id)
 	f.end(o.process, o.line)
+	if o.store != nil {
+		f.count.add("restarted sources with a store", 1)
+		f.pause()
+		f.setClock(&o.place)
+		o.start()
+		f.judgeStore(o.id, o.store, o.KeptRecords)
+		return
+	}
 	for _, c := range o.clusters {
 		o.loses(c)
 	}
@@ -258,7 +267,7 @@ func (c *cluster) start() {
 	f.followSpoke(c)
 }
 
-// restart replaces the process by one that has nothing.
+// restart replaces the process by one that has nothing, or its store.
 func (c *cluster) restart() {
 	f := c.fleet
 	f.count.add("restarted agents", 1)
@@ -266,6 +275,12 @@ func (c *cluster) restart() {
 	f.end(c.process, c.line)
 	f.pause()
 	f.setClock(&c.place)
+	if c.store != nil {
+		f.count.add("restarted agents with a store", 1)
+		c.start()
+		f.judgeStore(c.name, c.store, c.KeptRecords)
+		return
+	}
 	f.mu.Lock()
 	c.restarted = time.Now()
 	f.mu.Unlock()

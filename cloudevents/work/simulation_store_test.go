@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"encoding/json"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// judgeStore compares what a store has with what its process knows: a change that was not marked is missing there.
+func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map[string]string) {
+	if store == nil {
+		return
+	}
+	f.t.Helper()
+	synctest.Wait()
+	want := known()
+	got := map[string]string{}
+	if err := store.Load(f.t.Context(), func(key string, value []byte) error {
+		got[key] = string(value)
+		return nil
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+	if diff := cmp.Diff(f.comparable(want), f.comparable(got)); diff != "" {
+		f.t.Errorf("the store of %s (-known +stored):\n%s", who, diff)
+	}
+}
+
+// comparable leaves out what is made when it is needed: hashes, and resourceVersions that begin with the time.
+func (f *fleet) comparable(records map[string]string) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for key, value := range records {
+		fields := map[string]any{}
+		if err := json.Unmarshal([]byte(value), &fields); err != nil {
+			f.t.Fatal(err)
+		}
+		if key == "meta" {
+			continue
+		}
+		delete(fields, "statusHash")
+		out[key] = fields
+	}
+	return out
+}
