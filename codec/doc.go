@@ -121,9 +121,10 @@
 //   - What Encode accepts, Decode gives back: every field of a ManifestWork's spec and status, times to the second.
 //   - Manifests stay the bytes they are. Encode validates and copies them; Decode copies them too, so that a work
 //     does not keep its event alive, but those of a work with more than 8 KiB are slices of the event.
-//   - Decode holds an event against its topic. A cluster or source other than the topic's, or a resource ID that is
-//     not the one of the work, is refused with [CodeMismatch]: topic ACLs in a broker then keep everybody in
-//     their own room.
+//   - Decode holds an event against its topic. A cluster or source other than the topic's is refused with
+//     [CodeMismatch]: topic ACLs in a broker then keep everybody in their own room. So is, in [ManifestWork], a
+//     resource ID that is not the one of the work. In [ManifestBundle] sources choose their IDs, and not all by
+//     the formula, so any ID and any name go together; only the source that the topic names is a key beside them.
 //   - No input panics or exhausts the stack: JSON is at most 10,000 levels deep. Every refusal is an [*Error] with a
 //     [Code], the field and the reason, and without any content of manifests.
 //   - Everything is safe for concurrent use.

@@ -18,6 +18,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
@@ -218,6 +219,14 @@ func (w *agentWork) create(spec *codec.Spec) {
 		return
 	}
 	w.name = spec.Name
+	if !crd.NameFits(w.name) { // a peer may send what its resource ID says, or its user wrote
+		if spec.DeletionTimestamp != nil {
+			w.bury()
+			return
+		}
+		w.reject("InvalidSpec", "the name is none of a Kubernetes object: nothing was applied")
+		return
+	}
 	if other := a.store.Get(a.options.ClusterName, w.name); other != nil {
 		if spec.DeletionTimestamp != nil {
 			w.bury() // the name is another's, so there is nothing of this work to clean up

@@ -61,6 +61,9 @@ func isSubdomain(s string) bool {
 	}
 }
 
+// NameFits reports whether a work can have a name: a DNS subdomain of at most 253 bytes.
+func NameFits(s string) bool { return len(s) <= 253 && isSubdomain(s) }
+
 func isLabel(s string) bool {
 	if s == "" || s[0] == '-' || s[len(s)-1] == '-' {
 		return false

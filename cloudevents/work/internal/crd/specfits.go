@@ -48,10 +48,8 @@ func executorFits(e *workv1.ManifestWorkExecutor) bool {
 	}
 	account := e.Subject.ServiceAccount
 	return e.Subject.Type == workv1.ExecutorSubjectTypeServiceAccount &&
-		(account == nil || accountNameFits(account.Name) && accountNameFits(account.Namespace))
+		(account == nil || NameFits(account.Name) && NameFits(account.Namespace))
 }
-
-func accountNameFits(s string) bool { return len(s) >= 1 && len(s) <= 253 && isSubdomain(s) }
 
 func configFits(c *workv1.ManifestConfigOption) bool {
 	switch c.FeedbackScrapeType {
