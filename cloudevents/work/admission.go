@@ -14,6 +14,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -37,9 +38,12 @@ func normalize(obj *workv1.ManifestWork) error {
 	return nil
 }
 
-// validateNew checks an object that is to be created.
-func validateNew(obj *workv1.ManifestWork) error {
+// validateNew checks an object that is to be created. invalid is what the schema has against its spec already.
+func validateNew(obj *workv1.ManifestWork, invalid field.ErrorList) error {
 	errs := validation.ValidateObjectMeta(&obj.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if len(invalid) > 0 {
+		return apierrors.NewInvalid(kind, obj.Name, crd.MarkBlocked(append(errs, invalid...)))
+	}
 	return withSpec(obj, errs)
 }
 
@@ -107,15 +111,54 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	if len(errs) > 0 {
 		return errs, nil
 	}
+	if err := unreadable(spec); err != nil {
+		return nil, err
+	}
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec cannot be encoded: %v", err))
 	}
-	if err := crd.Malformed("spec", data); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, "v1", kind.Kind, err))
-	}
 	_, errs = crd.Member("spec", data)
 	return errs, nil
+}
+
+// unreadable is the API server's answer to manifests that it cannot even read, or nil.
+func unreadable(spec *workv1.ManifestWorkSpec) error {
+	if crd.ManifestsFit(spec) {
+		return nil
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil // the validation says which manifest it is
+	}
+	if err := crd.Malformed("spec", data); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind, "v1", kind.Kind, err))
+	}
+	return nil
+}
+
+// tidy makes of metadata what the API server stores of it.
+func tidy(m *metav1.ObjectMeta) {
+	m.SetSelfLink("")
+	m.OwnerReferences = distinctOwners(m.OwnerReferences)
+}
+
+// distinctOwners returns the owners, each once.
+func distinctOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
+	same := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID && apiequality.Semantic.DeepEqual(a, b) }
+	for i := 1; i < len(owners); i++ {
+		if !slices.ContainsFunc(owners[:i], func(o metav1.OwnerReference) bool { return same(o, owners[i]) }) {
+			continue
+		}
+		out := slices.Clone(owners[:i])
+		for _, one := range owners[i:] {
+			if !slices.ContainsFunc(out, func(o metav1.OwnerReference) bool { return same(o, one) }) {
+				out = append(out, one)
+			}
+		}
+		return out
+	}
+	return owners
 }
 
 // validateStatus returns what the CRD has against a status. invalid is what it has already.
@@ -148,14 +191,15 @@ func carryOver(current, next *workv1.ManifestWork) {
 	if next.DeletionTimestamp == nil || current.DeletionTimestamp != nil {
 		next.DeletionTimestamp = current.DeletionTimestamp // else the validation says that it is not for writing
 	}
-	next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds
-	next.GenerateName = current.GenerateName
+	if next.DeletionGracePeriodSeconds == nil {
+		next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds // else likewise
+	}
 	next.ManagedFields = current.ManagedFields
 }
 
 // unchanged reports whether a write would change nothing; such a write is no event and no new version.
 func unchanged(current, next *workv1.ManifestWork) bool {
-	return sameMetadata(current, next) && sameManaged(current, next) &&
+	return sameMetadata(current, next) && current.GenerateName == next.GenerateName && sameManaged(current, next) &&
 		slices.Equal(current.Finalizers, next.Finalizers) &&
 		sameSpec(&current.Spec, &next.Spec) &&
 		apiequality.Semantic.DeepEqual(current.Status, next.Status)

@@ -41,11 +41,19 @@ func (a *Agent) list(ctx context.Context, q *store.Query) (store.Page, error) {
 	return a.store.List(q)
 }
 
+// heard waits for the initial sync, as list does.
+func (a *Agent) heard(ctx context.Context) error { return a.waitSynced(ctx) }
+
 func (a *Agent) reached(version uint64) error { return reached(a.store, version) }
 
 // waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
 // that nobody starts is not waited for.
 func (a *Agent) waitSynced(ctx context.Context) error {
+	select {
+	case <-a.synced:
+		return nil // also when it has stopped since
+	default:
+	}
 	var late <-chan time.Time
 	a.store.Lock()
 	if !a.started && a.store.Held() {
@@ -101,12 +109,12 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, inval
 	carryOver(current, next)
 	next.Status = current.Status
 	if !sameSpec(&current.Spec, &next.Spec) {
-		return apierrors.NewInvalid(kind, next.Name, field.ErrorList{field.Forbidden(
-			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it")})
+		invalid = append(invalid, field.Forbidden(
+			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it"))
 	}
 	if !apiequality.Semantic.DeepEqual(current.OwnerReferences, next.OwnerReferences) {
-		return apierrors.NewInvalid(kind, next.Name, field.ErrorList{field.Forbidden(
-			field.NewPath("metadata", "ownerReferences"), "the owners belong to the work's source: an agent cannot change them")})
+		invalid = append(invalid, field.Forbidden(
+			field.NewPath("metadata", "ownerReferences"), "the owners belong to the work's source: an agent cannot change them"))
 	}
 	return validateChange(current, next, false, invalid)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
@@ -41,17 +42,20 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
 	for range maxCommits {
 		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
-			next, err := w.configure(c, current, name)
-			return next, nil, err
+			return w.configure(c, current, name)
 		})
 		if !creates || !apierrors.IsNotFound(err) {
 			return out, err
 		}
-		obj, err := w.configure(c, nil, name)
+		obj, invalid, err := w.configure(c, nil, name)
 		if err != nil {
 			return nil, err
 		}
 		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
+		tidy(&obj.ObjectMeta)
+		if len(invalid) > 0 {
+			return nil, validateNew(obj, invalid)
+		}
 		out, err = w.role.create(ctx, obj, o.dryRun)
 		if err == nil {
 			return out.DeepCopy(), nil
@@ -63,18 +67,19 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 	return nil, conflict(name)
 }
 
-// configure returns what the configuration makes of the current object; nil stands for none.
-func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, error) {
+// configure returns what the configuration makes of the current object, nil for none, and what the schema has
+// against that. The spec or status is left as it was then: it need not be one in Go.
+func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, field.ErrorList, error) {
 	merged, namesSpec, err := c.merge(current)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if current == nil && merged.GetUID() != "" {
-		return nil, apierrors.NewConflict(resource, name, fmt.Errorf(
+		return nil, nil, apierrors.NewConflict(resource, name, fmt.Errorf(
 			"uid mismatch: the provided object specified uid %s, and no existing object was found", merged.GetUID()))
 	}
 	if err := w.stays(merged.GetNamespace(), merged.GetName(), name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	member := "spec"
 	if c.sub == statusPart {
@@ -82,25 +87,29 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 	}
 	// An agent shows specs as they came, whatever their source let pass: not its business to complete or refuse.
 	kept := member == "spec" && !c.creates && !namesSpec
+	var invalid field.ErrorList
 	if value, ok := merged.Object[member]; ok && !kept {
-		if errs := crd.Validate(member, value); len(errs) > 0 {
-			return nil, apierrors.NewInvalid(kind, name, errs)
+		if invalid = crd.Validate(member, value); len(invalid) > 0 {
+			delete(merged.Object, member)
 		}
 	}
 	next, err := crd.Typed(merged, current)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, nil, apierrors.NewInternalError(err)
 	}
 	if current == nil {
-		return next, nil
+		return next, invalid, nil
 	}
-	if kept {
+	if kept || len(invalid) > 0 {
 		next.Spec = current.Spec
+	}
+	if len(invalid) > 0 {
+		next.Status = current.Status
 	}
 	if sameManaged(current, next) {
 		next.ManagedFields = current.ManagedFields // applying the same again is no change: not even of the time
 	}
-	return next, nil
+	return next, invalid, nil
 }
 
 // merge is the apply proper, by the API server's field manager. It also tells whether the configuration
@@ -115,7 +124,11 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 		}
 	}
 	wanted := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal(c.data, &wanted.Object); err != nil {
+	document, err := yaml.YAMLToJSON(c.data)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(document, &wanted.Object)
+	}
+	if err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
 	_, namesSpec = wanted.Object["spec"]

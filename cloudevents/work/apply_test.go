@@ -167,6 +167,27 @@ func TestApplyOnAgent(t *testing.T) {
 	})
 }
 
+// TestApplyBesideUnknownMetadata: a manifest keeps what its metadata has and nobody knows, also where an apply is about
+// something else, which an API server would have taken out before.
+func TestApplyBesideUnknownMetadata(t *testing.T) {
+	inScene(t, func(s *scene) {
+		works := s.source(work.SourceOptions{}).works("cluster1")
+		w := newWork("app", "1")
+		const raw = `{"kind":"ConfigMap","metadata":{"unknown":1,"labels":null,"name":"x"},"apiVersion":"v1"}`
+		w.Spec.Workload.Manifests[0].Raw = []byte(raw)
+		if _, err := works.Create(s.t.Context(), w, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := apply(s.t, works, "one", ", labels: {a: b}}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := string(got.Spec.Workload.Manifests[0].Raw); have != raw || got.Generation != 1 || got.Labels["a"] != "b" {
+			t.Errorf("generation %d, labels %v, manifest %s", got.Generation, got.Labels, have)
+		}
+	})
+}
+
 // TestApplyConcurrently: of many appliers of a new object one creates it, and none is lost.
 func TestApplyConcurrently(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")

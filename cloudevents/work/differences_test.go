@@ -18,6 +18,7 @@ const (
 	specs       = "spec and owners belong to the source: an agent's change is refused, not lost"
 	oneCluster  = "an agent has the works of its own cluster"
 	stays       = "what an agent's user sets of the metadata stays on the cluster"
+	sidesOwn    = "UID, finalizers and generateName are each side's own"
 )
 
 // Errors that stand in more than one line.
@@ -45,6 +46,9 @@ var differences = map[string]difference{
 	"null patches/json without the spec, twice, 2":    {`ns/n9 uid=1 version=same generation=2 created=true`, goValues},
 	"null patches/merge of an empty workload, 2":      {`ns/n12 uid=1 version=same generation=2 created=true`, goValues},
 
+	"shapes/merge, empty manifestConfigs": {`ns/app uid=1 version=same generation=1 created=true generateName="gen-" ` +
+		`owners=[{"apiVersion":"v1","kind":"K","name":"x","uid":"3"}] spec=` + simpleSpec, goValues},
+
 	"deletion/what a watch sees of it":        {`MODIFIED [example.com/x]`, noCollector},
 	"deletion/step 2, foreground again, then": {`ns/app uid=1 version=same ` + appHeld, noCollector},
 	"deletion/step 3, orphan now, then":       {`ns/app uid=1 version=same ` + appHeld, noCollector},
@@ -62,10 +66,19 @@ var differences = map[string]difference{
 	"spoke list/every namespace":         {`[] version=true`, oneCluster},
 	"spoke watch/from the future":        {`ERROR Timeout code=504, closed`, future},
 	"spoke status patches/apply nothing": {`ns/app uid=1 version=same generation=1 created=true spec=` + simpleSpec, goValues},
+	"spoke status bodies/json, manifests of no resourceStatus": {`ns/app uid=1 version=same generation=1 created=true spec=` + simpleSpec +
+		` status={"conditions":[{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","reason":"R","status":"True","type":"A"}]}`, goValues},
 	"spoke metadata patches/apply, conflict": {
 		`error Conflict code=409 details=/ "" cause=FieldManagerConflict .metadata.labels.a "conflict with \"before-first-apply\" using work.open-cluster-management.io/v1"`,
 		managed},
 	"spoke metadata patches/on the hub": {`{"labels":{"both":"hub","hub":"2"},"spec":` + simpleSpec + `,"status":{}}`, stays},
+
+	"travel/on the spoke": {`ns/app uid=2 version=new generation=1 created=true ` + travelled, sidesOwn},
+	"travel/the same uid": {`false`, sidesOwn},
+	"travel/metadata on the spoke": {`ns/app uid=2 version=new generation=1 created=true generateName="other-" labels={"a":"1","b":"1"} ` +
+		`annotations={"a":"1","b":"1"} finalizers=["example.com/spoke"] ` + owned, sidesOwn},
+	"travel/on the hub": {`ns/app uid=1 version=same generation=1 created=true generateName="app-" labels={"a":"1"} annotations={"a":"1"} ` +
+		`finalizers=["example.com/hub"] ` + owned, stays},
 
 	"spoke writes/create":                         {noMethod, sources},
 	"spoke writes/create of what exists":          {noMethod, sources},
@@ -84,5 +97,7 @@ var differences = map[string]difference{
 
 const (
 	simpleSpec = `{"workload":{"manifests":[{"apiVersion":"v1","data":{"value":"1"},"kind":"ConfigMap","metadata":{"name":"cm"}}]}}`
+	owned      = `owners=[{"apiVersion":"v1","kind":"K","name":"x","uid":"1"}] spec=` + simpleSpec
+	travelled  = `labels={"a":"1"} annotations={"a":"1"} ` + owned
 	appHeld    = `generation=2 created=true deleting grace=0 finalizers=["example.com/x"] spec=` + simpleSpec
 )

@@ -58,7 +58,9 @@
 //     MethodNotSupported, and an apply of a work that the agent does not have is NotFound.
 //   - An agent's change of the spec or of the ownerReferences, which the API server would take, is Invalid.
 //   - On an agent, metadata that the user changes stays on the cluster. A key that the source changes afterwards
-//     gets the source's value.
+//     gets the source's value. Of a source's metadata, labels, annotations and ownerReferences travel. UID and
+//     generateName are each side's own, and so are finalizers: one that a source's controller sets does not hold up
+//     the agent, nor does an agent's hold up other controllers of the source.
 //   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
 //     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone, or
 //     [Source.Forget] gives up on the cluster. So what watches see of the last finalizer of another controller is
@@ -74,10 +76,11 @@
 //     change them is no change. They stay where they are made: an agent's do not come to the source, nor the
 //     source's to the agent, and neither tracks what it hears from the other.
 //   - Manifests keep their bytes. The API server takes unknown and null members out of their metadata.
-//   - Objects are Go values: null, missing and empty are one. So a JSON patch finds a spec and a workload where a
-//     patch before it took them away, an apply that gives up the last item of a list is no error, a typed update
-//     adds no empty members to what was applied without them, and an executor without a subject, which no typed
-//     client could send back, is refused.
+//   - Objects are Go values: null, missing and empty are one. So an empty list or object where there was none is no
+//     change and no new generation, a JSON patch finds a spec, a workload and a resourceStatus where a patch before it
+//     took them away, an apply that gives up the last item of a list is no error, and a typed update adds no empty
+//     members to what was applied without them. What no typed client could read or send back is refused: an executor
+//     without a subject, and a lastTransitionTime that is a list.
 //   - An unknown field in a patch has no effect, as there, but the warning of it is not sent. With fieldValidation
 //     Strict it is an error.
 //   - What was wrong with an object's metadata before a change, because its source checks less than an API server,
@@ -92,8 +95,9 @@
 //     overfill the outbox fails with TooManyRequests and a delay.
 //   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
 //     release than your API server's.
-//   - The first list and the end of a watch's initial events wait, on an agent, until its sources have answered
-//     ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not look as if it were gone.
+//   - On an agent, the first list, the end of a watch's initial events, and a Get or a change of a work that is not
+//     there wait until its sources have answered ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not
+//     look as if it were gone. With a context that ends first, they return its error.
 //
 // # Coming from the typed clientset
 //

@@ -4,11 +4,15 @@
 package work_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -171,4 +175,49 @@ func TestEndOfAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGetBeforeInitialSync: what is not there may be on its way, so Get and changes wait for the sources' answers. What
+// is there comes at once.
+func TestGetBeforeInitialSync(t *testing.T) {
+	inScene(t, func(s *scene) {
+		a := s.agent(work.AgentOptions{Sources: []string{"hub", "absent"}, InitialSyncTimeout: time.Minute})
+		waiting := map[string]func(context.Context, string) error{
+			"get": func(ctx context.Context, name string) error {
+				_, err := a.works().Get(ctx, name, metav1.GetOptions{})
+				return err
+			},
+			"patch": func(ctx context.Context, name string) error {
+				_, err := a.works().Patch(ctx, name, types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+				return err
+			},
+		}
+		began := time.Now()
+		for verb, call := range waiting {
+			ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+			if err := call(ctx, "app"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s of a work not heard of: %v", verb, err)
+			}
+			cancel()
+		}
+		s.source(work.SourceOptions{}).create("cluster1", newWork("app", "1"))
+		s.settle()
+		heard := time.Now()
+		for verb, call := range waiting {
+			if err := call(s.t.Context(), "app"); err != nil {
+				t.Errorf("%s of a work that is there: %v", verb, err)
+			}
+		}
+		if took := time.Since(heard); took > 0 {
+			t.Errorf("a work that is there took %s", took)
+		}
+		for verb, call := range waiting {
+			if err := call(s.t.Context(), "none"); !apierrors.IsNotFound(err) {
+				t.Errorf("%s of a work that is not there: %v", verb, err)
+			}
+		}
+		if took := time.Since(began); took < time.Minute || took > time.Minute+time.Second {
+			t.Errorf("it was certain after %s that a work is not there, not after a minute", took)
+		}
+	})
 }

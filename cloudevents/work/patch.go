@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -31,6 +32,11 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 	case len(subresources) == 1 && subresources[0] == string(statusPart):
 		sub = statusPart
 	case len(subresources) > 0:
+		for _, one := range subresources {
+			if err := inPath("subresource", one); err != nil {
+				return nil, err
+			}
+		}
 		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name, "", 0, false)
 	}
 	if err := w.begin(ctx, "patch", sub); err != nil {
@@ -77,7 +83,7 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := w.checkPatched(current, next, o); err != nil {
+		if err := w.checkPatched(current, next, o, invalid); err != nil {
 			return nil, nil, err
 		}
 		return next, invalid, normalize(next)
@@ -129,11 +135,19 @@ type patcher struct {
 	strict bool
 }
 
+// members are those of an object, in the order in which the API server reads them: of several that are wrong, the
+// first is the error.
+var members = []string{"kind", "apiVersion", "metadata", "spec", "status"}
+
 func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 	next := *current
 	next.TypeMeta = ownType
 	var invalid field.ErrorList
-	for member, change := range patch {
+	for _, member := range members {
+		change, ok := patch[member]
+		if !ok {
+			continue
+		}
 		var err error
 		switch {
 		case member == "metadata":
@@ -146,16 +160,13 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 			}
 		case member == "spec" && p.sub == whole:
 			next.Spec, invalid, err = mergeContent(current.Spec, change, func(doc []byte) ([]byte, field.ErrorList, error) {
-				return completeSpec(doc, change)
+				return completeSpec(doc, change, next.TypeMeta)
 			})
 		case member == "status" && p.sub == statusPart:
 			if replaceStatusLists(&next.Status, change) {
 				continue
 			}
-			next.Status, invalid, err = mergeContent(current.Status, change, func(doc []byte) ([]byte, field.ErrorList, error) {
-				doc, errs := crd.Member("status", doc)
-				return doc, errs, nil
-			})
+			next.Status, invalid, err = mergeContent(current.Status, change, completeStatus)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -167,13 +178,14 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 // mergeContent merges a patch into spec or status. What is invalid then is not decoded: the current one stays.
 func mergeContent[T any](current T, patch json.RawMessage, complete func([]byte) ([]byte, field.ErrorList, error)) (T, field.ErrorList, error) {
 	var invalid field.ErrorList
-	next, err := mergeMember(current, patch, func(doc []byte) ([]byte, error) {
-		completed, errs, err := complete(doc)
-		if invalid = errs; len(errs) > 0 {
-			return json.Marshal(current)
-		}
+	next, err := mergeMember(current, patch, func(doc []byte) (completed []byte, err error) {
+		completed, invalid, err = complete(doc)
 		return completed, err
 	})
+	var status apierrors.APIStatus
+	if err != nil && !errors.As(err, &status) {
+		err = patchError("", err) // what no typed client could read
+	}
 	return next, invalid, err
 }
 
@@ -209,7 +221,7 @@ func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage
 	}
 	named := workv1.ManifestWorkStatus{Conditions: ptr.Deref(lists.Conditions, nil)}
 	named.ResourceStatus.Manifests = ptr.Deref(lists.ResourceStatus.Manifests, nil)
-	if !crd.Complete(&named, patch) {
+	if !crd.Complete(&named, patch) || !crd.StatusFits(&named) {
 		return false // the schema must see the JSON, where missing is not empty
 	}
 	if lists.Conditions != nil {
@@ -221,7 +233,8 @@ func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage
 	return true
 }
 
-// mergeMember merges a patch into a member; finish may change the merged JSON before it is decoded.
+// mergeMember merges a patch into a member; finish may change the merged JSON before it is decoded, or return none
+// where the current member is to stay.
 func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([]byte, error)) (T, error) {
 	var next T
 	if string(bytes.TrimSpace(patch)) == "null" {
@@ -241,6 +254,9 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 	if err != nil {
 		return next, err
 	}
+	if merged == nil {
+		return current, nil
+	}
 	err = kjson.UnmarshalCaseSensitivePreserveInts(merged, &next)
 	return next, err
 }
@@ -248,9 +264,7 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 func keep(doc []byte) ([]byte, error) { return doc, nil }
 
 func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
-	named := *current
-	named.TypeMeta = ownType
-	doc, err := json.Marshal(&named)
+	doc, err := json.Marshal(stored(current))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -24,24 +24,34 @@ import (
 // what is empty stays. So what a patch changes goes through the schema before it is decoded. Manifests do not:
 // they have neither defaults nor required members beyond what the typed check finds.
 
-// completeSpec fills in the defaults of a patched spec and validates it, without its manifests. A patch of nothing
-// but the workload has nothing to complete.
-func completeSpec(doc, patch []byte) ([]byte, field.ErrorList, error) {
+// completeSpec fills in the defaults of a patched spec and validates it, without its manifests unless something else is
+// wrong. A patch of nothing but the workload has nothing to complete. An invalid spec is not returned: it need not
+// be one in Go.
+func completeSpec(doc, patch []byte, t metav1.TypeMeta) ([]byte, field.ErrorList, error) {
 	const workload = "workload"
-	whole := func() ([]byte, field.ErrorList, error) {
+	if t != ownType {
+		return nil, crd.Foreign("spec", doc), nil // which is refused in any case
+	}
+	all := func() ([]byte, field.ErrorList, error) {
 		out, errs := crd.Member("spec", doc)
-		return out, errs, nil
+		if len(errs) == 0 {
+			return out, nil, nil
+		}
+		if err := crd.Malformed("spec", doc); err != nil {
+			return nil, nil, invalidPatch(err.Error())
+		}
+		return nil, errs, nil
 	}
 	var changed, members map[string]json.RawMessage
 	if json.Unmarshal(doc, &members) != nil || json.Unmarshal(patch, &changed) != nil {
-		return whole()
+		return all()
 	}
 	var typed struct {
 		Manifests []map[string]json.RawMessage `json:"manifests"`
 	}
 	manifests := members[workload]
 	if manifests != nil && json.Unmarshal(manifests, &typed) != nil {
-		return whole() // it has the right errors for the wrong types
+		return all() // it has the right errors for the wrong types
 	}
 	delete(changed, workload)
 	if len(changed) == 0 {
@@ -53,8 +63,11 @@ func completeSpec(doc, patch []byte) ([]byte, field.ErrorList, error) {
 		return nil, nil, err
 	}
 	rest, errs := crd.Member("spec", rest)
-	if len(errs) > 0 || manifests == nil {
-		return rest, errs, nil
+	if len(errs) > 0 {
+		return all()
+	}
+	if manifests == nil {
+		return rest, nil, nil
 	}
 	clear(members)
 	if err := json.Unmarshal(rest, &members); err != nil {
@@ -63,6 +76,15 @@ func completeSpec(doc, patch []byte) ([]byte, field.ErrorList, error) {
 	members[workload] = manifests
 	out, err := json.Marshal(members)
 	return out, nil, err
+}
+
+// completeStatus is completeSpec for a status.
+func completeStatus(doc []byte) ([]byte, field.ErrorList, error) {
+	out, errs := crd.Member("status", doc)
+	if len(errs) > 0 {
+		return nil, errs, nil
+	}
+	return out, nil, nil
 }
 
 // completeObject fills in and validates the member of an object that the subresource is about. The others are not
@@ -78,59 +100,86 @@ func (p *patcher) completeObject(doc []byte) ([]byte, field.ErrorList, error) {
 	}
 	delete(members, other)
 	var errs field.ErrorList
-	var err error
 	if value, ok := members[member]; ok && string(bytes.TrimSpace(value)) != "null" {
+		var err error
 		if p.sub == statusPart {
-			members[member], errs = crd.Member(member, value)
+			value, errs, err = completeStatus(value)
 		} else {
-			members[member], errs, err = completeSpec(value, value)
+			value, errs, err = completeSpec(value, value, typeOf(doc))
 		}
-	}
-	if len(errs) > 0 {
-		delete(members, member)
-	}
-	if err != nil {
-		return nil, nil, err
+		if err != nil {
+			return nil, nil, err
+		}
+		if members[member] = value; value == nil {
+			delete(members, member)
+		}
 	}
 	out, err := json.Marshal(members)
 	return out, errs, err
+}
+
+// typeOf reads what kind of object a document is; one that cannot be read is none.
+func typeOf(doc []byte) (t metav1.TypeMeta) {
+	_ = json.Unmarshal(doc, &t) // the decoder of the whole object has the error
+	return t
+}
+
+// document is an object as an API server has it stored: a status that nobody wrote is not there.
+type document struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              *workv1.ManifestWorkSpec   `json:"spec"`
+	Status            *workv1.ManifestWorkStatus `json:"status,omitempty"`
+}
+
+func stored(obj *workv1.ManifestWork) *document {
+	doc := &document{TypeMeta: ownType, ObjectMeta: obj.ObjectMeta, Spec: &obj.Spec, Status: &obj.Status}
+	if obj.Status.Conditions == nil && obj.Status.ResourceStatus.Manifests == nil {
+		doc.Status = nil
+	}
+	return doc
 }
 
 // ownType is what an object of this clientset is.
 var ownType = metav1.TypeMeta{APIVersion: workv1.GroupName + "/v1", Kind: kind.Kind}
 
 // checkPatched refuses what a patch makes of an object where the API server does so before it looks at versions,
-// and of its type, where it does so after that.
-func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions) error {
+// and of its type, where it does so after that. invalid is what the schema has against the change.
+func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions, invalid field.ErrorList) error {
+	group, err := schema.ParseGroupVersion(next.APIVersion)
 	switch {
 	case next.Kind == "":
 		return patchError("kind", fmt.Errorf("Object 'Kind' is missing")) //nolint:staticcheck // as it is there
 	case next.APIVersion == "":
 		return apierrors.NewInternalError(fmt.Errorf("Object 'apiVersion' is missing in 'object has no apiVersion field'")) //nolint:staticcheck // as it is there
+	case err != nil:
+		return patchError("apiVersion", err)
 	}
 	if err := w.stays(next.Namespace, next.Name, current.Name); err != nil {
 		return err
 	}
-	if o.sub == whole && !crd.ManifestsFit(&next.Spec) {
-		if err := checkReadable(&next.Spec); err != nil {
-			return err
-		}
+	if o.sub == statusPart {
+		return nil // the rest of the object stays what it is
 	}
 	if next.TypeMeta == ownType {
+		if !crd.ManifestsFit(&next.Spec) {
+			return checkReadable(&next.Spec)
+		}
 		return nil
 	}
 	if err := precondition(current, next, o); err != nil {
 		return err
 	}
-	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, field.NewPath("metadata"))
-	errs = append(errs, errs...) // see metadataErrors
+	path := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
+	errs = append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
 	if next.Kind != ownType.Kind {
 		errs = append(errs, field.Invalid(field.NewPath("kind"), next.Kind, "must be "+ownType.Kind))
 	}
 	if next.APIVersion != ownType.APIVersion {
 		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), next.APIVersion, "must be "+ownType.APIVersion))
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: kind.Group, Kind: next.Kind}, next.Name, errs)
+	return apierrors.NewInvalid(schema.GroupKind{Group: group.Group, Kind: next.Kind}, next.Name, append(errs, invalid...))
 }
 
 // stays refuses what a patch makes of an object's name and namespace, unless they stay.

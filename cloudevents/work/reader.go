@@ -48,6 +48,9 @@ func reached[R store.Record](s *store.Store[R], version uint64) error {
 func watchStore[R store.Record](ctx context.Context, s *store.Store[R], o store.WatchOptions) (watch.Interface, error) {
 	s.Lock()
 	defer s.Unlock()
+	if o.Resume && o.Since == 0 {
+		o.Since = s.LastVersion()
+	}
 	w, err := s.Watch(ctx, o)
 	if err != nil {
 		return nil, err
@@ -183,22 +186,23 @@ func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inter
 	if opts.TimeoutSeconds != nil {
 		o.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	initial := ptr.Deref(opts.SendInitialEvents, false)
-	o.MarkInitialEnd = initial && opts.AllowWatchBookmarks
-	// Without a version, or from any, a watch begins with what there is, in a list's place.
-	if v := opts.ResourceVersion; !initial && v != "" && v != "0" {
-		o.Resume = true
-		o.Since, err = strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			return nil, internal("resourceVersion: Invalid value: %q: %v", v, err)
-		}
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, internal("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
 	}
+	// Without a version, or from any, a watch begins with what there is, in a list's place, unless it is told not to.
+	// What there is cannot be of the future: that watch ends with an error, as one that resumes from there.
+	initial := ptr.Deref(opts.SendInitialEvents, version == 0)
+	if !initial || w.role.reached(version) != nil {
+		o.Resume, o.Since = true, version
+	}
+	o.MarkInitialEnd = initial && opts.AllowWatchBookmarks
 	return w.role.watch(ctx, o)
 }
 
 // filter checks the options of a list or watch and turns them into what selects objects.
 func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bool) (*store.Filter, error) {
-	if err := ctx.Err(); err != nil {
+	if err := w.reachable(ctx); err != nil {
 		return nil, err
 	}
 	f := &store.Filter{Namespace: w.namespace}
@@ -226,6 +230,7 @@ func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bo
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	internal.Watch = forWatch
+	internalversion.SetListOptionsDefaults(internal, true)
 	if errs := validation.ValidateListOptions(internal, true); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}

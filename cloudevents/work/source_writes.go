@@ -40,6 +40,9 @@ func (s *Source) object(namespace, name string) *workv1.ManifestWork {
 	return object(s.store, namespace, name)
 }
 
+// heard does not wait: a source makes its works itself.
+func (s *Source) heard(context.Context) error { return nil }
+
 func (s *Source) reached(version uint64) error { return reached(s.store, version) }
 
 func (s *Source) list(_ context.Context, q *store.Query) (store.Page, error) { return s.store.List(q) }
@@ -91,19 +94,36 @@ func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bo
 			return nil, err
 		}
 	}
-	out, term, err := s.createOne(obj, dryRun)
-	if err == nil && !dryRun {
-		err = s.stored(ctx, term)
+	generated := obj.Name == "" && obj.GenerateName != ""
+	for attempt := 1; ; attempt++ {
+		if generated {
+			obj.Name = generateName(obj.GenerateName)
+		}
+		out, term, err := s.createOne(obj, dryRun)
+		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		if err == nil && !dryRun {
+			err = s.stored(ctx, term)
+		}
+		return out, err
 	}
-	return out, err
+}
+
+// How names are generated, as on the API server: at most 63 bytes long, with at most 8 attempts at one that is free.
+const (
+	maxNameBase  = 63 - randomSuffix
+	randomSuffix = 5
+	maxNames     = 8
+)
+
+func generateName(base string) string {
+	return base[:min(len(base), maxNameBase)] + rand.String(randomSuffix)
 }
 
 // createOne stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
 // holds of the old incarnation is then replaced, not deleted.
 func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
-	if obj.Name == "" && obj.GenerateName != "" {
-		obj.Name = obj.GenerateName + rand.String(5)
-	}
 	if obj.ResourceVersion != "" {
 		return nil, 0, internal("resourceVersion should not be set on objects to be created")
 	}
@@ -118,7 +138,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
 	obj.Status = workv1.ManifestWorkStatus{}
 	crd.Default(&obj.Spec)
-	if err := validateNew(obj); err != nil {
+	if err := validateNew(obj, nil); err != nil {
 		return nil, 0, err
 	}
 	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
@@ -137,7 +157,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 		return nil, 0, err
 	}
 	if old := s.works[key]; old != nil && old.Object != nil {
-		return nil, 0, exists(old)
+		return nil, 0, exists(old, obj.GenerateName != "")
 	}
 	c := s.cluster(obj.Namespace)
 	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID, session: c.session}
@@ -158,8 +178,12 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 	return obj, s.term(), nil
 }
 
-func exists(w *sourceWork) error {
+// exists is the error where a name is taken. With a generateName, another attempt may find one that is not.
+func exists(w *sourceWork, generates bool) error {
 	err := apierrors.NewAlreadyExists(resource, w.name)
+	if generates {
+		err = apierrors.NewGenerateNameConflict(resource, w.name, 1)
+	}
 	if w.deleting {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -24,6 +25,8 @@ import (
 type role interface {
 	// object returns the current snapshot, or nil.
 	object(namespace, name string) *workv1.ManifestWork
+	// heard waits until the role has heard of all objects that there are.
+	heard(ctx context.Context) error
 	// reached returns an error for a resourceVersion from the future.
 	reached(version uint64) error
 	// create adds an object that nobody else holds and returns its snapshot.
@@ -41,6 +44,7 @@ type role interface {
 	supports(verb string, sub subresource) error
 	// list answers a query. It may wait until the role has heard of all that there is.
 	list(ctx context.Context, q *store.Query) (store.Page, error)
+	// watch begins a watch; one that resumes from version 0 begins with what is written from now on.
 	watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error)
 }
 
@@ -64,7 +68,8 @@ type works struct {
 
 var _ worktyped.ManifestWorkInterface = &works{}
 
-// Get returns a copy of the object, or NotFound.
+// Get returns a copy of the object, or NotFound. On an agent, what is not there may be on its way: then Get waits for
+// the end of the initial sync.
 func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
 	if err := w.named(ctx, "get", name); err != nil {
 		return nil, err
@@ -78,11 +83,25 @@ func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 			return nil, err
 		}
 	}
-	obj := w.role.object(w.namespace, name)
-	if obj == nil {
-		return nil, apierrors.NewNotFound(resource, name)
+	obj, err := w.find(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	return obj.DeepCopy(), nil
+}
+
+// find returns the current snapshot, or NotFound once it is certain that there is none.
+func (w *works) find(ctx context.Context, name string) (*workv1.ManifestWork, error) {
+	if obj := w.role.object(w.namespace, name); obj != nil {
+		return obj, nil
+	}
+	if err := w.role.heard(ctx); err != nil {
+		return nil, err
+	}
+	if obj := w.role.object(w.namespace, name); obj != nil {
+		return obj, nil
+	}
+	return nil, apierrors.NewNotFound(resource, name)
 }
 
 // Create adds an object.
@@ -101,6 +120,7 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 	}
 	in := obj.DeepCopy()
 	in.ManagedFields = nil
+	tidy(&in.ObjectMeta)
 	if err := w.place(in); err != nil {
 		return nil, err
 	}
@@ -150,14 +170,17 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 	if err := normalize(in); err != nil {
 		return nil, err
 	}
-	if in.ResourceVersion == "" {
-		return nil, versionMissing(in.Name)
-	}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
-	return w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+	out, err := w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 		next := *in // admit edits it, and a rival may make a second attempt necessary
 		return &next, nil, nil
 	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		if unread := unreadable(&in.Spec); unread != nil {
+			return nil, unread // the API server reads an object before it looks for it
+		}
+	}
+	return out, err
 }
 
 // changeOptions say how a change is made.
@@ -180,9 +203,9 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		current := w.role.object(w.namespace, name)
-		if current == nil {
-			return nil, apierrors.NewNotFound(resource, name)
+		current, err := w.find(ctx, name)
+		if err != nil {
+			return nil, err
 		}
 		next, invalid, err := change(current)
 		if err != nil {
@@ -192,6 +215,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 			return nil, err
 		}
 		managed := next.ManagedFields
+		tidy(&next.ObjectMeta)
 		keepEqualManifests(&current.Spec, &next.Spec)
 		if err := w.role.admit(current, next, o.sub, invalid); err != nil {
 			return nil, err
@@ -229,14 +253,14 @@ func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
 	if next.ResourceVersion == current.ResourceVersion {
 		return nil
 	}
-	if next.ResourceVersion == "" {
-		if o.applied {
-			return nil
-		}
-		return versionMissing(current.Name)
+	if next.ResourceVersion == "" && o.applied {
+		return nil
 	}
-	if _, err := parseVersion(next.ResourceVersion); err != nil {
+	switch version, err := parseVersion(next.ResourceVersion); {
+	case err != nil:
 		return internal("%v", err)
+	case version == 0:
+		return versionMissing(current.Name)
 	}
 	return conflict(current.Name)
 }
@@ -323,21 +347,41 @@ func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
 
 // begin checks what holds for every write.
 func (w *works) begin(ctx context.Context, verb string, sub subresource) error {
-	if err := ctx.Err(); err != nil {
+	if err := w.reachable(ctx); err != nil {
 		return err
 	}
 	return w.role.supports(verb, sub)
 }
 
+// reachable checks what holds for every verb.
+func (w *works) reachable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return inPath("namespace", w.namespace)
+}
+
 // named checks what holds for every verb on one object.
 func (w *works) named(ctx context.Context, method, name string) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case name == "":
+	if err := w.reachable(ctx); err != nil {
+		return err
+	}
+	if name == "" {
 		return fmt.Errorf("resource name may not be empty")
-	case w.namespace == "":
+	}
+	if err := inPath("resource name", name); err != nil {
+		return err
+	}
+	if w.namespace == "" {
 		return noSuchPath(method, name)
+	}
+	return nil
+}
+
+// inPath is the error that client-go has for what cannot be part of a URL's path; it does not ask a server then.
+func inPath(what, value string) error {
+	if wrong := content.IsPathSegmentName(value); len(wrong) > 0 {
+		return fmt.Errorf("invalid %s %q: %v", what, value, wrong)
 	}
 	return nil
 }

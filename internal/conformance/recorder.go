@@ -183,6 +183,9 @@ func (r *Recorder) describe(obj *workv1.ManifestWork) string {
 	if obj.GenerateName != "" {
 		add("generateName", obj.GenerateName)
 	}
+	if link := obj.GetSelfLink(); link != "" {
+		add("selfLink", link)
+	}
 	add("labels", obj.Labels)
 	add("annotations", obj.Annotations)
 	add("finalizers", shown(obj))

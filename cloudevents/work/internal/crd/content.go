@@ -37,6 +37,20 @@ func Member(member string, data []byte) ([]byte, field.ErrorList) {
 	return out, errs
 }
 
+// Foreign returns what the API server has against the JSON of a member where the object says that it is of another
+// kind: the constraints are those of the other kind then, which nobody knows, but the structure is checked.
+func Foreign(member string, data []byte) field.ErrorList {
+	root, err := Schema()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	var value any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
+		return nil // the decoder has the error
+	}
+	return withStructure(field.NewPath(member), value, property(root, member), nil)
+}
+
 // Unknown returns the paths of members of an object, in JSON, that the schema does not have.
 func Unknown(data []byte) ([]string, error) {
 	root, err := Schema()
@@ -62,7 +76,7 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return nil, err
 	}
-	if len(obj.ManagedFields) > 0 { // one from a typed client has it, as there
+	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) { // one from a typed client has it, as there
 		withoutEmpty(out, "spec", "workload")
 	}
 	withoutEmpty(out, "status", "resourceStatus")
@@ -72,6 +86,22 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	u := &unstructured.Unstructured{Object: out}
 	u.SetGroupVersionKind(gvk)
 	return u, shape(out)
+}
+
+// managesWorkload reports whether somebody manages the workload, which is then one also where it is empty.
+func managesWorkload(obj *workv1.ManifestWork) bool {
+	for i := range obj.ManagedFields {
+		var fields struct {
+			Spec struct {
+				Workload json.RawMessage `json:"f:workload"`
+			} `json:"f:spec"`
+		}
+		f := obj.ManagedFields[i].FieldsV1
+		if f != nil && json.Unmarshal(f.GetRawBytes(), &fields) == nil && fields.Spec.Workload != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func withoutEmpty(obj map[string]any, member, child string) {
@@ -104,11 +134,15 @@ func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.
 	return out, nil
 }
 
-// reencoded is what JSON looks like after a merge that left it alone: members sorted, 1.0 as 1.
+// reencoded is what a manifest looks like after a merge that left it alone: members sorted, 1.0 as 1, and nothing
+// unknown in its metadata.
 func reencoded(raw []byte) []byte {
 	var value any
 	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) != nil {
 		return nil
+	}
+	if manifest, ok := value.(map[string]any); ok {
+		_ = shapeMetadata(manifest) // as in shape
 	}
 	out, err := json.Marshal(value)
 	if err != nil {

@@ -79,32 +79,36 @@ func newTypeConverter() (managedfields.TypeConverter, error) {
 	if err := json.Unmarshal(data, metadata); err != nil {
 		return nil, fmt.Errorf("read the schema of metadata: %w", err)
 	}
-	complete := withEmbedded(root, metadata)
-	complete.Properties["metadata"] = *metadata
+	complete := withEmbedded(root)
+	complete.Properties["metadata"] = *spec.RefSchema(metadataRef)
 	complete.Extensions = maps.Clone(complete.Extensions)
 	complete.AddExtension("x-kubernetes-group-version-kind", []any{
 		map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
 	})
-	return managedfields.NewTypeConverter(map[string]*spec.Schema{"ManifestWork": complete}, false)
+	return managedfields.NewTypeConverter(map[string]*spec.Schema{"ManifestWork": complete, "ObjectMeta": metadata}, false)
 }
 
+// metadataRef refers to the schema of metadata. It stands for itself: in a manifest, which may have members that no
+// schema names, the metadata may not.
+const metadataRef = "#/components/schemas/ObjectMeta"
+
 // withEmbedded returns a copy in which embedded resources have the members that all objects have.
-func withEmbedded(s, metadata *spec.Schema) *spec.Schema {
+func withEmbedded(s *spec.Schema) *spec.Schema {
 	if s == nil {
 		return nil
 	}
 	out := *s
 	out.Properties = make(map[string]spec.Schema, len(s.Properties))
 	for name := range s.Properties {
-		out.Properties[name] = *withEmbedded(property(s, name), metadata)
+		out.Properties[name] = *withEmbedded(property(s, name))
 	}
 	if of := items(s); of != nil {
-		out.Items = &spec.SchemaOrArray{Schema: withEmbedded(of, metadata)}
+		out.Items = &spec.SchemaOrArray{Schema: withEmbedded(of)}
 	}
 	if extension[bool](s, embedded) {
 		out.Properties["apiVersion"] = *spec.StringProperty()
 		out.Properties["kind"] = *spec.StringProperty()
-		out.Properties["metadata"] = *metadata
+		out.Properties["metadata"] = *spec.RefSchema(metadataRef)
 		out.Required = append(slices.Clone(s.Required), "apiVersion", "kind")
 	}
 	return &out

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // objects is what a field manager asks of a server beside the schema. There is one version, so a conversion is
@@ -57,7 +59,7 @@ func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string)
 }
 
 // shape does to an object what the API server does when it reads one: members that the schema does not have go,
-// and so do nulls and empty metadata.
+// and so do nulls and empty metadata, also of the manifests.
 func shape(obj map[string]any) error {
 	root, err := Schema()
 	if err != nil {
@@ -65,6 +67,15 @@ func shape(obj map[string]any) error {
 	}
 	Prune(obj, root, "")
 	dropNulls(obj, root)
+	visit(nil, obj, root, func(_ *field.Path, x any, s *spec.Schema) {
+		if manifest, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
+			_ = shapeMetadata(manifest) // one that an API server would not have is left as it is
+		}
+	})
+	return shapeMetadata(obj)
+}
+
+func shapeMetadata(obj map[string]any) error {
 	metadata, ok := obj["metadata"]
 	if !ok {
 		return nil

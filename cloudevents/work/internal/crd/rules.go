@@ -49,10 +49,12 @@ func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
 	var errs field.ErrorList
 	times := map[string]int{}
 	for i, item := range list {
-		obj, ok := item.(map[string]any)
-		if !ok {
+		if _, ok := item.(map[string]any); !ok && item != nil {
 			return field.ErrorList{field.Invalid(path.Index(i), item, "must be an object for an array of list-type map")}
 		}
+	}
+	for i, item := range list {
+		obj, _ := item.(map[string]any) // null has no keys
 		key := map[string]any{}
 		for _, name := range extension[[]any](s, listMapKeys) {
 			if name, ok := name.(string); ok && obj[name] != nil {

@@ -28,8 +28,8 @@ func StatusFits(s *workv1.ManifestWorkStatus) bool {
 }
 
 // Complete reports whether a status that was decoded from data had every required member that may be empty.
-// It may be false for one that had. A text that happens to be the name of a member, in quotes, can stand for
-// one that is missing: decoding twice to find out is not worth it.
+// It may be false for one that had. What nobody knows, and has the name of a member, can stand for one that is
+// missing: decoding twice to find out is not worth it.
 func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
 	conditions, silent := len(s.Conditions), countSilent(s.Conditions)
 	manifests, first := s.ResourceStatus.Manifests, false
@@ -44,8 +44,23 @@ func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
 			}
 		}
 	}
-	return (silent == 0 || bytes.Count(data, []byte(`"message"`)) >= conditions) &&
-		(!first || bytes.Count(data, []byte(`"ordinal"`)) >= len(manifests))
+	return (silent == 0 || countMembers(data, `"message"`) == conditions) &&
+		(!first || countMembers(data, `"ordinal"`) == len(manifests))
+}
+
+// countMembers counts how often JSON has a member of a name, given in quotes. A text is not followed by a colon.
+func countMembers(data []byte, name string) int {
+	n := 0
+	for {
+		_, after, ok := bytes.Cut(data, []byte(name))
+		if !ok {
+			return n
+		}
+		data = bytes.TrimLeft(after, " \t\r\n")
+		if len(data) > 0 && data[0] == ':' {
+			n++
+		}
+	}
 }
 
 func countSilent(conditions []metav1.Condition) int {

@@ -25,12 +25,14 @@ func Validate(member string, value any) field.ErrorList {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
 	s, path := property(root, member), field.NewPath(member)
-	var errs field.ErrorList
 	if member == Status { // a subresource has a validator of its own, whose texts begin there
-		errs = constraints(path, value, s)
-	} else {
-		errs = constraints(nil, map[string]any{member: value}, root)
+		return withStructure(path, value, s, constraints(path, value, s))
 	}
+	return withStructure(path, value, s, constraints(nil, map[string]any{member: value}, root))
+}
+
+// withStructure adds to the errors what the API server finds where constraints do not look.
+func withStructure(path *field.Path, value any, s *spec.Schema, errs field.ErrorList) field.ErrorList {
 	visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
 		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			errs = append(errs, embeddedResource(path, obj)...)
@@ -39,8 +41,7 @@ func Validate(member string, value any) field.ErrorList {
 			errs = append(errs, duplicates(path, list, s)...)
 		}
 	})
-	blocked := slices.ContainsFunc(errs, blocksRules)
-	if !blocked {
+	if !slices.ContainsFunc(errs, blocksRules) {
 		visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
 			errs = append(errs, rules(path, x, s)...)
 		})
