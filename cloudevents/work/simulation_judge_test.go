@@ -166,7 +166,7 @@ func (f *fleet) orphan(value string) bool {
 	defer f.mu.Unlock()
 	switch {
 	case o == f.strictOwner:
-		if excused := !f.clusterOf(l).restarted.Before(l.began) || !o.lost[l.cluster].Before(l.ended) || l.reused; !excused {
+		if excused := f.clusterOf(l).restartedSince(l.began) || !o.lost[l.cluster].Before(l.ended) || l.reused; !excused {
 			return false
 		}
 		f.count.add("excused: deleted work of a strict source revived, or its deletion lost", 1)
@@ -191,8 +191,10 @@ func (f *fleet) unknown(there deployed) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	lost := o.lost[l.cluster]
-	excused := !c.restarted.Before(there.at) &&
-		(f.strict() || !lost.Before(there.at) || !lost.Before(l.ended) || !l.created.Before(c.restarted))
+	excused := slices.ContainsFunc(c.restarts, func(restart time.Time) bool {
+		return !restart.Before(there.at) &&
+			(f.strict() || !lost.Before(there.at) || !lost.Before(l.ended) || !l.created.Before(restart))
+	})
 	if excused {
 		f.count.add("excused: record lost and agent restarted empty", 1)
 	}

@@ -239,8 +239,8 @@ type cluster struct {
 	name  string
 	place
 	*spoke
-	records   map[string]work.Record // when last looked at, of the present process
-	restarted time.Time
+	records  map[string]work.Record // when last looked at, of the present process
+	restarts []time.Time            // guarded by fleet.mu
 
 	mu      sync.Mutex
 	applied map[string]deployed // by the works' names
@@ -282,9 +282,14 @@ func (c *cluster) restart() {
 		return
 	}
 	f.mu.Lock()
-	c.restarted = time.Now()
+	c.restarts = append(c.restarts, time.Now())
 	f.mu.Unlock()
 	c.start()
+}
+
+// restartedSince reports whether the agent has lost what it knew at a time. fleet.mu is held.
+func (c *cluster) restartedSince(at time.Time) bool {
+	return slices.ContainsFunc(c.restarts, func(restart time.Time) bool { return !restart.Before(at) })
 }
 
 // set what is applied, "" for nothing.
