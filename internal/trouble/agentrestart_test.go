@@ -50,7 +50,7 @@ func TestTrouble10AgentRestartsWithStore(t *testing.T) {
 	shows(t, "the agent", a.works(), "-deleted=1/1 changed=2/1 equal=1/1")
 	a.apply()
 	shows(t, "the source", h.works("cluster1"), "changed=2/2 equal=1/1")
-	if got := spy.of("equal"); len(got) != 1 || got[0].finalizers != 1 {
+	if got := spy.now().of("equal"); len(got) != 1 || got[0].finalizers != 1 {
 		t.Errorf("what nobody touched was touched: %v", got)
 	}
 	if diff := cmp.Diff([]string{"1", "2"}, spy.values("changed")); diff != "" {
@@ -77,19 +77,21 @@ func TestTrouble10AgentRestartsWithoutStore(t *testing.T) {
 	a = s.agent(work.AgentOptions{Sources: []string{"hub"}})
 	spy := spyOn(t, a.works())
 	shows(t, "the agent", a.works(), "-deleted=/ equal=1/")
-	if got := spy.of("deleted"); len(got) != 1 || got[0].finalizers != 1 {
-		t.Errorf("the deleted work: %v, want it with a finalizer", got)
-	}
+	eventually(t, "the deleted work, with a finalizer", func() string {
+		got := spy.of("deleted")
+		return unless(len(got) == 1 && got[0].finalizers == 1, fmt.Sprint(got))
+	})
 	h.create("cluster1", "marker", "1")
 	a.apply()
 	shows(t, "the source after", h.works("cluster1"), "equal=1/1 marker=1/1")
-	if got := atSource.statuses("equal"); !slices.Equal(got, []string{"1"}) {
+	if got := atSource.now().statuses("equal"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("statuses at the source: %v", got)
 	}
-	last := spy.of("deleted")
-	if got := last[len(last)-1]; got.kind != watch.Deleted || got.finalizers != 0 {
-		t.Errorf("the deleted work went as %+v", got)
-	}
+	eventually(t, "the end of the deleted work", func() string {
+		got := spy.of("deleted")
+		last := got[len(got)-1]
+		return unless(last.kind == watch.Deleted && last.finalizers == 0, fmt.Sprint(got))
+	})
 }
 
 // listAndWatch is what an informer of today asks for.

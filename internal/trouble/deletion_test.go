@@ -70,7 +70,7 @@ func TestTrouble03DeletionReachesAgentThatWasOffline(t *testing.T) {
 				a.start(a.Agent)
 				shows(t, "the source after the agent's return", h.works("cluster1"), "")
 				cleaned := false
-				for _, e := range spy.of("app") {
+				for _, e := range spy.now().of("app") {
 					cleaned = cleaned || e.deleting && e.finalizers > 0
 				}
 				if !cleaned {

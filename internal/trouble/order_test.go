@@ -62,10 +62,10 @@ func TestTrouble05TwiceAndLate(t *testing.T) {
 	a.report("app", "5")
 	shows(t, "the source after the first replay", h.works("cluster1"), "app=5/5")
 	want := []string{"1", "2", "3", "4", "5"}
-	if diff := cmp.Diff(want, atAgent.values("app")); diff != "" {
+	if diff := cmp.Diff(want, atAgent.now().values("app")); diff != "" {
 		t.Errorf("values at the agent (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(append([]string{""}, want...), atSource.statuses("app")); diff != "" {
+	if diff := cmp.Diff(append([]string{""}, want...), atSource.now().statuses("app")); diff != "" {
 		t.Errorf("statuses at the source (-want +got):\n%s", diff)
 	}
 	// Each of ten writes is one event on either side, but for the one that changed nothing.
@@ -84,7 +84,7 @@ func TestTrouble05TwiceAndLate(t *testing.T) {
 	h.create("cluster1", "marker", "1")
 	shows(t, "the agent after the second replay", a.works(), "app=6/6 marker=1/")
 	for side, spy := range map[string]*spy{"agent": atAgent, "source": atSource} {
-		deleted := slices.DeleteFunc(spy.of("app"), func(e seen) bool { return e.kind != watch.Deleted })
+		deleted := slices.DeleteFunc(spy.now().of("app"), func(e seen) bool { return e.kind != watch.Deleted })
 		if len(deleted) != 1 {
 			t.Errorf("at the %s the work was deleted %d times", side, len(deleted))
 		}
@@ -105,6 +105,7 @@ func TestTrouble05TwiceAndLate(t *testing.T) {
 	shows(t, "the second source after the third replay", h.works("cluster1"), "app=7/7 marker=2/")
 
 	t.Log("an agent that is no more")
+	atAgent.now()
 	a.crash()
 	a = s.agent(work.AgentOptions{})
 	shows(t, "the second agent", a.works(), "app=7/ marker=2/")
@@ -203,6 +204,8 @@ func TestTrouble05Echo(t *testing.T) {
 	want = append(want, "zz=end/end")
 	shows(t, "the source after the last echo", h.works("cluster1"), join(want))
 	shows(t, "the agent after the last echo", a.works(), join(want))
+	atAgent.now()
+	atSource.now()
 	for i := range 4 {
 		checkForward(t, "agent", atAgent.of(fmt.Sprintf("w%d", i)))
 		checkForward(t, "source", atSource.of(fmt.Sprintf("w%d", i)))

@@ -85,11 +85,11 @@ func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 	h.create("cluster1", "other", "1")
 	shows(t, "the source with works anew", h.works("cluster1"), "changed=3/3 equal=2/2 marker=1/1 other=1/1")
 	for name, want := range map[string][]string{"equal": {"2"}, "other": {"1"}, "changed": {"1", "3"}, "forgotten": {"1"}} {
-		if diff := cmp.Diff(want, spy.values(name)); diff != "" {
+		if diff := cmp.Diff(want, spy.now().values(name)); diff != "" {
 			t.Errorf("values of %s at the agent (-want +got):\n%s", name, diff)
 		}
 	}
-	if got := spy.of("other"); len(got) != 1 {
+	if got := spy.now().of("other"); len(got) != 1 {
 		t.Errorf("what is equal in everything was touched: %v", got)
 	}
 	if got := wire.that(func(m heard) bool { return m.spec() != nil && m.spec().DeletionTimestamp != nil }); len(got) != 0 {
@@ -130,7 +130,7 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	h.start(h.Source)
 	shows(t, "the source after its restart", h.works("cluster1"), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	for _, name := range []string{"w0", "w4"} {
-		if got := spy.of(name); len(got) != 1 {
+		if got := spy.now().of(name); len(got) != 1 {
 			t.Errorf("%s, which nobody touched, was touched: %v", name, got)
 		}
 	}

@@ -129,14 +129,14 @@ func ownID(source, cluster string, w codec.WorkRef) bool {
 
 // allOf returns what was seen of works whose name ends in suffix.
 func allOf(s *spy, suffix string) []seen {
-	return slices.DeleteFunc(s.of(""), func(e seen) bool { return !strings.HasSuffix(e.name, suffix) })
+	return slices.DeleteFunc(s.now().of(""), func(e seen) bool { return !strings.HasSuffix(e.name, suffix) })
 }
 
 // checkCourse expects that the agent saw a source's works come, change and go as the source said it, each state once.
 func checkCourse(t *testing.T, s *spy, source string) {
 	t.Helper()
 	last := map[string]string{}
-	for _, e := range s.of(source + "-") {
+	for _, e := range s.now().of(source + "-") {
 		if e.kind == watch.Deleted && !strings.HasSuffix(e.name, "-fleeting") && source != "s0" {
 			t.Errorf("deleted, though %s did not say so: %v", source, e)
 		}
@@ -199,7 +199,7 @@ func TestTrouble01ManyAgents(t *testing.T) {
 	for i, a := range spokes {
 		shows(t, "the source after the storm", h.works(a.cluster), fmt.Sprintf(after, a.cluster))
 		shows(t, a.cluster+" after the storm", a.works(), fmt.Sprintf(after, a.cluster))
-		if got := spies[i].of("steady"); len(got) != 1 {
+		if got := spies[i].now().of("steady"); len(got) != 1 {
 			t.Errorf("%s: a work that nobody touched was touched: %v", a.cluster, got)
 		}
 	}

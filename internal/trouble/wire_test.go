@@ -93,13 +93,6 @@ func (r *raw) publish(topic string, payload []byte) byte {
 	return ack.ReasonCode
 }
 
-// send publishes what a message of the codec says.
-func (r *raw) send(m codec.Message) byte {
-	r.t.Helper()
-	topic, payload := encode(r.t, m)
-	return r.publish(topic, payload)
-}
-
 func encode(t *testing.T, m codec.Message) (topic string, payload []byte) {
 	t.Helper()
 	topic, event, err := codec.ManifestWork.Encode(m)
@@ -241,13 +234,6 @@ func (p *tap) that(f func(heard) bool) []heard {
 		}
 	}
 	return out
-}
-
-// forget drops what was heard so far.
-func (p *tap) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = nil
 }
 
 // hears waits for a message.

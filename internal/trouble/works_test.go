@@ -6,6 +6,7 @@ package trouble_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -215,6 +216,7 @@ func (a *spoke) applyOne(obj *workv1.ManifestWork) error {
 // spy follows a watch that began with what there was.
 type spy struct {
 	t      *testing.T
+	works  worktyped.ManifestWorkInterface
 	mu     sync.Mutex
 	events []seen
 }
@@ -243,7 +245,7 @@ func spyOn(t *testing.T, works worktyped.ManifestWorkInterface, options ...metav
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &spy{t: t}
+	s := &spy{t: t, works: works}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -273,6 +275,28 @@ func (s *spy) take(e watch.Event) {
 	})
 }
 
+// now waits until the watch has told what the clientset shows.
+func (s *spy) now() *spy {
+	s.t.Helper()
+	eventually(s.t, "the watch", func() string {
+		list, err := s.works.List(s.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		want, got := map[string]string{}, map[string]string{}
+		for i := range list.Items {
+			want[list.Items[i].Name] = list.Items[i].ResourceVersion
+		}
+		for _, e := range s.of("") {
+			if got[e.name] = e.version; e.kind == watch.Deleted {
+				delete(got, e.name)
+			}
+		}
+		return unless(maps.Equal(want, got), fmt.Sprintf("%v, want %v", got, want))
+	})
+	return s
+}
+
 // of returns the events of works whose name begins with prefix.
 func (s *spy) of(prefix string) []seen {
 	s.mu.Lock()
@@ -284,13 +308,6 @@ func (s *spy) of(prefix string) []seen {
 		}
 	}
 	return out
-}
-
-// forget drops what was seen so far.
-func (s *spy) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.events = nil
 }
 
 // values are the values of a work in the order in which they were first shown since it was last added.
