@@ -43,12 +43,27 @@ func (r *raw) replay(messages []heard) {
 func TestTrouble05TwiceAndLate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
-	wire := newTap(s, nil)
-	h := s.source(work.SourceOptions{})
-	a := s.agent(work.AgentOptions{})
-	atSource, atAgent := spyOn(t, h.works("cluster1")), spyOn(t, a.works())
-	replay := func() { wire.raw().replay(wire.that(aboutWorks)) }
+	r := &replayed{scene: s, wire: newTap(s, nil), h: s.source(work.SourceOptions{}), a: s.agent(work.AgentOptions{})}
+	r.atSource, r.atAgent = spyOn(t, r.h.works("cluster1")), spyOn(t, r.a.works())
+	r.sameIncarnation()
+	r.nextIncarnation()
+	r.deadSource()
+	r.deadAgent()
+}
 
+// replayed is a source and an agent of whom all is said again.
+type replayed struct {
+	*scene
+	wire              *tap
+	h                 *hub
+	a                 *spoke
+	atSource, atAgent *spy
+}
+
+func (r *replayed) replay() { r.wire.raw().replay(r.wire.that(aboutWorks)) }
+
+func (r *replayed) sameIncarnation() {
+	t, h, a := r.t, r.h, r.a
 	h.create("cluster1", "app", "1")
 	for i := range 4 {
 		h.set("cluster1", "app", fmt.Sprint(i+1)) // the first changes nothing
@@ -56,69 +71,79 @@ func TestTrouble05TwiceAndLate(t *testing.T) {
 		a.report("app", fmt.Sprint(i+1))
 		shows(t, "the source", h.works("cluster1"), fmt.Sprintf("app=%[1]d/%[1]d", i+1))
 	}
-	replay()
+	r.replay()
 	h.set("cluster1", "app", "5") // comes after what was replayed
 	shows(t, "the agent after the first replay", a.works(), "app=5/4")
 	a.report("app", "5")
 	shows(t, "the source after the first replay", h.works("cluster1"), "app=5/5")
 	want := []string{"1", "2", "3", "4", "5"}
-	if diff := cmp.Diff(want, atAgent.now().values("app")); diff != "" {
+	if diff := cmp.Diff(want, r.atAgent.now().values("app")); diff != "" {
 		t.Errorf("values at the agent (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(append([]string{""}, want...), atSource.now().statuses("app")); diff != "" {
+	if diff := cmp.Diff(append([]string{""}, want...), r.atSource.now().statuses("app")); diff != "" {
 		t.Errorf("statuses at the source (-want +got):\n%s", diff)
 	}
 	// Each of ten writes is one event on either side, but for the one that changed nothing.
-	if at, source := len(atAgent.of("app")), len(atSource.of("app")); at != 10 || source != 10 {
+	if at, source := len(r.atAgent.of("app")), len(r.atSource.of("app")); at != 10 || source != 10 {
 		t.Errorf("%d events at the agent and %d at the source, want 10 each", at, source)
 	}
+}
 
-	t.Log("an incarnation that is gone")
+// nextIncarnation: what was said of a work that is gone does not touch the one that has its name now.
+func (r *replayed) nextIncarnation() {
+	t, h, a := r.t, r.h, r.a
 	h.delete("cluster1", "app")
 	shows(t, "the source after the deletion", h.works("cluster1"), "")
 	h.create("cluster1", "app", "6")
 	shows(t, "the agent after the deletion", a.works(), "app=6/")
-	replay()
+	r.replay()
 	a.report("app", "6")
 	shows(t, "the source after the second replay", h.works("cluster1"), "app=6/6")
 	h.create("cluster1", "marker", "1")
 	shows(t, "the agent after the second replay", a.works(), "app=6/6 marker=1/")
-	for side, spy := range map[string]*spy{"agent": atAgent, "source": atSource} {
+	for side, spy := range map[string]*spy{"agent": r.atAgent, "source": r.atSource} {
 		deleted := slices.DeleteFunc(spy.now().of("app"), func(e seen) bool { return e.kind != watch.Deleted })
 		if len(deleted) != 1 {
 			t.Errorf("at the %s the work was deleted %d times", side, len(deleted))
 		}
 	}
-	if got := atSource.statuses("app"); got[len(got)-1] != "6" || slices.Contains(got[slices.Index(got, "5")+2:], "5") {
+	if got := r.atSource.statuses("app"); got[len(got)-1] != "6" || slices.Contains(got[slices.Index(got, "5")+2:], "5") {
 		t.Errorf("statuses at the source: %v", got)
 	}
+}
 
-	t.Log("a source that is no more")
-	h.crash()
-	h = s.source(work.SourceOptions{})
+// deadSource: the word of a process that is no more counts less than that of the one in its place.
+func (r *replayed) deadSource() {
+	t, a := r.t, r.a
+	r.h.crash()
+	r.h = r.source(work.SourceOptions{})
+	h := r.h
 	h.create("cluster1", "app", "7")
 	shows(t, "the agent of the second source", a.works(), "app=7/6 marker=1/")
-	replay()
+	r.replay()
 	h.create("cluster1", "marker", "2")
 	a.report("app", "7")
 	shows(t, "the agent after the third replay", a.works(), "app=7/7 marker=2/")
 	shows(t, "the second source after the third replay", h.works("cluster1"), "app=7/7 marker=2/")
+	if got := r.atAgent.now().values("app"); !slices.Equal(got, []string{"1", "2", "3", "4", "5", "6", "7"}) {
+		t.Errorf("values at the agent: %v", got)
+	}
+}
 
-	t.Log("an agent that is no more")
-	atAgent.now()
-	a.crash()
-	a = s.agent(work.AgentOptions{})
+// deadAgent is the same for agents.
+func (r *replayed) deadAgent() {
+	t, h := r.t, r.h
+	r.a.crash()
+	r.a = r.agent(work.AgentOptions{})
+	a := r.a
 	shows(t, "the second agent", a.works(), "app=7/ marker=2/")
 	a.report("app", "8")
 	shows(t, "the source of the second agent", h.works("cluster1"), "app=7/8 marker=2/")
-	replay()
+	r.replay()
 	a.report("marker", "2")
 	shows(t, "the source after the fourth replay", h.works("cluster1"), "app=7/8 marker=2/2")
 	h.set("cluster1", "marker", "3")
 	shows(t, "the second agent after the fourth replay", a.works(), "app=7/8 marker=3/2")
-	if got := atAgent.values("app"); !slices.Equal(got, []string{"1", "2", "3", "4", "5", "6", "7"}) {
-		t.Errorf("values at the first agent: %v", got)
-	}
 }
 
 // echo sends all that is said of works again, once or twice and up to a fifth of a second late.
@@ -162,6 +187,25 @@ func TestTrouble05Echo(t *testing.T) {
 	a := s.agent(work.AgentOptions{})
 	a.apply()
 	atSource, atAgent := spyOn(t, h.works("cluster1")), spyOn(t, a.works())
+	want := writeAtRandom(h, a)
+	shows(t, "the source", h.works("cluster1"), join(want))
+	shows(t, "the agent", a.works(), join(want))
+	eventually(t, "the last echo", func() string { return unless(e.late.Load() == 0, "more to come") })
+	h.create("cluster1", "zz", "end") // comes after all echoes but its own
+	want = append(want, "zz=end/end")
+	shows(t, "the source after the last echo", h.works("cluster1"), join(want))
+	shows(t, "the agent after the last echo", a.works(), join(want))
+	atAgent.now()
+	atSource.now()
+	for i := range 4 {
+		checkForward(t, "agent", atAgent.of(fmt.Sprintf("w%d", i)))
+		checkForward(t, "source", atSource.of(fmt.Sprintf("w%d", i)))
+	}
+}
+
+// writeAtRandom creates, changes and deletes works and breaks links. It returns what must come of it.
+func writeAtRandom(h *hub, a *spoke) (want []string) {
+	t := h.t
 	random := rand.New(rand.NewPCG(9, 10))
 	live := map[string]string{}
 	for step := range 120 {
@@ -192,24 +236,11 @@ func TestTrouble05Echo(t *testing.T) {
 			})
 		}
 	}
-	var want []string
 	for name, value := range live {
 		want = append(want, fmt.Sprintf("%s=%s/%s", name, value, value))
 	}
 	slices.Sort(want)
-	shows(t, "the source", h.works("cluster1"), join(want))
-	shows(t, "the agent", a.works(), join(want))
-	eventually(t, "the last echo", func() string { return unless(e.late.Load() == 0, "more to come") })
-	h.create("cluster1", "zz", "end") // comes after all echoes but its own
-	want = append(want, "zz=end/end")
-	shows(t, "the source after the last echo", h.works("cluster1"), join(want))
-	shows(t, "the agent after the last echo", a.works(), join(want))
-	atAgent.now()
-	atSource.now()
-	for i := range 4 {
-		checkForward(t, "agent", atAgent.of(fmt.Sprintf("w%d", i)))
-		checkForward(t, "source", atSource.of(fmt.Sprintf("w%d", i)))
-	}
+	return want
 }
 
 // checkForward expects that values and statuses of one work only grow, and that no incarnation shows a status of an
