@@ -130,20 +130,30 @@ func (r *replayed) deadSource() {
 	}
 }
 
-// deadAgent is the same for agents.
+// deadAgent: what was said to and by a process that is no more is not news for the one in its place, which cannot know what
+// was deleted before its time.
 func (r *replayed) deadAgent() {
 	t, h := r.t, r.h
+	h.delete("cluster1", "marker")
+	shows(t, "the source without a marker", h.works("cluster1"), "app=7/7")
 	r.a.crash()
 	r.a = r.agent(work.AgentOptions{})
 	a := r.a
-	shows(t, "the second agent", a.works(), "app=7/ marker=2/")
+	spy := spyOn(t, a.works())
+	shows(t, "the second agent", a.works(), "app=7/")
 	a.report("app", "8")
-	shows(t, "the source of the second agent", h.works("cluster1"), "app=7/8 marker=2/")
+	shows(t, "the source of the second agent", h.works("cluster1"), "app=7/8")
 	r.replay()
-	a.report("marker", "2")
-	shows(t, "the source after the fourth replay", h.works("cluster1"), "app=7/8 marker=2/2")
-	h.set("cluster1", "marker", "3")
-	shows(t, "the second agent after the fourth replay", a.works(), "app=7/8 marker=3/2")
+	h.set("cluster1", "app", "8")
+	shows(t, "the second agent after the fourth replay", a.works(), "app=8/8")
+	a.report("app", "9")
+	shows(t, "the source after the fourth replay", h.works("cluster1"), "app=8/9")
+	if got := spy.now().of("marker"); len(got) > 0 {
+		t.Errorf("a deleted work came back: %v", got)
+	}
+	if got := spy.values("app"); !slices.Equal(got, []string{"7", "8"}) {
+		t.Errorf("values at the second agent: %v", got)
+	}
 }
 
 // echo sends all that is said of works again, once or twice and up to a fifth of a second late.

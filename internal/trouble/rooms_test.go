@@ -98,7 +98,6 @@ func TestTrouble09Rooms(t *testing.T) {
 	}
 	s.broker.Restart()
 	everywhere("after the broker's restart", "a=2/2")
-
 	curious := s.overhear("cluster2")
 	hubs[0].crash()
 	hubs[0] = s.source(work.SourceOptions{}, as("hub"))
