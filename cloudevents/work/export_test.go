@@ -17,7 +17,11 @@ func Remembered(a *Agent) (sources, works, places int) {
 }
 
 // SetMostEvents sets how many events of a replica may wait for the writer.
-func SetMostEvents(s *Source, n int) { s.replica.most = n }
+func SetMostEvents(s *Source, n int) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.replica.most = n
+}
 
 // KeptRecords returns what the Store of a source or an agent must hold now, by key.
 func (s *Source) KeptRecords() map[string]string {

@@ -261,7 +261,7 @@ func TestManyEventsWait(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if events < 80 || events > 101 { // with the word that some are missing
+		if events < 80 || events > 120 { // those of one round may all come before the first is counted
 			t.Errorf("%d events wait, want about the limit of 100", events)
 		}
 		if err := second.Lead(s.t.Context()); err != nil {
