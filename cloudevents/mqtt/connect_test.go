@@ -48,14 +48,16 @@ func insecure(url string) *tls.Config {
 
 // TestConnectGivesUp: against a peer that is silent, by ConnectTimeout and by the context.
 func TestConnectGivesUp(t *testing.T) {
+	const patient = 1500 * time.Millisecond // a busy machine takes its time for what comes before the silence
 	for _, row := range silences(t) {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			attempt := func(ctx context.Context, timeout time.Duration) error {
 				t.Helper()
 				transport := newTransport(t, mqtt.Options{BrokerURL: row.url, TLS: insecure(row.url), ConnectTimeout: timeout})
 				start := time.Now()
 				_, err := transport.Connect(ctx, connectOptions(t, nil, "topic"))
-				if took := time.Since(start); took > 5*time.Second {
+				if took := time.Since(start); took > 10*time.Second {
 					t.Errorf("Connect took %v", took)
 				}
 				wantError(t, err, "connect to "+row.url, row.stage)
@@ -65,11 +67,11 @@ func TestConnectGivesUp(t *testing.T) {
 				}
 				return err
 			}
-			if err := attempt(t.Context(), 200*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			if err := attempt(t.Context(), patient); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after ConnectTimeout: %v, want context.DeadlineExceeded", err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			defer time.AfterFunc(200*time.Millisecond, cancel).Stop()
+			defer time.AfterFunc(patient, cancel).Stop()
 			if err := attempt(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 				t.Errorf("after cancel: %v, want context.Canceled", err)
 			}
