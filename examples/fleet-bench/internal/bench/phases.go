@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/fleet"
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/floor"
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/report"
+)
+
+const (
+	// quietFor is how long nothing must move for a phase to be over.
+	quietFor = 500 * time.Millisecond
+	// probesPerSecond go on while everybody compares what they have, for this time or that of the paced phase.
+	probesPerSecond = 100
+	probeTime       = 3 * time.Second
+	outage          = 500 * time.Millisecond
+)
+
+// names of phases, in their order.
+const (
+	floorPhase     = "floor"
+	connectPhase   = "connect"
+	createPhase    = "create"
+	pacedPhase     = "paced"
+	updatePhase    = "update"
+	resyncPhase    = "resync"
+	probePhase     = "probe"
+	reconnectPhase = "reconnect"
+	deletePhase    = "delete"
+)
+
+// prefixes of the names of works, by the phase that creates them.
+const (
+	workPrefix      = "work-"
+	pacedPrefix     = "paced-"
+	probePrefix     = "probe-"
+	reconnectPrefix = "reconnect-"
+)
+
+// floor moves plain messages of what a work and its status are on the wire.
+func (r *runner) floor(ctx context.Context) error {
+	const around = 500 // bytes of an event beside its manifest
+	o := floor.Options{MQTT: r.options.MQTT, Trips: r.options.Works, Size: r.options.Size + around, UnderWay: r.options.UnderWay}
+	return r.phase(floorPhase, "plain echoes", func(p *report.Phase) error {
+		latency, series, took, err := floor.Run(ctx, o)
+		if err != nil {
+			return err
+		}
+		p.Count, p.Seconds = int64(o.Trips), took.Seconds()
+		p.Latency, p.Series = report.LatencyOf(latency), series.PerSecond()
+		return nil
+	})
+}
+
+// connect starts the fleet. Each agent asks the source for its works, of which there are none.
+func (r *runner) connect(ctx context.Context) error {
+	before := measure.Live()
+	var err error
+	r.fleet, err = fleet.New(fleet.Options{
+		MQTT: r.options.MQTT, Profile: r.options.Profile, Agents: r.options.Agents, Size: r.options.Size,
+		Light: r.options.Light, Failed: r.failed,
+	})
+	if err != nil {
+		return err
+	}
+	err = r.phase(connectPhase, "connections", func(p *report.Phase) error {
+		p.Count = int64(r.fleet.Size())
+		ctx, cancel := context.WithTimeoutCause(ctx, r.connectLimit(), fmt.Errorf("not all are connected after %v", r.connectLimit()))
+		defer cancel()
+		return r.fleet.Connect(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.quiet(ctx); err != nil {
+		return err
+	}
+	r.report.PerAgent = report.Share(measure.Live().Minus(before), r.fleet.Size())
+	return nil
+}
+
+// create makes the works, each of which is a round trip: the hub's Create, the agent's informer, its report, the
+// hub's informer.
+func (r *runner) create(ctx context.Context) error {
+	before := measure.Live()
+	if err := r.loadPhase(ctx, createPhase, r.creating(workPrefix, r.options.Works)); err != nil {
+		return err
+	}
+	if err := r.quiet(ctx); err != nil {
+		return err
+	}
+	r.report.PerWork = report.Share(measure.Live().Minus(before), r.options.Works)
+	// From now on the hub tells agents what it has instead of asking for everything.
+	if err := r.fleet.InventoryComplete(ctx); err != nil {
+		return err
+	}
+	return r.quiet(ctx)
+}
+
+// paced makes round trips at a rate that leaves room, and so shows how long one takes.
+func (r *runner) paced(ctx context.Context) error {
+	rate := r.options.Rate
+	if rate == 0 {
+		reference := r.report.Phase(createPhase)
+		if f := r.report.Phase(floorPhase); f != nil {
+			reference = f
+		}
+		rate = reference.PerSecond / 2
+	}
+	l := r.creating(pacedPrefix, max(1, int(rate*r.options.Duration.Seconds())))
+	l.perSecond = rate
+	if err := r.loadPhase(ctx, pacedPhase, l); err != nil {
+		return err
+	}
+	return r.clean(ctx, pacedPrefix, len(l.began))
+}
+
+// update changes each work at once.
+func (r *runner) update(ctx context.Context) error {
+	l := r.creating(workPrefix, r.options.Works)
+	l.begin = func(ctx context.Context, i int) error { return r.fleet.Update(ctx, workPrefix, i, 1) }
+	return r.loadPhase(ctx, updatePhase, l)
+}
+
+// resync lets everybody compare what they have, which is the same.
+func (r *runner) resync(ctx context.Context) error {
+	return r.phase(resyncPhase, "unchanged works", func(p *report.Phase) error {
+		began := time.Now()
+		r.fleet.Resync()
+		if err := r.quiet(ctx); err != nil {
+			return err
+		}
+		p.Count, p.Seconds = int64(r.options.Works), max(0, r.fleet.Meter().Last().Sub(began).Seconds())
+		return nil
+	})
+}
+
+// probe makes a few round trips while everybody compares what they have.
+func (r *runner) probe(ctx context.Context) error {
+	lasts := min(probeTime, r.options.Duration)
+	l := r.creating(probePrefix, int(probesPerSecond*lasts.Seconds()))
+	l.perSecond = probesPerSecond
+	timer := time.AfterFunc(lasts/3, r.fleet.Resync)
+	defer timer.Stop()
+	if err := r.loadPhase(ctx, probePhase, l); err != nil {
+		return err
+	}
+	return r.clean(ctx, probePrefix, len(l.began))
+}
+
+// reconnect takes the broker away for half a second, or where it is not ours all connections, and creates a work
+// meanwhile.
+func (r *runner) reconnect(ctx context.Context) error {
+	l := r.creating(reconnectPrefix, 1)
+	err := r.phase(reconnectPhase, "connections", func(p *report.Phase) error {
+		r.fleet.Observe(fleet.Observer{Reported: l.finished})
+		before := r.fleet.Meter().Connects()
+		r.wire.Total() // connections that end tell no more
+		first := make(chan error, 1)
+		begin, err := r.interrupt(ctx, func() { go func() { first <- l.run(ctx, r.options.Timeout) }() })
+		if err != nil {
+			return err
+		}
+		if err := <-first; err != nil {
+			return err
+		}
+		p.Fact("the first work was reported after", time.Since(begin))
+		p.Count = int64(r.fleet.Size())
+		if err := r.reconnected(ctx, before+p.Count, begin); err != nil {
+			return err
+		}
+		p.Seconds = time.Since(begin).Seconds()
+		if err := r.quiet(ctx); err != nil {
+			return err
+		}
+		p.Fact("all had compared what they have after", r.fleet.Meter().Last().Sub(begin))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.clean(ctx, reconnectPrefix, 1)
+}
+
+// interrupt returns when everybody can connect again. meanwhile is called when nobody is connected.
+func (r *runner) interrupt(ctx context.Context, meanwhile func()) (time.Time, error) {
+	if r.options.Broker == nil {
+		r.fleet.Cut()
+		begin := time.Now()
+		meanwhile()
+		return begin, nil
+	}
+	r.options.Broker.Kill()
+	meanwhile()
+	if err := r.pause(ctx, outage); err != nil {
+		return time.Time{}, err
+	}
+	err := r.options.Broker.Again(ctx)
+	return time.Now(), err
+}
+
+// reconnected waits for as many connections since the start, and until all are in use.
+func (r *runner) reconnected(ctx context.Context, connects int64, begin time.Time) error {
+	limit := r.connectLimit()
+	for r.fleet.Meter().Connects() < connects || r.fleet.Connected() < r.fleet.Size() {
+		if err := r.pause(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+		if waited := time.Since(begin); waited > limit {
+			return fmt.Errorf("%d of %d are connected again after %v", r.fleet.Connected(), r.fleet.Size(), waited)
+		}
+	}
+	return nil
+}
+
+// connectLimit is for how long connections may be made.
+func (r *runner) connectLimit() time.Duration {
+	return r.options.Timeout + time.Duration(r.options.Agents)*10*time.Millisecond
+}
+
+// remove deletes the works.
+func (r *runner) remove(ctx context.Context) error {
+	return r.phase(deletePhase, "works", func(p *report.Phase) error {
+		l := r.deleting(workPrefix, r.options.Works)
+		r.fleet.Observe(fleet.Observer{Gone: l.finished})
+		return r.run(ctx, l, p)
+	})
+}
+
+// clean deletes what one phase needed and the next ones do not.
+func (r *runner) clean(ctx context.Context, prefix string, n int) error {
+	l := r.deleting(prefix, n)
+	r.fleet.Observe(fleet.Observer{Gone: l.finished})
+	defer r.fleet.Observe(fleet.Observer{})
+	if err := l.run(ctx, r.options.Timeout); err != nil {
+		return err
+	}
+	return r.quiet(ctx)
+}

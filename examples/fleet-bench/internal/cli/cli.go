@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli reads the command line of fleet-bench.
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Usage is what --help shows.
+const Usage = `Usage: go run ./examples/fleet-bench [flags]
+
+Puts a hub and its agents, all in one process, under load over an MQTT broker, and prints
+throughput, latency, bytes on the wire and memory. Without --broker it starts Mosquitto.
+
+  --broker URL      use this broker: mqtt://, mqtts://, ws:// or wss://
+  --options FILE    use the broker and the TLS and user settings in FILE, in YAML:
+                    brokerURL, caFile, certFile, keyFile, username, passwordFile, ...
+  --agents N        how many agents there are, each a connection (default 100)
+  --light           agents watch their works without an informer: for many in one process
+  --works N         how many works there are, over all agents (default 10000)
+  --size BYTES      how large the manifest of a work is (default 1024)
+  --profile NAME    the wire format: ManifestWork or ManifestBundle (default ManifestWork)
+  --binary          publish in the binary content mode
+  --under-way N     how many operations are under way at most (default 512)
+  --rate N          round trips per second in the paced phase
+                    (default: half of what the floor or else the creation did)
+  --duration D      how long the paced phase lasts (default 10s)
+  --floor           measure plain MQTT messages of the same size too, over mqtt:// only
+  --timeout D       fail when nothing gets any further for so long (default 60s)
+  --svg FILE        draw the result
+  --json            print the result as JSON, and nothing else
+  --verbose         log what the SDK does, to standard error
+  --help            show this
+
+Every agent opens a file: for 10,000 of them, allow this process and the broker more
+(ulimit -n 20000). A broker of your own needs room for what is under way: in Mosquitto set
+max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true.
+
+Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+`
+
+// Bounds on what one process is good for.
+const (
+	MaxAgents = 60_000
+	MaxWorks  = 10_000_000
+	MaxSize   = 1 << 20
+)
+
+// Options is what the command line asks for.
+type Options struct {
+	// Broker is the URL of a broker and OptionsFile a file that names one; without both, Mosquitto is started.
+	Broker, OptionsFile           string
+	Agents, Works, Size, UnderWay int
+	Profile                       string
+	Light, Binary                 bool
+	Floor, JSON, Verbose          bool
+	Rate                          float64
+	Duration, Timeout             time.Duration
+	SVG                           string
+}
+
+// Exit statuses beside 0.
+const (
+	Failed = 1
+	Misuse = 2
+)
+
+// Handle reads arguments and answers what is no run: a request for help, or a mistake. Then ok is false and status is
+// what to exit with.
+func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok bool) {
+	o, err := Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		if _, err := io.WriteString(stdout, Usage); err != nil {
+			_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
+			return o, Failed, false
+		}
+		return o, 0, false
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\nRun with --help to see what there is.\n", err)
+		return o, Misuse, false
+	}
+	return o, 0, true
+}
+
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+func Parse(args []string) (Options, error) {
+	var o Options
+	flags := flag.NewFlagSet("fleet-bench", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are returned, and help is Usage
+	flags.StringVar(&o.Broker, "broker", "", "")
+	flags.StringVar(&o.OptionsFile, "options", "", "")
+	flags.IntVar(&o.Agents, "agents", 100, "")
+	flags.BoolVar(&o.Light, "light", false, "")
+	flags.IntVar(&o.Works, "works", 10_000, "")
+	flags.IntVar(&o.Size, "size", 1024, "")
+	flags.StringVar(&o.Profile, "profile", "ManifestWork", "")
+	flags.BoolVar(&o.Binary, "binary", false, "")
+	flags.IntVar(&o.UnderWay, "under-way", 512, "")
+	flags.Float64Var(&o.Rate, "rate", 0, "")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "")
+	flags.BoolVar(&o.Floor, "floor", false, "")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "")
+	flags.StringVar(&o.SVG, "svg", "", "")
+	flags.BoolVar(&o.JSON, "json", false, "")
+	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	if flags.NArg() > 0 {
+		return Options{}, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	given := map[string]string{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = f.Value.String() })
+	return o, o.validate(given)
+}
+
+func (o Options) validate(given map[string]string) error {
+	for _, name := range []string{"broker", "options", "svg"} {
+		if value, ok := given[name]; ok && strings.TrimSpace(value) == "" {
+			return fmt.Errorf("--%s must not be empty", name)
+		}
+	}
+	for _, n := range []struct {
+		name       string
+		value, max int
+	}{{"agents", o.Agents, MaxAgents}, {"works", o.Works, MaxWorks}, {"size", o.Size, MaxSize}, {"under-way", o.UnderWay, 10_000}} {
+		if n.value < 1 || n.value > n.max {
+			return fmt.Errorf("--%s must be from 1 to %d, not %d", n.name, n.max, n.value)
+		}
+	}
+	_, rate := given["rate"]
+	switch {
+	case o.Broker != "" && o.OptionsFile != "":
+		return errors.New("--broker and --options both name a broker: give one of them")
+	case rate && !(o.Rate > 0 && o.Rate <= 1_000_000):
+		return fmt.Errorf("--rate must be more than 0 and at most 1000000, not %v", o.Rate)
+	case o.Duration < 100*time.Millisecond || o.Duration > time.Hour:
+		return fmt.Errorf("--duration must be from 100ms to 1h, not %v", o.Duration)
+	case o.Timeout < time.Second:
+		return fmt.Errorf("--timeout must be at least 1s, not %v", o.Timeout)
+	}
+	_, _, err := o.WireFormat()
+	return err
+}
+
+// WireFormat is the profile and its name as it is written.
+func (o Options) WireFormat() (codec.Profile, string, error) {
+	profiles := map[string]codec.Profile{"ManifestWork": codec.ManifestWork, "ManifestBundle": codec.ManifestBundle}
+	for name, profile := range profiles {
+		if strings.EqualFold(name, o.Profile) {
+			return profile, name, nil
+		}
+	}
+	return nil, "", fmt.Errorf("--profile must be ManifestWork or ManifestBundle, not %q", o.Profile)
+}
+
+// MQTT is the way to the broker; url is where ours listens, for when no other is named. The result is valid.
+func (o Options) MQTT(url string) (mqtt.Options, error) {
+	var m mqtt.Options
+	switch {
+	case o.OptionsFile != "":
+		var err error
+		if m, err = mqtt.LoadOptions(o.OptionsFile); err != nil {
+			return m, err
+		}
+	case o.Broker != "":
+		m.BrokerURL = o.Broker
+	default:
+		m.BrokerURL = url
+	}
+	m.Binary = m.Binary || o.Binary
+	if m.ClientID != "" {
+		return m, fmt.Errorf("%s has a clientID: each agent must have its own, so leave it and sessionExpiry out", o.OptionsFile)
+	}
+	_, err := mqtt.New(m)
+	return m, err
+}

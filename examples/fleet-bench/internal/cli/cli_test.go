@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/cli"
+)
+
+// defaults is what no arguments mean.
+func defaults() cli.Options {
+	return cli.Options{
+		Agents: 100, Works: 10_000, Size: 1024, UnderWay: 512, Profile: "ManifestWork",
+		Duration: 10 * time.Second, Timeout: time.Minute,
+	}
+}
+
+func TestParse(t *testing.T) {
+	for args, change := range map[string]func(*cli.Options){
+		"": func(*cli.Options) {},
+		"--broker mqtt://b:1883 --agents 3 --works=7 --size 10 --under-way 2 --rate 0.5 --duration 1s --timeout 5s": func(o *cli.Options) {
+			o.Broker, o.Agents, o.Works, o.Size, o.UnderWay = "mqtt://b:1883", 3, 7, 10, 2
+			o.Rate, o.Duration, o.Timeout = 0.5, time.Second, 5*time.Second
+		},
+		"-options f --profile ManifestBundle --binary --light --floor --json --verbose --svg s": func(o *cli.Options) {
+			o.OptionsFile, o.Profile, o.SVG = "f", "ManifestBundle", "s"
+			o.Binary, o.Light, o.Floor, o.JSON, o.Verbose = true, true, true, true, true
+		},
+	} {
+		want := defaults()
+		change(&want)
+		got, err := cli.Parse(strings.Fields(args))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%q: %v (-want +got):\n%s", args, err, diff)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"mine":                             `unknown argument "mine"`,
+		"--no-such-flag":                   "-no-such-flag",
+		"--agents 0":                       "--agents must be from 1 to 60000, not 0",
+		"--agents many":                    "-agents",
+		"--works -1":                       "--works must be from 1 to",
+		"--size 2000000":                   "--size must be from 1 to 1048576",
+		"--under-way 0":                    "--under-way must be",
+		"--rate 0":                         "--rate must be more than 0",
+		"--rate NaN":                       "--rate must be more than 0",
+		"--duration 1ms":                   "--duration must be from 100ms",
+		"--timeout 0s":                     "--timeout must be at least 1s",
+		"--profile other":                  `--profile must be ManifestWork or ManifestBundle, not "other"`,
+		"--broker=":                        "--broker must not be empty",
+		"--svg=":                           "--svg must not be empty",
+		"--broker mqtt://b --options file": "both name a broker",
+	} {
+		if _, err := cli.Parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", args, err, want)
+		}
+	}
+	if _, err := cli.Parse([]string{"--help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("--help: %v; want flag.ErrHelp", err)
+	}
+}
+
+func TestHandle(t *testing.T) {
+	for _, tt := range []struct {
+		args           []string
+		status         int
+		ok             bool
+		stdout, stderr string
+	}{
+		{nil, 0, true, "", ""},
+		{[]string{"-h"}, 0, false, cli.Usage, ""},
+		{[]string{"what"}, cli.Misuse, false, "", "fleet-bench: unknown argument \"what\"\nRun with --help to see what there is.\n"},
+	} {
+		var stdout, stderr strings.Builder
+		_, status, ok := cli.Handle(tt.args, &stdout, &stderr)
+		if status != tt.status || ok != tt.ok || stdout.String() != tt.stdout || stderr.String() != tt.stderr {
+			t.Errorf("%q: %d, %v, %q, %q", tt.args, status, ok, stdout.String(), stderr.String())
+		}
+	}
+}
+
+func TestMQTT(t *testing.T) {
+	file := func(content string) string {
+		name := filepath.Join(t.TempDir(), "mqtt.yaml")
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, tt := range []struct {
+		reason  string
+		options cli.Options
+		url     string
+		refused string
+	}{
+		{"our own broker", cli.Options{}, "mqtt://127.0.0.1:1", ""},
+		{"a broker by its address", cli.Options{Broker: "mqtt://other:1"}, "mqtt://other:1", ""},
+		{"a broker in a file", cli.Options{OptionsFile: file("brokerURL: mqtts://b:1\n")}, "mqtts://b:1", ""},
+		{"many cannot be one client", cli.Options{OptionsFile: file("brokerURL: mqtts://b:1\nclientID: one\n")}, "", "each agent must have its own"},
+		{"an unknown key", cli.Options{OptionsFile: file("brokerUrl: mqtts://b:1\n")}, "", "brokerUrl"},
+		{"no address", cli.Options{Broker: "b"}, "", "scheme"},
+	} {
+		got, err := tt.options.MQTT("mqtt://127.0.0.1:1")
+		switch {
+		case tt.refused != "":
+			if err == nil || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("%s: %v; want %q", tt.reason, err, tt.refused)
+			}
+		case err != nil || got.BrokerURL != tt.url:
+			t.Errorf("%s: %s, %v", tt.reason, got.BrokerURL, err)
+		}
+	}
+}
+
+func TestUsageNamesEveryFlag(t *testing.T) {
+	for _, name := range []string{"broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way",
+		"rate", "duration", "floor", "timeout", "svg", "json", "verbose", "help"} {
+		if !slices.ContainsFunc(strings.Split(cli.Usage, "\n"), func(line string) bool { return strings.HasPrefix(line, "  --"+name+" ") }) {
+			t.Errorf("--%s is missing", name)
+		}
+	}
+	for line := range strings.Lines(cli.Usage) {
+		if len(line) > 100 {
+			t.Errorf("too long for a terminal: %s", line)
+		}
+	}
+}

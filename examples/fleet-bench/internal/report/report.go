@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report says what a run has measured: as text, as JSON and as a drawing.
+package report
+
+import (
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
+)
+
+// Report is a whole run.
+type Report struct {
+	Machine  Machine  `json:"machine"`
+	Settings Settings `json:"settings"`
+	Phases   []Phase  `json:"phases"`
+	// PerAgent is what one connected agent keeps in memory, with its informer unless it is light, PerWork what one work does in the
+	// caches of source and agent and in both informers.
+	PerAgent *Memory `json:"perAgent,omitempty"`
+	PerWork  *Memory `json:"perWork,omitempty"`
+}
+
+// Machine is where it ran.
+type Machine struct {
+	System string `json:"system"`
+	CPUs   int    `json:"cpus"`
+	Go     string `json:"go"`
+}
+
+// Settings are the run's options.
+type Settings struct {
+	Broker   string `json:"broker"`
+	Profile  string `json:"profile"`
+	Binary   bool   `json:"binary"`
+	Agents   int    `json:"agents"`
+	Works    int    `json:"works"`
+	Size     int    `json:"sizeBytes"`
+	UnderWay int    `json:"underWay"`
+	Light    bool   `json:"light"`
+}
+
+// Memory is in bytes.
+type Memory struct {
+	Heap  int64 `json:"heapBytes"`
+	Stack int64 `json:"stackBytes"`
+}
+
+// Share is what each of n has of a total.
+func Share(total measure.Memory, n int) *Memory {
+	return &Memory{Heap: total.Heap / int64(max(n, 1)), Stack: total.Stack / int64(max(n, 1))}
+}
+
+// Phase is one part of a run.
+type Phase struct {
+	Name string `json:"name"`
+	// Unit is what was counted.
+	Unit      string  `json:"unit"`
+	Count     int64   `json:"count"`
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"perSecond"`
+	// Latency is from the call, or in the paced phase from the moment that the call was due, to the hub's informer.
+	Latency *Latency `json:"latency,omitempty"`
+	// Wire is what went over all connections of this process.
+	Wire *Wire `json:"wire,omitempty"`
+	// Events are the published events by what they are about.
+	Events map[string]Traffic `json:"events,omitempty"`
+	// CPUMicros is the processor time of this process, without the broker, for each of Count; AllocatedBytes likewise.
+	CPUMicros      float64 `json:"cpuMicrosEach"`
+	AllocatedBytes int64   `json:"allocatedBytesEach"`
+	// Facts are further times, in seconds, by what they mean.
+	Facts []Fact `json:"facts,omitempty"`
+	// Series is the rate in each step of time.
+	Series      []float64 `json:"series,omitempty"`
+	StepSeconds float64   `json:"stepSeconds,omitempty"`
+}
+
+// Fact adds a time.
+func (p *Phase) Fact(name string, d time.Duration) {
+	p.Facts = append(p.Facts, Fact{Name: name, Seconds: d.Seconds()})
+}
+
+// Fact is a time of its own.
+type Fact struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Latency is in milliseconds.
+type Latency struct {
+	P50  float64 `json:"p50Millis"`
+	P90  float64 `json:"p90Millis"`
+	P99  float64 `json:"p99Millis"`
+	P999 float64 `json:"p999Millis"`
+	Max  float64 `json:"maxMillis"`
+}
+
+// LatencyOf reads a histogram.
+func LatencyOf(h *measure.Histogram) *Latency {
+	millis := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	return &Latency{
+		P50: millis(h.Quantile(0.5)), P90: millis(h.Quantile(0.9)), P99: millis(h.Quantile(0.99)),
+		P999: millis(h.Quantile(0.999)), Max: millis(h.Max()),
+	}
+}
+
+// Wire is in bytes.
+type Wire struct {
+	Sent     int64 `json:"sentBytes"`
+	Received int64 `json:"receivedBytes"`
+}
+
+// Traffic is the events of one kind.
+type Traffic struct {
+	Events  int64 `json:"events"`
+	Bytes   int64 `json:"dataBytes"`
+	Largest int64 `json:"largestDataBytes"`
+}
+
+// Phase returns the phase with a name, nil when there was none.
+func (r *Report) Phase(name string) *Phase {
+	for i := range r.Phases {
+		if r.Phases[i].Name == name {
+			return &r.Phases[i]
+		}
+	}
+	return nil
+}
