@@ -120,14 +120,29 @@
 // # Guarantees
 //
 // Once a write has returned, it is delivered however often the broker, the agent or the connection goes away,
-// as long as the source's process lives. Events that come late, twice or out of order do not turn anything
-// back: each work has a version that orders all that is said of it, across deletion and re-creation, and an
-// incarnation by which a late "gone" of an old work never removes a new one. After each (re)connection both
-// sides compare what they have and send only what differs.
+// as long as the source's process lives, or has a [Store]. Events that come late, twice or out of order do not
+// turn anything back: each work has a version that orders all that is said of it, across deletion and
+// re-creation, and an incarnation by which a late "gone" of an old work never removes a new one. After each
+// (re)connection both sides compare what they have and send only what differs.
 //
-// A source keeps its works in memory. After a restart its owner creates them anew: agents adopt equal specs
-// without applying them again and answer with their status at once. Works that are not created anew stay on
-// their clusters until [Source.InventoryComplete] says that no more will come.
+// Without a Store a source keeps its works in memory. After a restart its owner creates them anew: agents adopt
+// equal specs without applying them again and answer with their status at once. Works that are not created anew
+// stay on their clusters until [Source.InventoryComplete] says that no more will come.
+//
+// # Stores and replicas
+//
+// With a [Store] a source or an agent continues where its last process ended, as an API server does: works, statuses,
+// resourceVersions, deletions under way and what is known of the peers. Package boltstore keeps that in a file:
+//
+//	store, err := boltstore.Open("works.db", boltstore.Options{})
+//	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller", Store: store})
+//
+// Whoever reads sees a write at once; but a write returns, an event is published and what arrives is acknowledged only
+// when the store has it. Writers that wait share its transactions. While the store fails, writes fail with InternalError,
+// although what they wrote may show and is stored as soon as possible, Healthy says why, and the connection is given
+// up so that what arrives is sent again.
+//
+// Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there.
 //
 // # Two sources, one name
 //
