@@ -115,16 +115,17 @@ func (c *crowd) onReported(do func(*workv1.ManifestWork)) { c.reported.Store(&do
 // create makes n works whose names begin with prefix, all of which are reported on when it returns.
 func (c *crowd) create(prefix string, n int) {
 	value := strings.Repeat("v", 900) // with its ConfigMap about 1 KiB
-	c.trips(n, func(i int) error {
+	c.trips(n, benchAhead, func(i int) error {
 		_, err := c.source.Clientset().WorkV1().ManifestWorks(clusterName(i%len(c.agents))).
 			Create(context.Background(), newWork(fmt.Sprintf("%s%d", prefix, i), value), metav1.CreateOptions{})
 		return err
 	})
 }
 
-// trips begins n operations, of which benchAhead are under way at most, and waits until n works were reported on.
-func (c *crowd) trips(n int, begin func(i int) error) {
-	ahead, done := make(chan struct{}, benchAhead), make(chan struct{})
+// trips begins n operations, of which so many are under way at most, and waits until n works were reported on. No work
+// may be changed again while a change of it is under way, since one report may then tell of both.
+func (c *crowd) trips(n, underWay int, begin func(i int) error) {
+	ahead, done := make(chan struct{}, underWay), make(chan struct{})
 	var reported atomic.Int64
 	c.onReported(func(*workv1.ManifestWork) {
 		<-ahead
