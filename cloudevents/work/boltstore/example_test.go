@@ -30,7 +30,7 @@ func must[T any](value T, err error) T {
 func Example() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "works"))
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a folder for temporary files may keep it
 	path := filepath.Join(dir, "works.db")
 	open := func() (*boltstore.Store, *work.Source) {
 		store := must(boltstore.Open(path, boltstore.Options{}))
