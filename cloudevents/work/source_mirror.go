@@ -15,73 +15,90 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
+// mirrored is what a batch says of works.
+type mirrored struct {
+	works []mirroredWork
+	gone  []*sourceWork
+	meta  *Change
+}
+
+type mirroredWork struct {
+	work    *sourceWork
+	stored  *storedSourceWork
+	version uint64
+}
+
 // mirror takes over what another replica has stored. whole is whether changes are all that the store has: what is not
 // among them is gone. The works' lock is held.
 func (s *Source) mirror(changes []Change, whole bool) error {
-	type shown struct {
-		work    *sourceWork
-		stored  *storedSourceWork
-		version uint64
-	}
-	var works []shown
-	var gone []*sourceWork
-	var meta *Change
-	listed := map[*sourceWork]struct{}{}
 	if whole {
 		clear(s.replica.inbox)
 		s.replica.waiting = 0
 	}
-	for i, c := range changes {
-		if c.Key == keyMeta { // its resourceVersion is that of the last of the works
-			meta = &changes[i]
-			continue
+	batch, err := s.readBatch(changes)
+	if err != nil {
+		return err
+	}
+	if whole {
+		listed := map[*sourceWork]struct{}{}
+		for _, m := range batch.works {
+			listed[m.work] = struct{}{}
 		}
+		for _, w := range s.works {
+			if _, ok := listed[w]; !ok {
+				batch.gone = append(batch.gone, w)
+			}
+		}
+	}
+	for _, w := range batch.gone {
+		s.drop(w)
+	}
+	// Watches tell versions in ascending order.
+	slices.SortFunc(batch.works, func(a, b mirroredWork) int { return cmp.Compare(a.version, b.version) })
+	for _, m := range batch.works {
+		s.mirrorWork(m.work, m.stored)
+	}
+	if batch.meta != nil { // its resourceVersion is that of the last of the works
+		if err := s.mirrorOther(*batch.meta); err != nil {
+			return err
+		}
+	}
+	s.journal.discard(isEvent) // nothing of this is news to the store
+	return nil
+}
+
+// readBatch sorts out what a batch says of works, and takes over the rest but for the meta record.
+func (s *Source) readBatch(changes []Change) (mirrored, error) {
+	var batch mirrored
+	for i, c := range changes {
 		cluster, id, isWork := parseWorkKey(c.Key)
-		if !isWork {
+		switch {
+		case c.Key == keyMeta:
+			batch.meta = &changes[i]
+			continue
+		case !isWork:
 			if err := s.mirrorOther(c); err != nil {
-				return fmt.Errorf("record %q of the store: %w", c.Key, err)
+				return batch, err
 			}
 			continue
 		}
 		w := s.works[s.key(cluster, id)]
 		if c.Value == nil {
 			if w != nil {
-				gone = append(gone, w)
+				batch.gone = append(batch.gone, w)
 			}
 			continue
 		}
 		var stored storedSourceWork
 		if err := json.Unmarshal(c.Value, &stored); err != nil {
-			return fmt.Errorf("record %q of the store: %w", c.Key, err)
+			return batch, fmt.Errorf("record %q of the store: %w", c.Key, err)
 		}
 		if w == nil {
 			w = &sourceWork{source: s, cluster: s.cluster(cluster), id: id}
 		}
-		listed[w] = struct{}{}
-		works = append(works, shown{w, &stored, stored.resourceVersion()})
+		batch.works = append(batch.works, mirroredWork{w, &stored, stored.resourceVersion()})
 	}
-	if whole {
-		for _, w := range s.works {
-			if _, ok := listed[w]; !ok {
-				gone = append(gone, w)
-			}
-		}
-	}
-	for _, w := range gone {
-		s.drop(w)
-	}
-	// Watches tell versions in ascending order.
-	slices.SortFunc(works, func(a, b shown) int { return cmp.Compare(a.version, b.version) })
-	for _, m := range works {
-		s.mirrorWork(m.work, m.stored)
-	}
-	if meta != nil {
-		if err := s.loadOther(meta.Key, meta.Value); err != nil {
-			return fmt.Errorf("record %q of the store: %w", meta.Key, err)
-		}
-	}
-	s.journal.discard(isEvent) // nothing of this is news to the store
-	return nil
+	return batch, nil
 }
 
 func (m *storedSourceWork) resourceVersion() uint64 {
@@ -138,7 +155,9 @@ func (s *Source) mirrorOther(c Change) error {
 		delete(s.clusters, name)
 	case c.Value == nil || c.Key == keyWriter:
 	default:
-		return s.loadOther(c.Key, c.Value)
+		if err := s.loadOther(c.Key, c.Value); err != nil {
+			return fmt.Errorf("record %q of the store: %w", c.Key, err)
+		}
 	}
 	return nil
 }
