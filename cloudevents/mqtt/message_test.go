@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,26 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("decode accepted an event that lacks an attribute: %v", e)
 		}
 	})
+}
+
+// TestReaderEndsPackets: the last bytes of a packet come with io.EOF, which spares paho a second, larger buffer, and the
+// next packet follows all the same.
+func TestReaderEndsPackets(t *testing.T) {
+	rest := bytes.Repeat([]byte{7}, 300) // has a length of two bytes
+	packet := append([]byte{0x30, 0xac, 0x02}, rest...)
+	for _, step := range []int{1, 100, 10_000} {
+		source := pieces{data: slices.Concat(packet, []byte{0xd0, 0}, packet), step: step}
+		read := readerFunc(mqtt.ReadThrough(source.Read))
+		for i, header := range []int{3, 5} { // the second begins with a packet that has no rest
+			if _, err := io.ReadFull(read, make([]byte, header)); err != nil {
+				t.Fatalf("pieces of %d, packet %d: header: %v", step, i, err)
+			}
+			got, err := io.ReadAll(io.LimitReader(read, 1000)) // ends with io.EOF
+			if err != nil || !bytes.Equal(got, rest) {
+				t.Errorf("pieces of %d, packet %d: %d bytes, %v", step, i, len(got), err)
+			}
+		}
+	}
 }
 
 // FuzzReader: the buffered reader hands out the bytes as they came, never more than one packet at a time,

@@ -3,7 +3,10 @@
 
 package mqtt
 
-import "errors"
+import (
+	"errors"
+	"io"
+)
 
 const (
 	smallBuffer = 2 << 10
@@ -34,7 +37,9 @@ func (r *reader) init(source func([]byte) (int, error)) {
 	r.buf = r.small
 }
 
-// read hands out bytes of one packet only.
+// read hands out bytes of one packet only, and io.EOF with the last of those that follow its fixed header. paho reads
+// them into a bytes.Buffer of their size, which would more than double itself to learn from another read that there
+// are no more; that one read went well it learns from the number of bytes.
 func (r *reader) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -52,6 +57,7 @@ func (r *reader) read(p []byte) (int, error) {
 	n, err := r.take(p[:min(len(p), r.length)])
 	if r.length -= n; r.length == 0 {
 		r.header = 0
+		err = io.EOF // of the packet
 	}
 	return n, err
 }
@@ -82,7 +88,11 @@ func (r *reader) headerByte(b byte) error {
 func (r *reader) take(p []byte) (int, error) {
 	if r.start == r.end {
 		if len(p) >= len(r.buf) {
-			return r.source(p) // a long packet needs no buffer
+			n, err := r.source(p) // a long packet needs no buffer
+			if n > 0 {
+				err = nil // it comes again
+			}
+			return n, err
 		}
 		if err := r.fill(); err != nil {
 			return 0, err

@@ -76,7 +76,7 @@ func (w *wire) now() time.Duration { return time.Since(w.started) }
 // Read implements [net.Conn]. It is called by one goroutine at a time.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.in.read(p)
-	if err != nil {
+	if err != nil && n == 0 { // else it is the end of a packet
 		w.fail(err)
 	}
 	return n, err
