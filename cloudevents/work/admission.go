@@ -141,6 +141,18 @@ func unreadable(spec *workv1.ManifestWorkSpec) error {
 func tidy(m *metav1.ObjectMeta) {
 	m.SetSelfLink("")
 	m.OwnerReferences = distinctOwners(m.OwnerReferences)
+	if len(m.OwnerReferences) == 0 {
+		m.OwnerReferences = nil
+	}
+	if len(m.Finalizers) == 0 {
+		m.Finalizers = nil
+	}
+	if len(m.Labels) == 0 {
+		m.Labels = nil
+	}
+	if len(m.Annotations) == 0 {
+		m.Annotations = nil
+	}
 }
 
 // distinctOwners returns the owners, each once.
@@ -161,8 +173,9 @@ func distinctOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	return owners
 }
 
-// validateStatus returns what the CRD has against a status. invalid is what it has already.
-func validateStatus(obj *workv1.ManifestWork, invalid field.ErrorList) error {
+// validateStatus returns what the CRD has against a status. invalid is what it has already, said what the change says
+// that the object is: the error is of that, whatever becomes of it.
+func validateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid field.ErrorList) error {
 	if len(invalid) == 0 {
 		if crd.StatusFits(&obj.Status) {
 			return nil
@@ -174,7 +187,7 @@ func validateStatus(obj *workv1.ManifestWork, invalid field.ErrorList) error {
 		_, invalid = crd.Member("status", data)
 	}
 	if len(invalid) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, invalid)
+		return apierrors.NewInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
 	}
 	return nil
 }

@@ -98,10 +98,10 @@ func (a *Agent) remove(context.Context, *workv1.ManifestWork, bool) (*workv1.Man
 // annotations.
 func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, invalid field.ErrorList) error {
 	if sub == statusPart {
-		status := next.Status
+		status, said := next.Status, next.TypeMeta
 		*next = *current
 		next.Status = status
-		if err := validateStatus(next, invalid); err != nil {
+		if err := validateStatus(next, said, invalid); err != nil {
 			return err
 		}
 		return a.fits(next)

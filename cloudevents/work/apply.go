@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
-	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
@@ -50,6 +50,9 @@ func (w *works) apply(ctx context.Context, name string, data []byte, opts metav1
 		obj, invalid, err := w.configure(c, nil, name)
 		if err != nil {
 			return nil, err
+		}
+		if _, err := parseVersion(obj.ResourceVersion); err != nil {
+			return nil, internal("%v", err)
 		}
 		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
 		tidy(&obj.ObjectMeta)
@@ -124,13 +127,10 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 		}
 	}
 	wanted := &unstructured.Unstructured{Object: map[string]any{}}
-	document, err := yaml.YAMLToJSON(c.data)
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(document, &wanted.Object)
-	}
-	if err != nil {
+	if err := yaml.Unmarshal(c.data, &wanted.Object); err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
+	integers(wanted.Object)
 	_, namesSpec = wanted.Object["spec"]
 	obj, err := c.fields.Apply(live, wanted, c.options.FieldManager, ptr.Deref(c.options.Force, false))
 	if err != nil {
@@ -146,6 +146,25 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 		return nil, false, apierrors.NewInternalError(fmt.Errorf("the field manager returned a %T", obj))
 	}
 	return merged, namesSpec, nil
+}
+
+// integers makes integers of numbers that are: the YAML decoder knows floating ones only.
+func integers(x any) any {
+	switch x := x.(type) {
+	case map[string]any:
+		for name := range x {
+			x[name] = integers(x[name])
+		}
+	case []any:
+		for i := range x {
+			x[i] = integers(x[i])
+		}
+	case float64:
+		if math.Abs(x) < 1<<53 && x == math.Trunc(x) {
+			return int64(x)
+		}
+	}
+	return x
 }
 
 // asStatus makes of an error what the API server does: one without a status is its own failure.

@@ -27,17 +27,9 @@ import (
 // Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which also creates it.
 // Other types of patch give UnsupportedMediaType.
 func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
-	sub := whole
-	switch {
-	case len(subresources) == 1 && subresources[0] == string(statusPart):
-		sub = statusPart
-	case len(subresources) > 0:
-		for _, one := range subresources {
-			if err := inPath("subresource", one); err != nil {
-				return nil, err
-			}
-		}
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name, "", 0, false)
+	sub, err := patchable(name, subresources)
+	if err != nil {
+		return nil, err
 	}
 	if err := w.begin(ctx, "patch", sub); err != nil {
 		return nil, err
@@ -88,6 +80,22 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 		}
 		return next, invalid, normalize(next)
 	})
+}
+
+// patchable returns which part of an object a patch is about.
+func patchable(name string, subresources []string) (subresource, error) {
+	switch {
+	case len(subresources) == 0:
+		return whole, nil
+	case len(subresources) == 1 && subresources[0] == string(statusPart):
+		return statusPart, nil
+	}
+	for _, one := range subresources {
+		if err := inPath("subresource", one); err != nil {
+			return whole, err
+		}
+	}
+	return whole, apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, name, "", 0, false)
 }
 
 func unsupportedPatch(pt types.PatchType) error {
@@ -166,7 +174,9 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 			if replaceStatusLists(&next.Status, change) {
 				continue
 			}
-			next.Status, invalid, err = mergeContent(current.Status, change, completeStatus)
+			next.Status, invalid, err = mergeContent(current.Status, change, func(doc []byte) ([]byte, field.ErrorList, error) {
+				return completeStatus(doc, next.TypeMeta)
+			})
 		}
 		if err != nil {
 			return nil, nil, err

@@ -79,7 +79,12 @@ func completeSpec(doc, patch []byte, t metav1.TypeMeta) ([]byte, field.ErrorList
 }
 
 // completeStatus is completeSpec for a status.
-func completeStatus(doc []byte) ([]byte, field.ErrorList, error) {
+func completeStatus(doc []byte, t metav1.TypeMeta) ([]byte, field.ErrorList, error) {
+	if t != ownType {
+		if errs := crd.Foreign("status", doc); len(errs) > 0 {
+			return nil, errs, nil
+		}
+	}
 	out, errs := crd.Member("status", doc)
 	if len(errs) > 0 {
 		return nil, errs, nil
@@ -103,7 +108,7 @@ func (p *patcher) completeObject(doc []byte) ([]byte, field.ErrorList, error) {
 	if value, ok := members[member]; ok && string(bytes.TrimSpace(value)) != "null" {
 		var err error
 		if p.sub == statusPart {
-			value, errs, err = completeStatus(value)
+			value, errs, err = completeStatus(value, typeOf(doc))
 		} else {
 			value, errs, err = completeSpec(value, value, typeOf(doc))
 		}

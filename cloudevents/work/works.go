@@ -164,6 +164,7 @@ func (w *works) replace(ctx context.Context, obj *workv1.ManifestWork, opts meta
 		return nil, err
 	}
 	in := obj.DeepCopy()
+	in.TypeMeta = ownType // as a typed client sends it
 	if err := w.place(in); err != nil {
 		return nil, err
 	}

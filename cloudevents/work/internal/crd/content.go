@@ -38,7 +38,8 @@ func Member(member string, data []byte) ([]byte, field.ErrorList) {
 }
 
 // Foreign returns what the API server has against the JSON of a member where the object says that it is of another
-// kind: the constraints are those of the other kind then, which nobody knows, but the structure is checked.
+// kind. Then it does not bring the member into shape. Of a spec, the constraints are those of the other kind, which nobody
+// knows, but the structure is checked; a status is put into the object that there is, and held to its constraints.
 func Foreign(member string, data []byte) field.ErrorList {
 	root, err := Schema()
 	if err != nil {
@@ -47,6 +48,9 @@ func Foreign(member string, data []byte) field.ErrorList {
 	var value any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
 		return nil // the decoder has the error
+	}
+	if member == Status {
+		return Validate(member, value)
 	}
 	return withStructure(field.NewPath(member), value, property(root, member), nil)
 }
