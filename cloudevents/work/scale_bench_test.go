@@ -137,8 +137,8 @@ func BenchmarkHeapPerWork(b *testing.B) {
 		b.Run(fmt.Sprintf("works=%d", works), func(b *testing.B) {
 			c := startCrowd(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, benchAgents)
 			before, _ := liveMemory()
-			for range b.N {
-				c.create("work-", works)
+			for i := range b.N {
+				c.create(fmt.Sprintf("work%d-", i), works)
 			}
 			c.quiet()
 			after, _ := liveMemory()
