@@ -271,7 +271,7 @@ func (w *Watcher) send(ctx context.Context, e watch.Event) bool {
 // informers edit what they get, and controllers forget to copy.
 func detach(obj *workv1.ManifestWork) *workv1.ManifestWork {
 	out := *obj
-	out.ObjectMeta = *obj.ObjectMeta.DeepCopy()
+	obj.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	spec := obj.Spec
 	spec.Workload.Manifests = nil
 	spec.DeepCopyInto(&out.Spec)
