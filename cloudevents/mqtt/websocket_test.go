@@ -167,9 +167,14 @@ func TestWebSocketControl(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			arrived := make(chan struct{}) // the end of a connection overtakes what waits to be received
 			addr, _ := plays(t, func(ws *websocket.Conn) {
 				ws.SetPongHandler(func(text string) error {
 					pongs <- text
+					select {
+					case <-arrived:
+					case <-time.After(patience):
+					}
 					return test.end(ws)
 				})
 				acceptConnect(ws)
@@ -187,6 +192,7 @@ func TestWebSocketControl(t *testing.T) {
 			if m := <-received; m.Event.ID() != "1" {
 				t.Errorf("got %v", m)
 			}
+			close(arrived)
 			wantError(t, ended(t, conn), test.want)
 			if got := <-pongs; got != "marco" {
 				t.Errorf("pong %q", got)
