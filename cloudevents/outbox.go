@@ -20,7 +20,8 @@ const (
 	// Live is for news of works. An item in it is kept until the broker has acknowledged it, over any
 	// number of connections, and waits there at most once: what changed meanwhile goes out together.
 	Live
-	// Bulk is for answers to requests. Live overtakes it, and it is emptied when the connection ends.
+	// Bulk is for answers to requests. Live overtakes it, also on the way: little of it is not acknowledged at any
+	// time. It is emptied when the connection ends.
 	Bulk
 
 	lanes = int(Bulk) + 1
@@ -28,6 +29,10 @@ const (
 
 // liveStreak is how many items of Live may overtake the first of Bulk, so that answers end also under load.
 const liveStreak = 16
+
+// bulkWindow is how many bytes of Bulk may be published and not acknowledged when another is: else news would wait for all
+// of them, in the broker and at the other end, where a long resync keeps everybody busy for a while.
+const bulkWindow = 64 << 10
 
 // Item is something to publish. It is encoded when its turn comes, so it says what is true then. Items are
 // compared by identity, so implementations are pointers.
@@ -40,6 +45,13 @@ type Item interface {
 	// or with the reason why the message cannot be encoded or is refused for good. It is not called for
 	// an item of Live whose connection ended, as that goes out again. It must not block.
 	Settled(err error)
+}
+
+// turn is one publication of an item.
+type turn struct {
+	item Item
+	lane Lane
+	size int // bytes of data, where they count
 }
 
 // liveState follows one item of the lane Live.
@@ -61,6 +73,8 @@ type outbox struct {
 	live     map[Item]*liveState
 	streak   int
 	inflight [lanes]int
+	// bulk is the size of what of Bulk is under way.
+	bulk int
 	// postponed has what the broker refused for now, in order.
 	postponed [lanes][]Item
 	// told has the items whose refusal is known, so that it is logged once.
@@ -119,20 +133,20 @@ func (o *outbox) signal() {
 }
 
 // next takes the item whose turn it is.
-func (o *outbox) next() (Item, Lane, bool) {
+func (o *outbox) next() (turn, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lane := Control
+	lane, bulk := Control, o.waiting[Bulk] > 0 && o.bulk < bulkWindow
 	switch {
 	case o.waiting[Control] > 0:
-	case o.waiting[Live] > 0 && (o.streak < liveStreak || o.waiting[Bulk] == 0):
+	case o.waiting[Live] > 0 && (o.streak < liveStreak || !bulk):
 		lane = Live
 		o.streak++
-	case o.waiting[Bulk] > 0:
+	case bulk:
 		lane = Bulk
 		o.streak = 0
 	default:
-		return nil, 0, false
+		return turn{}, false
 	}
 	it, _ := o.queues[lane].ReadOne()
 	o.waiting[lane]--
@@ -142,7 +156,18 @@ func (o *outbox) next() (Item, Lane, bool) {
 		st.queued = false
 		st.sent++
 	}
-	return it, lane, true
+	return turn{item: it, lane: lane}, true
+}
+
+// sized notes how large the message of an item is.
+func (o *outbox) sized(t *turn, size int) {
+	if t.lane != Bulk {
+		return
+	}
+	t.size = size
+	o.mu.Lock()
+	o.bulk += size
+	o.mu.Unlock()
 }
 
 // outcome says how the publication of an item ended.
@@ -158,9 +183,12 @@ const (
 
 // settle books the end of one publication. It reports whether the item has come to its end, and whether a
 // refusal is news.
-func (o *outbox) settle(it Item, lane Lane, how outcome) (ended, news bool) {
+func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
+	it, lane := t.item, t.lane
 	o.mu.Lock()
 	o.inflight[lane]--
+	opens := o.bulk >= bulkWindow && o.bulk-t.size < bulkWindow
+	o.bulk -= t.size
 	if how == postponed && !o.online {
 		how = interrupted // what is postponed now would never have its turn
 	}
@@ -179,7 +207,7 @@ func (o *outbox) settle(it Item, lane Lane, how outcome) (ended, news bool) {
 	}
 	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
 	o.mu.Unlock()
-	if idle || !ended {
+	if idle || opens || !ended {
 		o.signal()
 	}
 	return ended, news

@@ -86,8 +86,8 @@ func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
 		if ctx.Err() != nil {
 			return
 		}
-		if it, lane, ok := e.outbox.next(); ok {
-			if !e.publish(ctx, conn, lane, it) {
+		if t, ok := e.outbox.next(); ok {
+			if !e.publish(ctx, conn, t) {
 				return
 			}
 			continue
@@ -142,37 +142,38 @@ func (r *retries) stop() {
 }
 
 // publish sends one item. It returns false when the connection is of no more use.
-func (e *Engine) publish(ctx context.Context, conn Conn, lane Lane, it Item) bool {
-	m, err := it.Message()
+func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
+	m, err := t.item.Message()
 	if err != nil {
-		e.settle(ctx, lane, it, hopeless, err)
+		e.settle(ctx, t, hopeless, err)
 		return true
 	}
 	if m.Event == nil {
-		e.settle(ctx, lane, it, acknowledged, nil)
+		e.settle(ctx, t, acknowledged, nil)
 		return true
 	}
+	e.outbox.sized(&t, len(m.Event.DataEncoded))
 	if e.limiter != nil {
 		if err := e.limiter.Wait(ctx); err != nil {
-			e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
+			e.settle(ctx, t, interrupted, ErrConnectionLost)
 			return false
 		}
 	}
-	sent := e.metrics.sending(lane, it, m)
+	sent := e.metrics.sending(t.lane, t.item, m)
 	err = conn.Publish(ctx, m, func(err error) {
 		if err == nil {
 			sent.acknowledged()
 		}
-		e.settle(ctx, lane, it, outcomeOf(err), err)
+		e.settle(ctx, t, outcomeOf(err), err)
 	})
 	switch {
 	case err == nil:
 		return true
 	case ctx.Err() != nil, errors.Is(err, ErrConnectionLost), ended(conn):
-		e.settle(ctx, lane, it, interrupted, ErrConnectionLost)
+		e.settle(ctx, t, interrupted, ErrConnectionLost)
 		return false
 	default: // the message's own fault: the connection is as good as before, and others wait
-		e.settle(ctx, lane, it, hopeless, err)
+		e.settle(ctx, t, hopeless, err)
 		return true
 	}
 }
@@ -215,8 +216,8 @@ func outcomeOf(err error) outcome {
 }
 
 // settle books the end of a publication, tells the item when it is its last, and logs a refusal, once for each item.
-func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, err error) {
-	end, news := e.outbox.settle(it, lane, how)
+func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
+	end, news := e.outbox.settle(t, how)
 	e.metrics.settled(how, end, err)
 	if how == refused || how == postponed || how == hopeless {
 		e.refusals.Add(1)
@@ -225,7 +226,7 @@ func (e *Engine) settle(ctx context.Context, lane Lane, it Item, how outcome, er
 		e.unsent.Error(e.logger(ctx), err, refusalReason(how, end, err), "")
 	}
 	if end {
-		it.Settled(err)
+		t.item.Settled(err)
 	}
 }
 

@@ -25,11 +25,23 @@ const (
 	entryStatusSeq  = "statusSeq"
 )
 
+const (
+	// mostEntryText is at least what an entry has beside its strings: names, two numbers of today's size.
+	mostEntryText = 128
+	// leastEntryText is less than most entries have in all. What a list takes in memory follows from its length.
+	leastEntryText = 160
+)
+
 // The lists are written and read by hand: a resync of 10,000 works would otherwise hold up the events behind it for
 // many milliseconds.
 
 func (d *draft) specEntries(entries []SpecEntry) {
-	d.data = append(make([]byte, 0, 64+160*len(entries)), `{"resourceVersions":[`...)
+	size := 64
+	for i := range entries {
+		e := &entries[i]
+		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
+	}
+	d.data = append(make([]byte, 0, size), `{"resourceVersions":[`...)
 	for i := range entries {
 		if field, reason := entries[i].check(); reason != "" {
 			d.fail(CodeData, entryField(listVersions, i, field), reason, nil)
@@ -44,7 +56,12 @@ func (d *draft) specEntries(entries []SpecEntry) {
 }
 
 func (d *draft) statusEntries(entries []StatusEntry) {
-	d.data = append(make([]byte, 0, 64+192*len(entries)), `{"statusHashes":[`...)
+	size := 64
+	for i := range entries {
+		e := &entries[i]
+		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
+	}
+	d.data = append(make([]byte, 0, size), `{"statusHashes":[`...)
 	for i := range entries {
 		if field, reason := entries[i].check(); reason != "" {
 			d.fail(CodeData, entryField(listHashes, i, field), reason, nil)
@@ -142,7 +159,7 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 		if !p.enter(listVersions) {
 			continue
 		}
-		entries = nil
+		entries = make([]SpecEntry, 0, len(data)/leastEntryText)
 		for p.open('['); p.entry(len(entries)); {
 			var e SpecEntry
 			for p.open('{'); p.member(); {
@@ -178,7 +195,7 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 		if !p.enter(listHashes) {
 			continue
 		}
-		entries = nil
+		entries = make([]StatusEntry, 0, len(data)/leastEntryText)
 		for p.open('['); p.entry(len(entries)); {
 			var e StatusEntry
 			for p.open('{'); p.member(); {

@@ -24,8 +24,10 @@ const (
 	typeSpecUpdated  = "io.open-cluster-management.v1.manifestwork.spec.updated"
 	typeSpecDeleted  = "io.open-cluster-management.v1.manifestwork.spec.deleted"
 	typeStatus       = "io.open-cluster-management.v1.manifestwork.status.created"
-	typeSpecResync   = "io.open-cluster-management.v1.manifestwork.specresync.requested"
-	typeStatusResync = "io.open-cluster-management.v1.manifestwork.statusresync.requested"
+	typeSpecResync   = "io.open-cluster-management.v1.manifestwork.spec" + resyncRequested
+	typeStatusResync = "io.open-cluster-management.v1.manifestwork.status" + resyncRequested
+
+	resyncRequested = "resync.requested"
 )
 
 type manifestWork struct{}

@@ -4,6 +4,8 @@
 package codec
 
 import (
+	"strings"
+
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
@@ -42,6 +44,12 @@ type Profile interface {
 
 	// sealed keeps the set of profiles ours, so that methods can be added.
 	sealed()
+}
+
+// IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its type alone. Such an
+// event can be long, and what it asks for is not urgent.
+func IsResync(e *ce.Event) bool {
+	return strings.HasSuffix(e.Type(), resyncRequested) || strings.HasSuffix(e.Type(), "."+wireResyncRequest)
 }
 
 // Traits says what holds for a profile as a whole, for who builds a source or an agent on it.

@@ -35,6 +35,7 @@ type Agent struct {
 	journal   *journal // nil without a Store
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
+	requests  *aside
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
@@ -123,6 +124,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
+	a.requests = newAside(a.take)
 	if err := a.measure(); err != nil {
 		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
@@ -174,6 +176,7 @@ func (a *Agent) Start(ctx context.Context) error {
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
 		every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
 	if err == nil {
+		a.requests.drop()
 		a.refusals.Flush(klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName))
 		a.metrics.unregister()
 		close(a.stopped)

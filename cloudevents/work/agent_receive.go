@@ -23,12 +23,20 @@ var _ cloudevents.Handler = &agentHandler{}
 // Connected tells the sources what the agent has, and so asks for what it lacks.
 func (h *agentHandler) Connected(context.Context) { (*Agent)(h).resync() }
 
-// Disconnected has nothing to do: the next connection begins a new exchange.
-func (h *agentHandler) Disconnected() {}
+// Disconnected drops what was asked: the next connection begins a new exchange.
+func (h *agentHandler) Disconnected() { (*Agent)(h).requests.drop() }
 
 // Received takes a spec or a list of hashes.
 func (h *agentHandler) Received(m cloudevents.Message) {
 	a := (*Agent)(h)
+	if codec.IsResync(m.Event) {
+		a.requests.add(m)
+	} else {
+		a.take(m)
+	}
+}
+
+func (a *Agent) take(m cloudevents.Message) {
 	msg, err := a.options.Profile.Decode(m.Topic, m.Event)
 	if spec, ok := msg.(*codec.Spec); ok && err != nil {
 		// The sender can be told: the spec is taken for a bad one, and reported below as refused.

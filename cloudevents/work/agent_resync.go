@@ -4,6 +4,8 @@
 package work
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -40,6 +42,7 @@ func (a *Agent) resync() {
 
 // entries lists the works of a source that exist here.
 func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
+	list = slices.Grow(list, len(s.works))
 	for _, w := range s.works {
 		if w.state == protocol.Grave {
 			continue

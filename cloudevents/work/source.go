@@ -39,6 +39,7 @@ type Source struct {
 	replica   *replica // nil without a SharedGroup
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
+	requests  *aside
 
 	// The store's lock guards what follows.
 	works    map[string]*sourceWork // by key, tombstones included
@@ -90,6 +91,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		logger:   klog.Background(),
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
+	s.requests = newAside(s.take)
 	if err := s.measure(); err != nil {
 		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
@@ -141,6 +143,7 @@ func (s *Source) Start(ctx context.Context) error {
 		every(s.options.Clock, s.options.ResyncInterval, s.resync),
 		every(s.options.Clock, listTimeout, s.expireLists))
 	if err == nil {
+		s.requests.drop()
 		s.refusals.Flush(klog.FromContext(ctx).WithValues("source", s.options.SourceID))
 		s.metrics.unregister()
 	}

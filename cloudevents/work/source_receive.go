@@ -32,6 +32,7 @@ func (h *sourceHandler) Connected(context.Context) {
 // Disconnected drops lists that came in part: the next connection begins a new exchange.
 func (h *sourceHandler) Disconnected() {
 	s := (*Source)(h)
+	s.requests.drop()
 	s.store.Lock()
 	defer s.store.Unlock()
 	for _, c := range s.clusters {
@@ -42,6 +43,14 @@ func (h *sourceHandler) Disconnected() {
 // Received takes a status or a list.
 func (h *sourceHandler) Received(m cloudevents.Message) {
 	s := (*Source)(h)
+	if codec.IsResync(m.Event) {
+		s.requests.add(m)
+	} else {
+		s.take(m)
+	}
+}
+
+func (s *Source) take(m cloudevents.Message) {
 	if s.handOver(m) {
 		return
 	}
