@@ -48,6 +48,7 @@ type Source struct {
 	complete bool                        // the inventory: unknown works may be deleted
 	asked    bool                        // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
+	round    uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
 	started  bool
 	logger   klog.Logger
 }
@@ -281,6 +282,8 @@ type sourceWork struct {
 	deleted metav1.Time
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
+	// parked are the answers that wait for the Store to have it.
+	parked *specAnswer
 }
 
 // view is what the protocol's decisions need; a nil record is an unknown work.

@@ -99,15 +99,19 @@ func unsentReason(err error) string {
 }
 
 // message makes the work's event; an answer adds what it is an answer to.
-func (w *sourceWork) message(a *answer) (cloudevents.Message, error) {
+func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	s := w.source
 	s.store.Lock()
-	if w.unsaved && s.works[s.key(w.cluster.name, w.id)] == w { // store first, then publish
-		w.toSend = true
+	if w.Object == nil && !w.deleting || !s.writing() || a != nil && a.round != s.round {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}
-	if w.Object == nil && !w.deleting || !s.writing() {
+	if w.unsaved { // store first, then publish
+		if a != nil {
+			a.park()
+		} else {
+			w.toSend = true
+		}
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}
@@ -204,6 +208,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	if key := s.key(w.cluster.name, w.id); s.works[key] == w {
 		delete(s.works, key)
 		s.keep(w)
+		w.resume() // a record of its name that comes next is the one that is saved
 	}
 	if s.traits.Strict { // what comes after it under its name must be above it
 		w.cluster.reported.saw(w.id, report{version: max(w.version, w.strict.seen), seq: w.seq}, s.options.Clock.Now())

@@ -35,6 +35,7 @@ func (h *sourceHandler) Disconnected() {
 	s.requests.drop()
 	s.store.Lock()
 	defer s.store.Unlock()
+	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)
 	}

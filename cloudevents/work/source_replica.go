@@ -239,6 +239,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 // stopWriting forgets what this replica was about to do: it is another's to decide now.
 func (s *Source) stopWriting() {
 	s.replica.writes = false
+	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)
 	}

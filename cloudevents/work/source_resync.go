@@ -5,7 +5,6 @@ package work
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -172,12 +171,6 @@ type agentList struct {
 	unknown  []codec.StatusEntry // in a strict profile
 }
 
-// answer ties the events of an answer to its question and counts them.
-type answer struct {
-	resyncID, session string
-	sent              atomic.Int64
-}
-
 // onList answers an agent's list. The store's lock is held.
 func (s *Source) onList(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
@@ -218,7 +211,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		}
 	}
 	if m.ResyncID != "" {
-		s.engine.Enqueue(cloudevents.Bulk, &endMarker{s, c.name, &l.answer})
+		s.engine.Enqueue(cloudevents.Bulk, &endMarker{answer: &l.answer, source: s, cluster: c.name})
 	}
 	return nil
 }
@@ -228,7 +221,7 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	l := c.lists[m.ResyncID]
 	if l == nil || m.ResyncID == "" {
 		l = &agentList{
-			answer: answer{resyncID: m.ResyncID, session: m.AgentSession},
+			answer: answer{resyncID: m.ResyncID, session: m.AgentSession, round: s.round},
 			began:  s.options.Clock.Now(), count: max(m.Chunk.Count, 1),
 			received: map[int]struct{}{}, listed: map[string]struct{}{},
 		}
@@ -304,53 +297,3 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		l.ask = append(l.ask, w)
 	}
 }
-
-// reply queues one event of an answer.
-func (s *Source) reply(l *agentList, w *sourceWork) {
-	s.engine.Enqueue(cloudevents.Bulk, &specAnswer{work: w, answer: &l.answer})
-}
-
-// specAnswer is one work in an answer.
-type specAnswer struct {
-	work    *sourceWork
-	answer  *answer
-	counted bool // Message is called again where the broker refused it for now
-}
-
-func (a *specAnswer) Message() (cloudevents.Message, error) {
-	m, err := a.work.message(a.answer)
-	if m.Event != nil && !a.counted {
-		a.counted = true
-		a.answer.sent.Add(1)
-		a.work.source.metrics.answer(sent)
-	}
-	return m, err
-}
-
-func (a *specAnswer) Settled(err error) {
-	if err != nil && a.counted {
-		a.answer.sent.Add(-1) // the agent must not wait for it
-	}
-	a.work.Settled(err)
-}
-
-// endMarker tells the agent that an answer is complete.
-type endMarker struct {
-	source  *Source
-	cluster string
-	answer  *answer
-}
-
-func (e *endMarker) Message() (cloudevents.Message, error) {
-	s := e.source
-	return encode(s.options.Profile, &codec.StatusResync{
-		Header: codec.Header{
-			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
-			Source: s.options.SourceID, Cluster: e.cluster, ResyncID: e.answer.resyncID,
-		},
-		Scope: codec.ScopeListed,
-		Chunk: codec.Chunk{Count: int(e.answer.sent.Load())},
-	})
-}
-
-func (e *endMarker) Settled(error) {}

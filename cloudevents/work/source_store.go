@@ -107,6 +107,7 @@ func (w *sourceWork) saved() {
 		w.toSend = false
 		w.source.engine.Enqueue(cloudevents.Live, w)
 	}
+	w.resume()
 }
 
 func (c *sourceCluster) record() any {

@@ -78,6 +78,26 @@ func (s *faultyStore) stall() func() {
 	return func() { close(gate) }
 }
 
+// faultyShared is a faultyStore that replicas can share.
+type faultyShared struct{ *faultyStore }
+
+func newFaultyShared() *faultyShared { return &faultyShared{newFaultyStore()} }
+
+func (s *faultyShared) ApplyIf(ctx context.Context, condition work.Change, changes []work.Change) error {
+	s.mu.Lock()
+	gate, fail := s.gate, s.fail
+	s.mu.Unlock()
+	select {
+	case <-gate:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if fail != nil {
+		return fail
+	}
+	return s.MemoryStore.ApplyIf(ctx, condition, changes)
+}
+
 // TestSourceContinues: a source that restarts with its store has everything at once, as an API server would, and
 // its clients' resourceVersions still hold.
 func TestSourceContinues(t *testing.T) {
