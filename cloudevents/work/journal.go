@@ -259,6 +259,10 @@ func (j *journal) run(ctx context.Context, c clock.WithTicker) {
 			failing = false
 			continue
 		}
+		if errors.Is(err, ErrCondition) {
+			j.wakeUp() // for what is left: the store is well, but another replica's
+			continue
+		}
 		if !failing {
 			logger.Error(err, "Cannot write to the store, trying again")
 		}
@@ -269,14 +273,20 @@ func (j *journal) run(ctx context.Context, c clock.WithTicker) {
 		case <-timer.C():
 		}
 		timer.Stop()
-		j.lock.Lock()
-		if len(j.dirty) > 0 {
-			select {
-			case j.wake <- struct{}{}:
-			default:
-			}
-		}
-		j.lock.Unlock()
+		j.wakeUp()
+	}
+}
+
+// wakeUp lets run write what is dirty, if anything is.
+func (j *journal) wakeUp() {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if len(j.dirty) == 0 {
+		return
+	}
+	select {
+	case j.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -111,7 +111,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		Filters:      codec.SharedFilters(options.SharedGroup, options.Profile.SourceFilters(options.SourceID)),
 		Binary:       s.traits.Binary,
 		Handler:      (*sourceHandler)(s),
-		Commit:       s.journal.commit(),
+		Commit:       s.beforeAck(),
 		QPS:          options.QPS,
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
@@ -136,6 +136,11 @@ func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 // watches and returns nil. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
+	if s.started {
+		s.store.Unlock()
+		return cloudevents.ErrStarted
+	}
+	s.started = true
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.store.Unlock()
 	err := start(ctx, s.engine, s.store, s.journal,
@@ -155,9 +160,12 @@ func (s *Source) Start(ctx context.Context) error {
 // have.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
-// Healthy returns nil while the source is connected and its Store, if it has one, takes what is written; else an
-// error that says since when not and why. For probes there are [Source.Livez] and [Source.Readyz].
-func (s *Source) Healthy() error { return errors.Join(s.engine.Healthy(), s.journal.healthy()) }
+// Healthy returns nil while the source is connected and its Store, if it has one, takes what is written and, where
+// replicas share it, tells what others write; else an error that says since when not and why. For probes there are
+// [Source.Livez] and [Source.Readyz].
+func (s *Source) Healthy() error {
+	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
+}
 
 // InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
 // come. From then on a work of this source that an agent holds and the source does not know is deleted. A

@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/codec"
@@ -50,6 +49,9 @@ type replica struct {
 	writes  bool
 	follows bool          // has seen all that was in the store when it began to follow
 	changed chan struct{} // closed and replaced when writes or follows changes
+	ended   chan struct{} // closed when it follows the store no more: from then on it does not begin to write
+	lost    error         // why it cannot follow the store, nil while it can
+	since   time.Time     // when that began
 
 	inbox   map[string][]byte // events that wait for the writer, by key
 	sent    uint64            // number of the last event of its own
@@ -88,6 +90,7 @@ func newReplica(s SharedStore) *replica {
 		id: uuid.NewString(), store: s,
 		turn:    make(chan struct{}, 1),
 		changed: make(chan struct{}),
+		ended:   make(chan struct{}),
 		inbox:   map[string][]byte{},
 		most:    maxInbox,
 	}
@@ -113,27 +116,41 @@ func (s *Source) writing() bool { return s.replica == nil || s.replica.writes }
 // when the replica knows all that the one before has stored. A write of the clientset does the same, so that only a
 // replica which may have nothing to write needs to be told. Without SharedGroup there is nothing to do.
 //
-// It returns ServiceUnavailable where Start has not been called, and ctx's error.
+// It returns ServiceUnavailable where Start has not been called, or its context has ended, and ctx's error.
 func (s *Source) Lead(ctx context.Context) error {
-	if s.replica == nil {
+	r := s.replica
+	if r == nil {
 		return ctx.Err()
 	}
 	s.store.Lock()
-	writes, started := s.replica.writes, s.started
+	writes, started, closed := r.writes, s.started, s.store.Closed()
 	s.store.Unlock()
 	switch {
+	case closed || !writes && r.hasEnded():
+		return errStopped
 	case writes:
 		return ctx.Err()
 	case !started:
 		return apierrors.NewServiceUnavailable("a replica writes once it is started: before, it does not know what others wrote")
 	}
 	select {
-	case s.replica.turn <- struct{}{}:
+	case r.turn <- struct{}{}:
+	case <-r.ended:
+		return errStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-s.replica.turn }()
+	defer func() { <-r.turn }()
 	return s.lead(ctx)
+}
+
+func (r *replica) hasEnded() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // lead claims the writing and waits until the claim, and so all that was stored before it, has come back.
@@ -144,7 +161,7 @@ func (s *Source) lead(ctx context.Context) error {
 		writes, follows, changed := r.writes, r.follows, r.changed
 		var claim []byte
 		var err error
-		if !writes && follows {
+		if !writes && follows && !r.hasEnded() {
 			r.claims++
 			claim, err = encodeRecord(&storedWriter{Replica: r.id, Claim: r.claims})
 			r.claim = claim
@@ -163,6 +180,8 @@ func (s *Source) lead(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-r.ended:
+			return errStopped
 		case <-changed: // what was claimed came true, or another replica was faster
 		}
 	}
@@ -173,9 +192,7 @@ func (s *Source) follow(ctx context.Context) {
 	if s.replica == nil {
 		return
 	}
-	s.store.Lock()
-	s.started = true
-	s.store.Unlock()
+	defer close(s.replica.ended)
 	for ctx.Err() == nil {
 		whole := true
 		err := s.replica.store.Follow(ctx, func(changes []Change) error {
@@ -185,7 +202,7 @@ func (s *Source) follow(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, errNotWriting) {
 			continue // the content is told anew, and replaces what only this replica knew
 		}
-		klog.FromContext(ctx).Error(err, "Cannot follow the store, trying again", "source", s.options.SourceID)
+		s.lose(err)
 		timer := s.options.Clock.NewTimer(followRetry)
 		select {
 		case <-ctx.Done():
@@ -195,26 +212,53 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
+// lose notes why the store cannot be followed.
+func (s *Source) lose(err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	r := s.replica
+	if r.lost == nil {
+		r.since = s.options.Clock.Now()
+		s.logger.Error(err, "Cannot follow the store, trying again")
+	}
+	r.lost = err
+}
+
+// following returns why this replica may not show what others have written.
+func (s *Source) following() error {
+	if s.replica == nil {
+		return nil
+	}
+	s.store.Lock()
+	defer s.store.Unlock()
+	if r := s.replica; r.lost != nil {
+		return fmt.Errorf("cannot follow the store since %s, so works may have changed: %w", r.since.UTC().Format(time.RFC3339), r.lost)
+	}
+	return nil
+}
+
 // followed takes a batch that somebody has applied; whole is whether it is all that the store has.
 func (s *Source) followed(changes []Change, whole bool) error {
 	s.store.Lock()
 	defer s.store.Unlock()
 	r := s.replica
-	wrote := r.writes
+	wrote, writes := r.writes, r.writes
 	for _, c := range changes {
-		if c.Key != keyWriter {
-			continue
+		if c.Key == keyWriter {
+			writes = r.claim != nil && bytes.Equal(c.Value, r.claim)
 		}
-		r.writes = r.claim != nil && bytes.Equal(c.Value, r.claim)
 	}
 	switch {
-	case wrote && !r.writes:
+	case wrote && !writes:
 		s.stopWriting()
 		return errNotWriting
 	case !r.follows && !whole: // it has written what the store did not take
 		r.writes = false
 		return errNotWriting
-	case wrote:
+	}
+	r.writes = writes
+	if wrote {
+		r.lost = nil
 		if gap := s.workOff(eventsOf(changes)); gap {
 			s.askAnew()
 		}
@@ -224,8 +268,9 @@ func (s *Source) followed(changes []Change, whole bool) error {
 		return err
 	}
 	first := !r.follows
-	r.follows = true
+	r.follows, r.lost = true, nil
 	if r.writes {
+		s.logger.Info("This replica writes now")
 		r.term++
 		s.workOff(r.inbox)
 		s.askAnew()
@@ -238,14 +283,37 @@ func (s *Source) followed(changes []Change, whole bool) error {
 
 // stopWriting forgets what this replica was about to do: it is another's to decide now.
 func (s *Source) stopWriting() {
+	if s.replica.writes {
+		s.logger.Info("Another replica writes now")
+	}
 	s.replica.writes = false
 	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)
 	}
+	unsaved := s.journal.unsaved()
 	s.journal.discard(isEvent)
+	if s.journal.unsaved() < unsaved {
+		s.leave(&storedEvent{}) // what had come and is acknowledged may be among it: the writer asks for it
+	}
 	s.replica.follows = false
 	s.replica.change()
+}
+
+// beforeAck makes durable what has come, before it is acknowledged. What another replica has to decide on meanwhile is left
+// to that: the connection is as good as before.
+func (s *Source) beforeAck() func(context.Context) error {
+	flush := s.journal.commit()
+	if s.replica == nil {
+		return flush
+	}
+	return func(ctx context.Context) error {
+		err := flush(ctx)
+		if errors.Is(err, ErrCondition) {
+			err = flush(ctx)
+		}
+		return err
+	}
 }
 
 // isEvent reports whether a record is an event for the writer, the only thing that others bring to the store.

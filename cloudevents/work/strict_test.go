@@ -116,16 +116,21 @@ func (l logged) Start(ctx context.Context) error {
 	return l.starter.Start(klog.NewContext(ctx, l.logger))
 }
 
+// runLogged is run with a log, which the function that it returns tells.
+func (s *scene) runLogged(p starter) (*process, func() string) {
+	logger := ktesting.NewLogger(s.t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
+	return s.run(logged{p, logger}), func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
+}
+
 // TestRequestsForOthers: requests to a strict cluster go to the topic that all agents read, and several sources
 // may use one broker: an agent that they are not for leaves them alone and does not log them as errors.
 func TestRequestsForOthers(t *testing.T) {
 	inScene(t, func(s *scene) {
-		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 		agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster2", Sources: []string{"hub"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.run(logged{agent, logger})
+		_, logs := s.runLogged(agent)
 		h, other := s.source(work.SourceOptions{}), s.source(work.SourceOptions{SourceID: "other"})
 		for _, source := range []*hub{h, other} {
 			if err := source.InventoryComplete(s.t.Context()); err != nil {
@@ -139,9 +144,8 @@ func TestRequestsForOthers(t *testing.T) {
 		s.sendStrict(strictReport("app", 1<<61, time.Now(), "ok"))
 		s.settle()
 		s.reconnect()
-		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		if strings.Contains(log, "Refused") {
-			t.Errorf("the agent logged:\n%s", log)
+		if text := logs(); strings.Contains(text, "Refused") {
+			t.Errorf("the agent logged:\n%s", text)
 		}
 	})
 }

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// TestLeadWhenReady: whoever waits for Ready can lead.
+func TestLeadWhenReady(t *testing.T) {
+	for range 20 {
+		inScene(t, func(s *scene) {
+			h := s.replicaOf(work.NewMemoryStore())
+			<-h.Ready()
+			if err := h.Lead(s.t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestStoppedReplica: a replica that has stopped, or is about to, does not take the writing from the one that goes on.
+func TestStoppedReplica(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first, second, a := s.replicaOf(store), s.replicaOf(store), s.agent(work.AgentOptions{})
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		second.setValue("cluster1", "app", "2")
+		s.settle()
+		first.kill()
+		for name, call := range map[string]func(context.Context) error{
+			"Lead":              first.Lead,
+			"InventoryComplete": first.InventoryComplete,
+			"Forget":            func(ctx context.Context) error { return first.Forget(ctx, "cluster1") },
+			"Create": func(ctx context.Context) error {
+				_, err := first.works("cluster1").Create(ctx, newWork("late", "1"), metav1.CreateOptions{})
+				return err
+			},
+			"Delete": func(ctx context.Context) error {
+				return first.works("cluster1").Delete(ctx, "app", metav1.DeleteOptions{})
+			},
+		} {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+			if err := call(ctx); !apierrors.IsServiceUnavailable(err) || time.Since(began) > 0 {
+				t.Errorf("%s of a stopped replica: %v after %s", name, err, time.Since(began))
+			}
+			cancel()
+		}
+		a.report("app", "done")
+		s.settle()
+		if got := applied(second.get("cluster1", "app")); got != "done" {
+			t.Errorf("the replica that writes shows %q", got)
+		}
+	})
+}
+
+// TestStopWhileWaitingToLead: who waits for the writing hears that the replica has stopped.
+func TestStopWhileWaitingToLead(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.replicaOf(silentStore{work.NewMemoryStore()})
+		s.settle()
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() { errs <- h.Lead(s.t.Context()) }()
+		}
+		s.settle()
+		h.kill()
+		for range cap(errs) {
+			if err := <-errs; !apierrors.IsServiceUnavailable(err) {
+				t.Errorf("Lead of a replica that stops: %v", err)
+			}
+		}
+	})
+}
+
+// TestReplicaCannotFollow: a replica that cannot read what others write says so, as it shows what may be stale.
+func TestReplicaCannotFollow(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		lossy := &lossyStore{MemoryStore: store}
+		first, second := s.replicaOf(store), s.replicaOf(lossy)
+		s.settle()
+		if err := second.Readyz(nil); err != nil {
+			t.Errorf("Readyz: %v", err)
+		}
+		lossy.lose(errors.New("no route to the store"))
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		for name, err := range map[string]error{"Healthy": second.Healthy(), "Readyz": second.Readyz(nil)} {
+			if err == nil || !strings.Contains(err.Error(), "no route to the store") || !strings.Contains(err.Error(), "since 2000-01-01T") {
+				t.Errorf("%s of a replica that cannot follow: %v", name, err)
+			}
+		}
+		if err := second.Livez(nil); err != nil {
+			t.Errorf("Livez: %v", err)
+		}
+		lossy.lose(nil)
+		s.settle()
+		if err := second.Healthy(); err != nil {
+			t.Errorf("Healthy of a replica that follows again: %v", err)
+		}
+		sameWorks(t, first, second)
+	})
+}
+
+// TestWriterChangesQuietly: another replica that writes is no failure. The connection of the one that wrote stays, and a
+// status that it could not store any more is asked for.
+func TestWriterChangesQuietly(t *testing.T) {
+	inScene(t, func(s *scene) {
+		shared := newFaultyShared()
+		source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, logs := s.runLogged(source)
+		first := &hub{Source: source, process: p, t: s.t}
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		release := shared.stall()
+		a.report("app", "done") // the first replica, which is the only one, has it
+		s.settle()
+		second := s.replicaOf(shared.MemoryStore)
+		s.settle()
+		if err := second.Lead(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		release()
+		s.settle()
+		s.settle()
+		if got := applied(second.get("cluster1", "app")); got != "done" {
+			t.Errorf("the replica that writes shows %q", got)
+		}
+		sameWorks(t, first, second)
+		if text := logs(); strings.Contains(text, "Cannot") || strings.Contains(text, "Lost the connection") ||
+			strings.Count(text, "Another replica writes now") != 1 {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
+}
+
+// lossyStore is a store that cannot be followed while it is lost.
+type lossyStore struct {
+	*work.MemoryStore
+	mu   sync.Mutex
+	lost error
+	stop context.CancelFunc // of who follows
+}
+
+func (l *lossyStore) lose(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = err
+	l.stop()
+}
+
+func (l *lossyStore) Follow(ctx context.Context, f func([]work.Change) error) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	l.mu.Lock()
+	l.stop = stop
+	lost := l.lost
+	l.mu.Unlock()
+	if lost != nil {
+		return lost
+	}
+	err := l.MemoryStore.Follow(following, f)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() == nil && l.lost != nil {
+		return l.lost
+	}
+	return err
+}
+
+// silentStore is a store that tells those who follow it nothing.
+type silentStore struct{ *work.MemoryStore }
+
+func (silentStore) Follow(ctx context.Context, _ func([]work.Change) error) error {
+	<-ctx.Done()
+	return nil
+}
