@@ -42,7 +42,7 @@ type Source struct {
 	requests  *aside
 
 	// The store's lock guards what follows.
-	works    map[string]*sourceWork // by key, tombstones included
+	works    map[workID]*sourceWork // tombstones included
 	clusters map[string]*sourceCluster
 	partial  map[*sourceCluster]struct{} // those with lists under way
 	complete bool                        // the inventory: unknown works may be deleted
@@ -52,6 +52,9 @@ type Source struct {
 	started  bool
 	logger   klog.Logger
 }
+
+// workID is a work's place at a source. The resource ID alone would let one cluster name the work of another.
+type workID struct{ cluster, id string }
 
 // sourceCluster is what a source knows of one cluster.
 type sourceCluster struct {
@@ -86,7 +89,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		traits:   traitsOf(options.Profile),
 		ids:      newIDSequence(),
 		store:    store.New[*sourceWork](options.Clock, false),
-		works:    map[string]*sourceWork{},
+		works:    map[workID]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
 		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),

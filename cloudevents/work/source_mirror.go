@@ -82,7 +82,7 @@ func (s *Source) readBatch(changes []Change) (mirrored, error) {
 			}
 			continue
 		}
-		w := s.works[s.key(cluster, id)]
+		w := s.works[workID{cluster, id}]
 		if c.Value == nil {
 			if w != nil {
 				batch.gone = append(batch.gone, w)
@@ -120,7 +120,7 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 		s.store.Remove(w, nil)
 	}
 	w.load(stored)
-	s.works[s.key(w.cluster.name, w.id)] = w
+	s.works[workID{w.cluster.name, w.id}] = w
 	if stored.Object == nil {
 		if w.cluster.tombstones[w.id] != w {
 			w.cluster.tombstones[w.id] = w

@@ -205,7 +205,7 @@ func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
 func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	s.store.Remove(w, last)
 	w.deleting = false
-	if key := s.key(w.cluster.name, w.id); s.works[key] == w {
+	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {
 		delete(s.works, key)
 		s.keep(w)
 		w.resume() // a record of its name that comes next is the one that is saved

@@ -84,14 +84,9 @@ func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
 }
 
 // refuseEntry counts and logs an entry of a list that cannot be used. The store's lock is held.
-func (s *Source) refuseEntry(c *sourceCluster, w *sourceWork, e *codec.SpecEntry) {
-	reason, err := refusedVersion, fmt.Errorf("cluster %q lists version %d of work %s, which is beyond %d",
-		c.name, e.Version, e.ResourceID, s.traits.MaxVersion)
-	if w != nil && w.cluster != c {
-		reason, err = refusedCluster, fmt.Errorf("cluster %q lists work %s, which is one of cluster %q", c.name, e.ResourceID, w.cluster.name)
-	}
-	s.metrics.refuse(reason, 1)
-	s.refusals.Error(s.logger, err, reason, "")
+func (s *Source) refuseEntry(c *sourceCluster, e *codec.SpecEntry) {
+	s.refuseLocked("", fmt.Errorf("cluster %q lists version %d of work %s, which is beyond %d",
+		c.name, e.Version, e.ResourceID, s.traits.MaxVersion), refusedVersion, 1)
 }
 
 func (s *Source) receive(m codec.Message) error {
@@ -126,10 +121,7 @@ func traitsOf(p codec.Profile) codec.Traits {
 
 func (s *Source) onStatus(m *codec.Status) error {
 	c := s.cluster(m.Cluster)
-	w := s.works[s.key(m.Cluster, m.ResourceID)]
-	if w != nil && w.cluster != c {
-		return unusable(refusedCluster, "work %s is one of cluster %q, not %q", m.ResourceID, w.cluster.name, m.Cluster)
-	}
+	w := s.works[workID{m.Cluster, m.ResourceID}]
 	if m.Version > s.traits.MaxVersion {
 		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, s.traits.MaxVersion)
 	}
@@ -206,7 +198,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
 	}
 	s.number(w, nil)
 	w.createV, w.deleteV = w.version, w.version
-	s.works[s.key(c.name, id)] = w
+	s.works[workID{c.name, id}] = w
 	c.tombstones[id] = w
 	s.buried = append(s.buried, w)
 	return w

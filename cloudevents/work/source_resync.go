@@ -259,9 +259,9 @@ func (s *Source) expireLists() {
 // onEntry compares one work of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	foreign := e.Source != "" && e.Source != s.options.SourceID
-	w := s.works[s.key(c.name, e.ResourceID)]
-	if w != nil && w.cluster != c || e.Version > s.traits.MaxVersion {
-		s.refuseEntry(c, w, e)
+	w := s.works[workID{c.name, e.ResourceID}]
+	if e.Version > s.traits.MaxVersion {
+		s.refuseEntry(c, e)
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {

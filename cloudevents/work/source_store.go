@@ -80,7 +80,7 @@ func (s *Source) keepMeta() {
 
 func (w *sourceWork) record() any {
 	s := w.source
-	if s.works[s.key(w.cluster.name, w.id)] != w {
+	if s.works[workID{w.cluster.name, w.id}] != w {
 		return nil
 	}
 	out := &storedSourceWork{
@@ -164,7 +164,7 @@ func (s *Source) loadRecord(key string, value []byte) error {
 	c := s.cluster(cluster)
 	w := &sourceWork{source: s, cluster: c, id: id}
 	w.load(&stored)
-	s.works[s.key(cluster, id)] = w
+	s.works[workID{cluster, id}] = w
 	if stored.Object != nil {
 		s.store.Restore(w, stored.Object)
 		return nil

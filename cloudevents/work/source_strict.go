@@ -32,14 +32,6 @@ type strictWork struct {
 	doubted bool
 }
 
-// key is a record's place in Source.works. The IDs of a strict profile are unique within a cluster only.
-func (s *Source) key(cluster, id string) string {
-	if s.traits.Strict {
-		return cluster + "/" + id
-	}
-	return id
-}
-
 // number gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
 func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 	now := s.options.Clock.Now()

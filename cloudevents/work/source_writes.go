@@ -146,7 +146,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
-	key := s.key(obj.Namespace, id)
+	key := workID{obj.Namespace, id}
 	if err := s.fits(id, obj); err != nil {
 		return nil, 0, err
 	}
