@@ -84,9 +84,8 @@ func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
 }
 
 // refuseEntry counts and logs an entry of a list that cannot be used. The store's lock is held.
-func (s *Source) refuseEntry(c *sourceCluster, e *codec.SpecEntry) {
-	s.refuseLocked("", fmt.Errorf("cluster %q lists version %d of work %s, which is beyond %d",
-		c.name, e.Version, e.ResourceID, s.traits.MaxVersion), refusedVersion, 1)
+func (s *Source) refuseEntry(err error) {
+	s.refuseLocked("", err, refusalReason(err), 1)
 }
 
 func (s *Source) receive(m codec.Message) error {
@@ -123,7 +122,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 	c := s.cluster(m.Cluster)
 	w := s.works[workID{m.Cluster, m.ResourceID}]
 	if m.Version > s.traits.MaxVersion {
-		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, s.traits.MaxVersion)
+		return s.beyond(c, m.Version, m.ResourceID)
 	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
@@ -155,7 +154,11 @@ func (s *Source) onStatus(m *codec.Status) error {
 		}
 		s.finish(w)
 	case act.Bury:
-		s.send(s.bury(c, m.ResourceID, m.Name))
+		w, err := s.bury(c, m.ResourceID, m.Name)
+		if err != nil {
+			return err
+		}
+		s.send(w)
 	case act.Raise:
 		s.raiseShown(w)
 		s.send(w)
@@ -185,10 +188,23 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	s.store.Put(w, &obj)
 }
 
+// beyond refuses a version that is out of the range.
+func (s *Source) beyond(c *sourceCluster, version int64, id string) error {
+	return unusable(refusedVersion, "cluster %q shows version %d of work %s, which is beyond %d", c.name, version, id, s.traits.MaxVersion)
+}
+
+// maxTombstones bounds what one cluster can make its sources remember. What is beyond it is buried when the cluster
+// lists it again and others are gone.
+const maxTombstones = 10_000
+
 // bury makes a tombstone for a work that an agent holds and this source does not know.
-func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
+func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
 	s.expire(now)
+	if len(c.tombstones) >= maxTombstones {
+		return nil, unusable(refusedUnknown, "cluster %q has work %s, which is unknown as are %d others that it is to delete",
+			c.name, id, maxTombstones)
+	}
 	if name == id {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
@@ -201,7 +217,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) *sourceWork {
 	s.works[workID{c.name, id}] = w
 	c.tombstones[id] = w
 	s.buried = append(s.buried, w)
-	return w
+	return w, nil
 }
 
 // expire drops tombstones older than their TTL. They lie in the order of their age.

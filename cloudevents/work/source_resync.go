@@ -261,7 +261,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[workID{c.name, e.ResourceID}]
 	if e.Version > s.traits.MaxVersion {
-		s.refuseEntry(c, e)
+		s.refuseEntry(s.beyond(c, e.Version, e.ResourceID))
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {
@@ -283,7 +283,11 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	}
 	switch {
 	case act.Bury:
-		s.reply(l, s.bury(c, e.ResourceID, ""))
+		if w, err := s.bury(c, e.ResourceID, ""); err != nil {
+			s.refuseEntry(err)
+		} else {
+			s.reply(l, w)
+		}
 	case act.Raise:
 		s.raiseShown(w)
 		s.reply(l, w)

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/metertest"
 )
 
 // claims is what some cluster says of a work, whose resource ID it may have guessed.
@@ -76,4 +78,61 @@ func TestClusterNamesForeignWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnknownWorksAreBounded: a cluster cannot make its source remember any number of works, and what its user deletes is
+// not pushed out by them.
+func TestUnknownWorksAreBounded(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const most = 10_000
+		registry := prometheus.NewPedanticRegistry()
+		h := s.source(work.SourceOptions{MetricsRegisterer: registry})
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		a.setFinalizers("app", "example.com/slow")
+		h.delete("cluster1", "app")
+		s.settle()
+		list := &codec.SpecResync{
+			Header: codec.Header{ID: "x", Time: time.Now().UTC(), Source: "hub", Cluster: "cluster1", Agent: "evil-agent", ResyncID: "x"},
+			Scope:  codec.ScopeListed, TargetSource: "hub", AgentSession: "evil",
+		}
+		for i := range most + 50 {
+			list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i), Version: 1, UID: "u", Source: "hub"})
+		}
+		topic, event, err := codec.ManifestWork.Encode(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(s, cloudevents.Message{Topic: topic, Event: event})
+		s.settle()
+		s.claims("cluster1", "one-more", func(*codec.Status) {})
+		s.settle()
+		works, tombstones, _, places := work.RememberedBySource(h.Source)
+		if works != most+1 || tombstones != most || places != most {
+			t.Errorf("the source remembers %d works, %d tombstones and %d places in their order, want %d tombstones", works, tombstones, places, most)
+		}
+		refused := map[string]float64{"events_refused_total reason=too_many_unknown": 51}
+		metertest.Expect(t, registry, refused)
+		a.setFinalizers("app")
+		s.settle()
+		if items := h.list("cluster1").Items; len(items) != 0 {
+			t.Errorf("the source still has %d works that were deleted", len(items))
+		}
+		// What has gone makes room.
+		s.claims("cluster1", "id-0", func(status *codec.Status) {
+			status.Version = 1 << 61
+			status.Status.Conditions[0].Type = codec.ConditionDeleted
+		})
+		s.claims("cluster1", "one-more", func(status *codec.Status) { status.ID = "y" })
+		s.settle()
+		if _, tombstones, _, _ := work.RememberedBySource(h.Source); tombstones != most {
+			t.Errorf("%d tombstones after one has gone and another has come", tombstones)
+		}
+		metertest.Expect(t, registry, refused)
+	})
 }
