@@ -171,6 +171,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.store.Lock()
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
+	a.logUnserved()
 	a.store.Unlock()
 	err := start(ctx, a.engine, a.store, a.journal,
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
@@ -204,6 +205,39 @@ func (a *Agent) source(name string) *agentSource {
 // serves reports whether the options name the source, or none.
 func (a *Agent) serves(source string) bool {
 	return a.options.Sources == nil || slices.Contains(a.options.Sources, source)
+}
+
+// logUnserved tells of works that the Store has of sources which are not served any more. The store's lock is held.
+func (a *Agent) logUnserved() {
+	for name, s := range a.sources {
+		held := 0
+		for _, w := range s.works {
+			if w.state != protocol.Grave {
+				held++
+			}
+		}
+		if held > 0 && !a.serves(name) {
+			a.logger.Info("Works of a source that Sources does not name stay until it deletes them", "source", name, "works", held)
+		}
+	}
+}
+
+// ends reports whether a source's message can end works that came when it was served, as a deletion or a request for
+// lists: somebody has to clean up after them, and they keep their names from others.
+func (a *Agent) ends(m codec.Message) bool {
+	a.store.Lock()
+	defer a.store.Unlock()
+	s := a.sources[m.Head().Source]
+	if s == nil {
+		return false
+	}
+	switch m := m.(type) {
+	case *codec.Spec:
+		return m.DeletionTimestamp != nil && s.works[m.ResourceID] != nil
+	case *codec.StatusResync:
+		return len(s.works) > 0
+	}
+	return false
 }
 
 // askDelay is how long requests for unknown works gather.

@@ -78,7 +78,7 @@ func (a *Agent) receive(m codec.Message) error {
 	head := m.Head()
 	_, request := m.(*codec.StatusResync)
 	switch {
-	case !a.serves(head.Source):
+	case !a.serves(head.Source) && !a.ends(m):
 		return nil // sources that other agents serve may use the same broker
 	case head.Cluster == "" || head.Cluster == a.options.ClusterName:
 	case request:

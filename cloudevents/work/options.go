@@ -94,7 +94,10 @@ type AgentOptions struct {
 	// the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve; nil means every source. Naming them lets informers sync as soon as
-	// all of them have answered, instead of after InitialSyncTimeout.
+	// all of them have answered, instead of after InitialSyncTimeout. Works that the Store has of a source which is not
+	// named any more stay as they are, and keep their names from others, until that source deletes them; Start logs
+	// how many there are. So delete works at their source before or after it is taken off; where it does not exist any
+	// more, run a source of its ID that calls InventoryComplete: it deletes all that it does not know.
 	Sources []string
 	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
 	// watches wait for the sources' complete answers. Defaults to 2 s; negative means not at all.
