@@ -109,9 +109,7 @@ func TestAnswerWaitsForStore(t *testing.T) {
 				h := s.source(work.SourceOptions{Store: store})
 				h.create("cluster1", newWork("app", "1"))
 				h.create("cluster1", newWork("other", "1"))
-				if err := h.InventoryComplete(s.t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				h.complete()
 				s.settle()
 				early := s.wiretap("/clusters/cluster1/manifests", func(m cloudevents.Message) bool {
 					return !strings.Contains(string(m.Event.DataEncoded), `"other"`)
@@ -148,9 +146,7 @@ func TestAnswerOfReplacedWriter(t *testing.T) {
 		first, second := s.replicaOf(store), s.replicaOf(store.MemoryStore)
 		s.settle()
 		first.create("cluster1", newWork("app", "1"))
-		if err := first.InventoryComplete(s.t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		first.complete()
 		s.settle()
 		release := store.stall()
 		go func() { // fails, as the second goes on from what is stored

@@ -62,6 +62,9 @@ func startCrowd(tb testing.TB, options mqtt.Options, agents int) *crowd {
 		tb.Fatal(err)
 	}
 	benchStart(tb, c.source)
+	if err := c.source.InventoryComplete(context.Background()); err != nil { // else each agent waits for works to come
+		tb.Fatal(err)
+	}
 	benchInformer(tb, c.source.Clientset(), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
 		was, is := before.(*workv1.ManifestWork), now.(*workv1.ManifestWork)
 		if o := observed(is); o != observed(was) && o == is.Generation {

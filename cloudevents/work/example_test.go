@@ -47,6 +47,9 @@ func Example() {
 	go run(ctx, agent)
 	<-source.Ready()
 	<-agent.Ready()
+	if err := source.InventoryComplete(ctx); err != nil { // there are no works to create anew
+		panic(err)
+	}
 
 	// The agent's side: a watch, here, where a controller has an informer.
 	onAgent := agent.Clientset().WorkV1().ManifestWorks("cluster1")

@@ -175,6 +175,14 @@ func (h *hub) works(cluster string) worktyped.ManifestWorkInterface {
 	return h.Clientset().WorkV1().ManifestWorks(cluster)
 }
 
+// complete says that the source has all its works.
+func (h *hub) complete() {
+	h.t.Helper()
+	if err := h.InventoryComplete(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 type spoke struct {
 	*work.Agent
 	*process

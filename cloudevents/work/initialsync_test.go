@@ -20,17 +20,19 @@ import (
 )
 
 // TestInitialSync: an agent's informer does not sync before its sources have answered in full: at once where
-// they are named, after the timeout where not or where one is silent.
+// they are named and know their works, after the timeout where not or where one is silent.
 func TestInitialSync(t *testing.T) {
 	tests := []struct {
 		name    string
 		options work.AgentOptions
+		partial bool
 		want    time.Duration
 	}{
-		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, 0},
-		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, InitialSyncTimeout: 5 * time.Second}, 5 * time.Second},
-		{"any source", work.AgentOptions{}, work.DefaultInitialSyncTimeout},
-		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, 0},
+		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, false, 0},
+		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, InitialSyncTimeout: 5 * time.Second}, false, 5 * time.Second},
+		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, true, 5 * time.Second},
+		{"any source", work.AgentOptions{}, false, work.DefaultInitialSyncTimeout},
+		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, false, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -38,6 +40,9 @@ func TestInitialSync(t *testing.T) {
 				h := s.source(work.SourceOptions{})
 				for i := range 50 {
 					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+				}
+				if !tc.partial {
+					h.complete()
 				}
 				s.settle()
 				a := s.agent(tc.options)
@@ -57,7 +62,45 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered.
+// TestInitialSyncOfBoth: a source and an agent that restart at once, without stores. The agent does not take works for
+// gone that its source is about to create anew, and waits no longer than for these.
+func TestInitialSyncOfBoth(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
+		began := time.Now()
+		go func() {
+			time.Sleep(3 * time.Second)
+			for i := range 50 {
+				h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+			}
+			h.complete()
+		}()
+		if names, took := a.names(), time.Since(began); len(names) != 50 || took > 4*time.Second {
+			t.Errorf("the first list has %d works of 50, after %s", len(names), took)
+		}
+	})
+}
+
+// TestInitialSyncWithStore: a source that continues from its store knows its works.
+func TestInitialSyncWithStore(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first := s.source(work.SourceOptions{Store: store})
+		first.create("cluster1", newWork("app", "1"))
+		first.kill()
+		s.source(work.SourceOptions{Store: store})
+		s.settle()
+		began := time.Now()
+		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
+		if names, took := a.names(), time.Since(began); len(names) != 1 || took > 0 {
+			t.Errorf("the first list has %v after %s", names, took)
+		}
+	})
+}
+
+// TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered and knows its
+// works.
 func TestInitialSyncWithLateSource(t *testing.T) {
 	for _, complete := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inventory complete: %t", complete), func(t *testing.T) {
@@ -71,14 +114,19 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 				s.bus.Disconnect()
 				h := s.source(work.SourceOptions{})
 				if complete {
-					if err := h.InventoryComplete(s.t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					h.complete()
 				}
 				h.create("cluster1", newWork("app", "1"))
 				h.create("cluster2", newWork("elsewhere", "1"))
 				s.bus.Reconnect()
 				for range 3 {
+					s.settle()
+				}
+				if !complete {
+					if informer.HasSynced() {
+						t.Error("synced before the source knows its works")
+					}
+					h.complete()
 					s.settle()
 				}
 				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {
@@ -149,6 +197,7 @@ func TestEndOfAnswer(t *testing.T) {
 				for i := range 3 {
 					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
 				}
+				h.complete()
 				s.settle()
 				events := 0
 				s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {

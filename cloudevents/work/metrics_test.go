@@ -31,6 +31,8 @@ func TestMetricsOfWorks(t *testing.T) {
 		onHub, onSpoke := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
 		h := s.source(work.SourceOptions{MetricsRegisterer: onHub})
 		s.settle()
+		h.complete()
+		s.settle()
 		a := s.agent(work.AgentOptions{MetricsRegisterer: onSpoke, Sources: []string{"hub"}})
 		s.settle()
 		for _, name := range []string{"one", "two", "three"} {
@@ -59,7 +61,7 @@ func TestMetricsOfWorks(t *testing.T) {
 			"works_unconfirmed":                               1, // the deletion of two
 			"works_degraded":                                  0,
 			"clusters":                                        1,
-			"inventory_complete":                              0,
+			"inventory_complete":                              1,
 			"watchers":                                        1,
 			"outbox_limit":                                    float64(work.DefaultOutbox),
 			"connected":                                       1,
@@ -69,7 +71,7 @@ func TestMetricsOfWorks(t *testing.T) {
 			"writes_refused_total reason=outbox_full":         0,
 			"watchers_closed_total reason=slow":               0,
 			"events_dropped_total reason=connection_lost":     0,
-			"events_sent_total type=statusresync.requested":   2, // its own, and the end of an answer
+			"events_sent_total type=statusresync.requested":   3, // its own, that of the complete inventory, and the end of an answer
 			"resync_listed_works_total direction=received":    0,
 			"connect_failures_total permanent=false":          0,
 			"events_received_total type=specresync.requested": 1,

@@ -73,6 +73,7 @@ func TestInitialSyncUnderTrouble(t *testing.T) {
 			h := s.source(work.SourceOptions{})
 			h.create("cluster1", newWork("large", strings.Repeat("x", 4000)))
 			h.create("cluster1", newWork("small", "1"))
+			h.complete()
 			s.bus.Reconnect()
 			s.settle()
 		},
@@ -85,6 +86,7 @@ func TestInitialSyncUnderTrouble(t *testing.T) {
 			for i := range 100 {
 				h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
 			}
+			h.complete()
 			time.Sleep(time.Minute)
 		},
 		works: 100,

@@ -200,6 +200,9 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 		b.Fatal(err)
 	}
 	benchStart(b, source)
+	if err := source.InventoryComplete(context.Background()); err != nil { // else each agent waits for works to come
+		b.Fatal(err)
+	}
 	benchInformer(b, source.Clientset(), cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, now any) {
 			if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 && len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {

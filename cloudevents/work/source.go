@@ -46,6 +46,7 @@ type Source struct {
 	clusters map[string]*sourceCluster
 	partial  map[*sourceCluster]struct{} // those with lists under way
 	complete bool                        // the inventory: unknown works may be deleted
+	restored bool                        // from a Store, which has all works that agents can have heard of
 	asked    bool                        // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
 	round    uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
@@ -171,8 +172,9 @@ func (s *Source) Healthy() error {
 }
 
 // InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
-// come. From then on a work of this source that an agent holds and the source does not know is deleted. A
-// source that never says so deletes only what is deleted through its clientset.
+// come. From then on a work of this source that an agent holds and the source does not know is deleted, and agents
+// take the source's answers for whole: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
+// what is deleted through its clientset.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.Lead(ctx); err != nil {
 		return err

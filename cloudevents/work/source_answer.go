@@ -102,7 +102,8 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	})
 }
 
-// due reports whether all of the answer is on its way. If some of it waits, so does the end.
+// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
+// does not end its answers: InventoryComplete has the agents that wait for that ask again.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
@@ -111,7 +112,7 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	return e.round == s.round && !e.lost.Load()
+	return e.round == s.round && !e.lost.Load() && (s.complete || s.restored)
 }
 
 func (e *endMarker) Settled(error) {}

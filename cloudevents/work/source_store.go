@@ -186,7 +186,7 @@ func (s *Source) loadOther(key string, value []byte) error {
 		if err := m.check(s.ownMeta()); err != nil {
 			return err
 		}
-		s.complete, s.asked = m.Complete, m.Asked
+		s.complete, s.asked, s.restored = m.Complete, m.Asked, true
 		s.store.Begin(m.ResourceVersion)
 	case isCluster:
 		var stored storedCluster

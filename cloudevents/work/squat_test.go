@@ -50,9 +50,7 @@ func TestClusterNamesForeignWork(t *testing.T) {
 				if known {
 					h.create("good", newWork("app", "2"))
 				}
-				if err := h.InventoryComplete(s.t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				h.complete()
 				s.settle()
 				s.claims("evil", codec.ResourceID("hub", "good", "app"), func(*codec.Status) {})
 				s.settle()
@@ -87,9 +85,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		const most = 10_000
 		registry := prometheus.NewPedanticRegistry()
 		h := s.source(work.SourceOptions{MetricsRegisterer: registry})
-		if err := h.InventoryComplete(s.t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		h.complete()
 		s.settle()
 		h.create("cluster1", newWork("app", "1"))
 		a := s.agent(work.AgentOptions{})

@@ -120,6 +120,10 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 	if err := g.Reach(ctx, source); err != nil {
 		return nil, err
 	}
+	// Nobody has works of this ID. A source that does not say so leaves each agent waiting for works that may come.
+	if err := source.InventoryComplete(ctx); err != nil {
+		return nil, err
+	}
 	connections := []services.Connection{source}
 	for _, c := range s.Clusters {
 		transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})

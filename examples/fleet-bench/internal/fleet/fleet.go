@@ -150,6 +150,10 @@ func (f *Fleet) Connect(ctx context.Context) error {
 	if err := f.reach(ctx, f.source, f.view); err != nil {
 		return err
 	}
+	// The hub has no works, and says so: else each agent would wait for those to come.
+	if err := f.source.InventoryComplete(ctx); err != nil {
+		return err
+	}
 	slots := make(chan struct{}, connecting)
 	errs := make(chan error, len(f.members))
 	for _, m := range f.members {
@@ -208,9 +212,6 @@ func (f *Fleet) reach(ctx context.Context, p peer, v view) error {
 	}
 	return nil
 }
-
-// InventoryComplete says that the hub has all its works.
-func (f *Fleet) InventoryComplete(ctx context.Context) error { return f.source.InventoryComplete(ctx) }
 
 // Resync makes the source and all agents compare what they have.
 func (f *Fleet) Resync() { f.pulse.beat(f.ctx.Done()) }
