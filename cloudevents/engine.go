@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,7 @@ func (o *Options) withDefaults() Options {
 		out.Kind = "client"
 	}
 	if out.QPS > 0 && out.Burst <= 0 {
-		out.Burst = int(out.QPS) + 1
+		out.Burst = int(min(math.Ceil(float64(out.QPS)), math.MaxInt32))
 	}
 	return out
 }
@@ -228,11 +229,11 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.failed(ctx, err)
 		}
 		var permanent *PermanentError
-		wait := delay()
+		pause := delay()
 		if errors.As(err, &permanent) {
-			wait = maxBackoff
+			pause = slowest()
 		}
-		e.sleep(ctx, wait)
+		e.sleep(ctx, pause)
 	}
 	e.unsent.Flush(e.logger(ctx))
 	if n := e.outbox.pending(); n > 0 {

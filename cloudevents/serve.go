@@ -15,6 +15,8 @@ import (
 
 const (
 	maxBackoff = 10 * time.Second
+	// jitter is how much is added to a delay at most, as a part of it.
+	jitter = 0.3
 	// stableAfter is how long a connection must have lasted for the backoff to begin anew. A client that
 	// is thrown out right after each connection, say by another with its client ID, slows down.
 	stableAfter = time.Second
@@ -26,11 +28,17 @@ func newBackoff() wait.DelayFunc {
 	return wait.Backoff{
 		Duration: 100 * time.Millisecond,
 		Factor:   1.6,
-		Jitter:   0.3,
+		Jitter:   jitter,
 		Steps:    100,
-		Cap:      maxBackoff * 10 / 13, // the jitter adds up to 0.3 of it
+		Cap:      longest,
 	}.DelayFunc()
 }
+
+// longest is the delay that becomes maxBackoff with the most jitter.
+const longest = maxBackoff * 10 / 13
+
+// slowest returns the longest delay, with a jitter of its own.
+func slowest() time.Duration { return wait.Jitter(longest, jitter) }
 
 // serve uses one connection until it or ctx ends.
 func (e *Engine) serve(ctx context.Context, conn Conn) {
