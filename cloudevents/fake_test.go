@@ -167,6 +167,7 @@ func (c *fakeConn) settleHeld(err error) {
 // note is an item that records what happens to it.
 type note struct {
 	topic string
+	size  int   // of the event's data
 	err   error // of Message
 	empty bool
 	then  func() // called by Settled
@@ -180,6 +181,7 @@ func (n *note) Message() (cloudevents.Message, error) {
 		return cloudevents.Message{}, n.err
 	}
 	e := ce.New()
+	e.DataEncoded = make([]byte, n.size)
 	return cloudevents.Message{Topic: n.topic, Event: &e}, nil
 }
 

@@ -30,9 +30,13 @@ const (
 // liveStreak is how many items of Live may overtake the first of Bulk, so that answers end also under load.
 const liveStreak = 16
 
-// bulkWindow is how many bytes of Bulk may be published and not acknowledged when another is: else news would wait for all
-// of them, in the broker and at the other end, where a long resync keeps everybody busy for a while.
-const bulkWindow = 64 << 10
+const (
+	// bulkWindow is how many bytes of Bulk may be published and not acknowledged when another is: else news would wait
+	// for all of them, in the broker and at the other end, where a long resync keeps everybody busy for a while.
+	bulkWindow = 64 << 10
+	// bulkLeast is what an event counts there at least: one without data has attributes.
+	bulkLeast = 512
+)
 
 // Item is something to publish. It is encoded when its turn comes, so it says what is true then. Items are
 // compared by identity, so implementations are pointers.
@@ -51,7 +55,7 @@ type Item interface {
 type turn struct {
 	item Item
 	lane Lane
-	size int // bytes of data, where they count
+	size int // what it takes of a window, where there is one
 }
 
 // liveState follows one item of the lane Live.
@@ -73,7 +77,7 @@ type outbox struct {
 	live     map[Item]*liveState
 	streak   int
 	inflight [lanes]int
-	// bulk is the size of what of Bulk is under way.
+	// bulk is how much of bulkWindow is taken.
 	bulk int
 	// postponed has what the broker refused for now, in order.
 	postponed [lanes][]Item
@@ -159,14 +163,14 @@ func (o *outbox) next() (turn, bool) {
 	return turn{item: it, lane: lane}, true
 }
 
-// sized notes how large the message of an item is.
+// sized notes how many bytes of data the message of an item has.
 func (o *outbox) sized(t *turn, size int) {
 	if t.lane != Bulk {
 		return
 	}
-	t.size = size
+	t.size = max(size, bulkLeast)
 	o.mu.Lock()
-	o.bulk += size
+	o.bulk += t.size
 	o.mu.Unlock()
 }
 

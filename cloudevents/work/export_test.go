@@ -3,7 +3,10 @@
 
 package work
 
-import "github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+import (
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+)
 
 // Remembered is how many sources, works (those that are gone included) and places in the order of the gone an
 // agent keeps.
@@ -118,3 +121,15 @@ func SourceRecords(s *Source) map[string]Record {
 	}
 	return out
 }
+
+// MostAside is how many requests may wait or be handled beside news.
+const MostAside = mostAside
+
+// Aside handles requests beside news.
+type Aside struct{ *aside }
+
+func NewAside(handle func(cloudevents.Message)) Aside { return Aside{newAside(handle)} }
+
+// Add takes a request, Drop forgets all.
+func (a Aside) Add(m cloudevents.Message) { a.add(m) }
+func (a Aside) Drop()                     { a.drop() }

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudevents_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// window is how many bytes of the lane Bulk may be under way when another event is sent.
+const window = 64 << 10
+
+// fill enqueues n answers of a size.
+func (r *rig) fill(n, size int) []*note {
+	notes := make([]*note, n)
+	for i := range notes {
+		notes[i] = &note{topic: "answer", size: size}
+		r.engine.Enqueue(cloudevents.Bulk, notes[i])
+	}
+	return notes
+}
+
+// expectAnswers checks how many were published, over all connections.
+func (r *rig) expectAnswers(want int) {
+	r.t.Helper()
+	synctest.Wait()
+	if n := strings.Count(strings.Join(r.transport.topics(), " "), "answer"); n != want {
+		r.t.Errorf("%d answers were published, want %d", n, want)
+	}
+}
+
+// TestBulkWindow: few answers are under way at once. What is urgent is not held up by them, nor by others that wait.
+func TestBulkWindow(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.start()
+		r.fill(20, window/4)
+		r.expectAnswers(4)
+		news, request := &note{topic: "work"}, &note{topic: "request"}
+		for _, lane := range []cloudevents.Lane{cloudevents.Live, cloudevents.Control} {
+			for range 20 {
+				r.engine.Enqueue(lane, &note{topic: "urgent"})
+			}
+		}
+		r.engine.Enqueue(cloudevents.Live, news)
+		r.engine.Enqueue(cloudevents.Control, request)
+		r.expectAnswers(4)
+		if n := len(r.transport.topics()); n != 46 {
+			t.Errorf("%d messages were published, want 46: all but the answers beyond the window", n)
+		}
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(8)
+		expectEnds(t, news, nil)
+		expectEnds(t, request, nil)
+		r.transport.setHold(false)
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(20)
+	})
+}
+
+// TestBulkWindowTakesOne: one that is larger than the window goes out when there is room for any.
+func TestBulkWindowTakesOne(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.start()
+		r.fill(3, 2*window)
+		for want := 1; want <= 3; want++ {
+			r.expectAnswers(want)
+			r.transport.current().settleHeld(nil)
+		}
+	})
+}
+
+// TestBulkWindowCountsAttributes: events without data are not for nothing.
+func TestBulkWindowCountsAttributes(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.start()
+		r.fill(1000, 0)
+		r.expectAnswers(128)
+	})
+}
+
+// TestBulkWindowOpensAnew: each connection has the whole window, however the one before ended.
+func TestBulkWindowOpensAnew(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.start()
+		lost := r.fill(8, window/4)
+		r.expectAnswers(4)
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Second)
+		for _, n := range lost {
+			expectEnds(t, n, cloudevents.ErrConnectionLost)
+		}
+		r.fill(8, window/4)
+		r.expectAnswers(4 + 4)
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(4 + 8)
+	})
+}
+
+// TestBulkWindowAndFailures: what does not reach the broker takes nothing of the window for long.
+func TestBulkWindowAndFailures(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(*fakeTransport, *note)
+		end  error
+	}{
+		{"not encodable", func(_ *fakeTransport, n *note) { n.err = errTest }, errTest},
+		{"nothing to say", func(_ *fakeTransport, n *note) { n.empty = true }, nil},
+		{"rejected", func(f *fakeTransport, _ *note) { f.reject = map[string]error{"bad": errTest} }, errTest},
+		{"refused", func(f *fakeTransport, _ *note) { f.setNack("bad", errTest) }, errTest},
+		{"refused for now", func(f *fakeTransport, _ *note) {
+			f.setNack("bad", errBusy)
+			time.AfterFunc(time.Minute, func() { f.setNack("bad", nil) })
+		}, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			withRig(t, cloudevents.Options{}, func(r *rig) {
+				bad := &note{topic: "bad", size: window}
+				tc.set(r.transport, bad)
+				r.start()
+				for range 3 {
+					r.engine.Enqueue(cloudevents.Bulk, bad)
+				}
+				time.Sleep(2 * time.Minute)
+				expectEnds(t, bad, tc.end, tc.end, tc.end)
+				r.transport.setHold(true)
+				r.fill(8, window/4)
+				r.expectAnswers(4)
+			})
+		})
+	}
+}
+
+// TestBulkWindowAtTheRate: an answer that waits for the rate limit when the connection ends takes nothing of the next
+// one's window.
+func TestBulkWindowAtTheRate(t *testing.T) {
+	withRig(t, cloudevents.Options{QPS: 1, Burst: 1, DrainTimeout: -1}, func(r *rig) {
+		r.start()
+		r.fill(2, window)
+		r.expectAnswers(1)
+		r.transport.current().cut(errTest)
+		time.Sleep(10 * time.Second)
+		r.fill(2, window)
+		time.Sleep(10 * time.Second)
+		if topics := r.transport.topics(); len(topics) < 3 {
+			t.Errorf("published %v: the window is closed", topics)
+		}
+	})
+}
