@@ -23,9 +23,22 @@ const (
 	// DefaultOutbox is the bound that a zero Outbox stands for. What waits costs no more than its place
 	// in a queue, as an event is made from the store when its turn comes.
 	DefaultOutbox Outbox = 100_000
-	// Disabled lets no write wait: while there is no connection it fails with ServiceUnavailable.
+	// Disabled lets no write wait for a connection: while there is none it fails with ServiceUnavailable. What was
+	// written just before the connection ended goes out on the next. While connected, at most 10,000 works are under
+	// way; a write beyond them, when the broker is too slow, fails with TooManyRequests.
 	Disabled Outbox = -1
 )
+
+// mostUnderWay is how many works may be unacknowledged where none may wait for a connection.
+const mostUnderWay = 10_000
+
+// limit is how many works may be unacknowledged.
+func (o Outbox) limit() int {
+	if o == Disabled {
+		return mostUnderWay
+	}
+	return int(o)
+}
 
 // Defaults of [SourceOptions] and [AgentOptions].
 const (
@@ -56,7 +69,7 @@ type SourceOptions struct {
 	Burst int
 	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write
 	// beyond it fails with TooManyRequests and tells when to try again; what was accepted is kept. 0 means
-	// [DefaultOutbox]; [Disabled] lets none wait.
+	// [DefaultOutbox]; [Disabled] lets none wait for a connection.
 	Outbox Outbox
 	// Store keeps the works, their statuses and versions over restarts. What a write of the clientset has returned is
 	// durable, and nothing is published or acknowledged before it is. Nil means that the source keeps them in memory
@@ -93,11 +106,12 @@ type AgentOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// Sources are the sources to serve; nil means every source. Naming them lets informers sync as soon as
-	// all of them have answered completely, instead of after InitialSyncTimeout. Works that the Store has of a source which is not
-	// named any more stay as they are, and keep their names from others, until that source deletes them; Start logs
-	// how many there are. So delete works at their source before or after it is taken off; where it does not exist any
-	// more, run a source of its ID that calls InventoryComplete: it deletes all that it does not know.
+	// Sources are the sources to serve; nil means every source. An empty list is refused: it would serve none. Naming
+	// them lets informers sync as soon as all of them have answered completely, instead of after InitialSyncTimeout.
+	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
+	// others, until that source deletes them; Start logs how many there are. So delete works at their source before or
+	// after it is taken off; where it does not exist any more, run a source of its ID that calls InventoryComplete: it
+	// deletes all that it does not know.
 	Sources []string
 	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
 	// watches wait for the sources' complete answers. A source answers completely when it knows its works: after
@@ -173,6 +187,9 @@ func (o AgentOptions) validate() error {
 	}
 	if o.AgentID != "" {
 		errs = append(errs, codec.ValidateName("AgentOptions.AgentID", o.AgentID))
+	}
+	if o.Sources != nil && len(o.Sources) == 0 {
+		errs = append(errs, errors.New("AgentOptions.Sources must name a source, or be nil for every source"))
 	}
 	for i, source := range o.Sources {
 		errs = append(errs, codec.ValidateName(fmt.Sprintf("AgentOptions.Sources[%d]", i), source))

@@ -195,17 +195,15 @@ func (s *Source) room(w *sourceWork) error {
 	return s.metrics.write(room(s.engine, s.options.Outbox, w))
 }
 
-// room returns ServiceUnavailable where nothing may wait, TooManyRequests where too much does.
+// room returns ServiceUnavailable where nothing may wait for a connection and there is none, TooManyRequests where too
+// much waits.
 func room(e *cloudevents.Engine, outbox Outbox, it cloudevents.Item) error {
-	if outbox == Disabled {
-		if !e.Connected() {
-			return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")
-		}
-		return nil
+	if outbox == Disabled && !e.Connected() {
+		return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")
 	}
-	if !e.Admits(it, int(outbox)) {
+	if limit := outbox.limit(); !e.Admits(it, limit) {
 		return apierrors.NewTooManyRequests(fmt.Sprintf(
-			"%d works wait to be published, which is the limit: the broker is away or too slow", outbox), 1)
+			"%d works wait to be published, which is the limit: the broker is away or too slow", limit), 1)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +45,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"outbox", source(work.SourceOptions{SourceID: "a", Outbox: -7}), "SourceOptions.Outbox must be Disabled"},
 		{"no cluster", agent(work.AgentOptions{}), "AgentOptions.ClusterName"},
 		{"cluster with a wildcard", agent(work.AgentOptions{ClusterName: "+"}), "AgentOptions.ClusterName"},
+		{"no source at all", agent(work.AgentOptions{ClusterName: "a", Sources: []string{}}), "AgentOptions.Sources must name a source"},
 		{"source of an agent", agent(work.AgentOptions{ClusterName: "a", Sources: []string{"x", "#"}}), "AgentOptions.Sources[1]"},
 	}
 	for _, tc := range tests {
@@ -208,51 +208,6 @@ func TestTooLarge(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"small"}, a.names()); diff != "" {
 			t.Errorf("works (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestOutbox: what waits is bounded, nothing accepted is lost, and a work that waits already may change.
-func TestOutbox(t *testing.T) {
-	inScene(t, func(s *scene) {
-		s.bus.Disconnect()
-		h := s.source(work.SourceOptions{Outbox: 2})
-		a := s.agent(work.AgentOptions{})
-		h.create("cluster1", newWork("a", "1"))
-		h.create("cluster1", newWork("b", "1"))
-		_, err := h.works("cluster1").Create(t.Context(), newWork("c", "1"), metav1.CreateOptions{})
-		seconds, suggested := apierrors.SuggestsClientDelay(err)
-		if !apierrors.IsTooManyRequests(err) || !suggested || seconds < 1 {
-			t.Errorf("Create beyond the limit: %v", err)
-		}
-		h.setValue("cluster1", "a", "2")
-		s.bus.Reconnect()
-		for range 5 {
-			s.settle()
-		}
-		if got := valueOf(t, a.get("a")) + valueOf(t, a.get("b")); got != "21" {
-			t.Errorf("values %q", got)
-		}
-		h.create("cluster1", newWork("c", "1"))
-	})
-}
-
-func TestOutboxDisabled(t *testing.T) {
-	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{Outbox: work.Disabled})
-		s.settle()
-		h.create("cluster1", newWork("a", "1"))
-		s.bus.Disconnect()
-		synctest.Wait()
-		_, err := h.works("cluster1").Create(t.Context(), newWork("b", "1"), metav1.CreateOptions{})
-		if !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("Create while disconnected: %v", err)
-		}
-		if err := h.works("cluster1").Delete(t.Context(), "a", metav1.DeleteOptions{}); !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("Delete while disconnected: %v", err)
-		}
-		if h.get("cluster1", "a").DeletionTimestamp != nil {
-			t.Error("a refused deletion took place")
 		}
 	})
 }
