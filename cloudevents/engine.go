@@ -151,10 +151,11 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 func (e *Engine) Enqueue(lane Lane, it Item) { e.outbox.add(lane, it) }
 
 // Admits reports whether an item of [Live] may be added within a limit: because it waits already, or because
-// fewer than limit items are not acknowledged.
+// fewer than limit items are not acknowledged. Those that the broker refuses do not count, so that what it forbids
+// never keeps out what it allows.
 func (e *Engine) Admits(it Item, limit int) bool { return e.outbox.admits(it, limit) }
 
-// Pending returns how many items of [Live] the broker has not acknowledged.
+// Pending returns how many items of [Live] the broker has not acknowledged, those that it refuses included.
 func (e *Engine) Pending() int { return e.outbox.pending() }
 
 // Refusals counts since Start the publications that failed for another reason than a lost connection: refused by

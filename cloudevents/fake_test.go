@@ -154,14 +154,19 @@ func (c *fakeConn) cut(err error) {
 
 // settleHeld answers what is not acknowledged.
 func (c *fakeConn) settleHeld(err error) {
-	f := c.transport
-	f.mu.Lock()
-	held := c.held
-	c.held = nil
-	f.mu.Unlock()
-	for _, done := range held {
+	for _, done := range c.takeHeld() {
 		done(err)
 	}
+}
+
+// takeHeld returns how to answer what is not acknowledged, in order.
+func (c *fakeConn) takeHeld() []func(error) {
+	f := c.transport
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := c.held
+	c.held = nil
+	return held
 }
 
 // note is an item that records what happens to it.

@@ -51,6 +51,14 @@ type Item interface {
 	Settled(err error)
 }
 
+// Refusable is an [Item] of [Live] that wants to know when it has to wait for the next connection.
+type Refusable interface {
+	Item
+	// Refused is called with the broker's reason each time that it refuses the item for another reason than a lack of
+	// room. Settled follows when a later connection has brought the item to its end. It must not block.
+	Refused(err error)
+}
+
 // turn is one publication of an item.
 type turn struct {
 	item Item
@@ -65,6 +73,8 @@ type liveState struct {
 	queued bool
 	// refused holds an item that the broker would not take until the next connection.
 	refused bool
+	// denied is whether the broker has refused the item and has not taken it since.
+	denied bool
 	// postponed holds an item that the broker would not take now: it is in outbox.postponed.
 	postponed bool
 }
@@ -75,6 +85,7 @@ type outbox struct {
 	queues   [lanes]buffer.TypedRingGrowing[Item]
 	waiting  [lanes]int
 	live     map[Item]*liveState
+	denied   int // of live
 	streak   int
 	inflight [lanes]int
 	// bulk is how much of bulkWindow is taken.
@@ -250,8 +261,17 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 		}
 		return false
 	case refused:
+		o.deny(st, true)
 		st.refused = !st.queued
 		return false
+	case acknowledged:
+		o.deny(st, false)
+		if st.refused && st.sent == 0 {
+			// The broker has changed its mind, and what it refused may be newer than what it has just taken.
+			st.refused, st.queued = false, true
+			o.push(Live, it)
+			return false
+		}
 	case postponed:
 		if !st.queued && !st.postponed {
 			st.postponed = true
@@ -262,8 +282,20 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	if st.queued || st.sent > 0 || st.refused || st.postponed {
 		return how == hopeless
 	}
+	o.deny(st, false)
 	delete(o.live, it)
 	return true
+}
+
+// deny notes whether the broker refuses an item.
+func (o *outbox) deny(st *liveState, on bool) {
+	switch {
+	case on && !st.denied:
+		o.denied++
+	case !on && st.denied:
+		o.denied--
+	}
+	st.denied = on
 }
 
 // hasPostponed reports whether there is something to release.
@@ -335,10 +367,12 @@ func (o *outbox) pending() int {
 	return len(o.live)
 }
 
+// admits leaves out what the broker refuses: it would take the room of what the broker takes, for as long as its access
+// rules stay as they are.
 func (o *outbox) admits(it Item, limit int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.live) < limit || o.live[it] != nil
+	return len(o.live)-o.denied < limit || o.live[it] != nil
 }
 
 // controlIdle reports whether all requests of this connection have been acknowledged.

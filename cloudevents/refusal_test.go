@@ -214,3 +214,76 @@ func TestPostponedAndStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestDeniedTakesNoRoom: what the broker's access rules forbid does not keep out what they allow, over connections
+// and while there is none.
+func TestDeniedTakesNoRoom(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setNack("forbidden", errTest)
+		forbidden, other := &deniable{note: note{topic: "forbidden"}}, &note{topic: "other"}
+		r.start()
+		r.engine.Enqueue(cloudevents.Live, forbidden)
+		synctest.Wait()
+		admits := func(when string) {
+			t.Helper()
+			if !r.engine.Admits(other, 1) {
+				t.Errorf("%s: the outbox with a limit of 1 is full of what the broker refuses", when)
+			}
+		}
+		admits("connected")
+		if n := r.engine.Pending(); n != 1 {
+			t.Errorf("%d items pending, want the refused one", n)
+		}
+		r.transport.setRefuse(errTest)
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Minute)
+		admits("disconnected")
+		r.transport.setRefuse(nil)
+		time.Sleep(time.Minute)
+		admits("connected again")
+		if n := len(forbidden.refusals); n != 2 {
+			t.Errorf("the item was told %d times, want once for each connection", n)
+		}
+
+		r.transport.setNack("forbidden", nil)
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Minute)
+		expectEnds(t, &forbidden.note, nil)
+		r.transport.setHold(true)
+		r.engine.Enqueue(cloudevents.Live, forbidden)
+		synctest.Wait()
+		if r.engine.Admits(other, 1) {
+			t.Error("what the broker takes again does not count")
+		}
+	})
+}
+
+// deniable is a note that is told when the broker refuses it.
+type deniable struct {
+	note
+	refusals []error
+}
+
+func (d *deniable) Refused(err error) { d.refusals = append(d.refusals, err) }
+
+// TestDeniedAndTaken: the broker refuses one publication and takes the next, which was under way already. What it has may
+// be either, so the item goes out again.
+func TestDeniedAndTaken(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		item := &note{topic: "item"}
+		r.start()
+		for range 2 {
+			r.engine.Enqueue(cloudevents.Live, item)
+			synctest.Wait()
+		}
+		conn := r.transport.current()
+		held := conn.takeHeld()
+		held[0](errTest)
+		held[1](nil)
+		expectTopics(t, r.transport, "item", "item", "item")
+		expectEnds(t, item)
+		conn.settleHeld(nil)
+		expectEnds(t, item, nil)
+	})
+}

@@ -233,6 +233,9 @@ func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
 	if news {
 		e.unsent.Error(e.logger(ctx), err, refusalReason(how, end, err), "")
 	}
+	if it, ok := t.item.(Refusable); ok && how == refused && t.lane == Live {
+		it.Refused(err)
+	}
 	if end {
 		t.item.Settled(err)
 	}

@@ -455,3 +455,19 @@ type grave struct {
 
 // sameStatus compares statuses as the API server does.
 func sameStatus(a, b *workv1.ManifestWorkStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
+
+// withCondition returns a status with a condition set, sharing nothing that is changed with the old one.
+func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {
+	conditions := make([]metav1.Condition, 0, len(status.Conditions)+1)
+	for _, old := range status.Conditions {
+		if old.Type != c.Type {
+			conditions = append(conditions, old)
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	status.Conditions = append(conditions, c)
+	return status
+}

@@ -152,7 +152,8 @@
 // Works of several sources may meet on a cluster. The first keeps the name; the other is told by the condition
 // Degraded, reason NameConflict, and served when the name is free. A spec that an agent cannot decode is
 // answered with Degraded, reason InvalidSpec, and the last good one stays applied.
-// A work that cannot be sent shows Degraded on the source: reason TooLarge where it is over the broker's limit,
-// NotEncodable or NotPublished otherwise. What the broker's access rules forbid is logged, and tried again on the next
-// connection.
+// A work that is not sent shows Degraded on the source, beside what its agent reports: reason TooLarge where it is over
+// the broker's limit, NotPublished where the broker refuses it, as its access rules may, and NotEncodable otherwise. The
+// message has the cause. What the broker refuses is logged, takes no room in the outbox, and is tried again on the next
+// connection. The condition goes when the work is published, or changed.
 package work

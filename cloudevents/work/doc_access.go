@@ -33,5 +33,5 @@
 // logged. So a cluster that was taken over can lie about itself, but not speak for another, nor read what others are sent.
 // It does learn the IDs of the sources, and every source learns which works a cluster has, by their IDs and versions.
 // A broker that refuses what a source or an agent publishes is logged as "An event was not published"; it is tried again
-// on the next connection.
+// on the next connection. Until then the work shows Degraded, reason NotPublished, on its source.
 package work

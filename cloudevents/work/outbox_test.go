@@ -4,14 +4,22 @@
 package work_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 )
 
 // TestOutbox: what waits is bounded, nothing accepted is lost, and a work that waits already may change.
@@ -76,5 +84,169 @@ func TestOutboxDisabledIsBounded(t *testing.T) {
 		s.bus.Resume()
 		s.settle()
 		h.create("cluster1", newWork("b", "1"))
+	})
+}
+
+// guarded is a transport to a broker whose access rules forbid what is published on some topics.
+type guarded struct {
+	link
+	forbidden atomic.Pointer[string] // a part of topics
+}
+
+func (s *scene) guarded(part string) *guarded {
+	g := &guarded{link: link{Transport: s.bus.Transport()}}
+	g.forbid(part)
+	return g
+}
+
+// forbid replaces what is forbidden; empty is nothing.
+func (g *guarded) forbid(part string) { g.forbidden.Store(&part) }
+
+func (g *guarded) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	conn, err := g.link.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedConn{conn, g}, nil
+}
+
+type guardedConn struct {
+	cloudevents.Conn
+	transport *guarded
+}
+
+func (c *guardedConn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	if part := *c.transport.forbidden.Load(); part != "" && strings.Contains(m.Topic, part) {
+		go done(errors.New("not authorized"))
+		return nil
+	}
+	return c.Conn.Publish(ctx, m, done)
+}
+
+// again ends the connection, and lets there be another.
+func (s *scene) again(g *guarded) {
+	g.setCut(true)
+	s.settle()
+	g.setCut(false)
+	time.Sleep(15 * time.Second) // more than the longest backoff
+	synctest.Wait()
+}
+
+// TestForbiddenTakesNoRoom: works that the broker's access rules forbid leave the outbox to the others, and say what is
+// wrong with them until they are published.
+func TestForbiddenTakesNoRoom(t *testing.T) {
+	inScene(t, func(s *scene) {
+		broker := s.guarded("/clusters/forbidden")
+		h := s.sourceOn(broker, work.SourceOptions{SourceID: "hub", Outbox: 20, DrainTimeout: -1})
+		s.settle()
+		for i := range 20 {
+			h.create(fmt.Sprint("forbidden", i), newWork("a", "1"))
+		}
+		s.settle()
+		h.create("good", newWork("a", "1"))
+		got := h.get("forbidden1", "a")
+		if conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || messageOf(got, workv1.WorkDegraded) != "not authorized" {
+			t.Errorf("status of a forbidden work: %+v", got.Status)
+		}
+		if got := h.get("good", "a").Status.Conditions; len(got) > 0 {
+			t.Errorf("status of an allowed work: %+v", got)
+		}
+		h.setValue("forbidden1", "a", "2") // the problem is with this version as well
+		s.again(broker)
+		if got := conditionOf(h.get("forbidden1", "a"), workv1.WorkDegraded); got != "True NotPublished" {
+			t.Errorf("refused again: condition %q", got)
+		}
+		broker.forbid("")
+		s.again(broker)
+		for i := range 20 {
+			if got := h.get(fmt.Sprint("forbidden", i), "a").Status.Conditions; len(got) > 0 {
+				t.Errorf("published, and the status is %+v", got)
+			}
+		}
+	})
+}
+
+// TestForbiddenKeepsTheReport: what an agent has said of a work, and says meanwhile, is there when the work is
+// published after all.
+func TestForbiddenKeepsTheReport(t *testing.T) {
+	const degraded = `{"type":"Degraded","status":"True","reason":"Broken","message":"by the agent","lastTransitionTime":"2026-01-01T00:00:00Z"}`
+	for name, tt := range map[string]struct{ before, during string }{
+		"before": {before: degraded}, "meanwhile": {during: degraded}, "never": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				broker := s.guarded("")
+				h := s.sourceOn(broker, work.SourceOptions{SourceID: "hub"})
+				a := s.agent(work.AgentOptions{ClusterName: "cluster1"})
+				report := func(message, more string) {
+					condition := fmt.Sprintf(`{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}`, message)
+					if more != "" {
+						condition += "," + more
+					}
+					a.patch("app", []byte(`{"status":{"conditions":[`+condition+`]}}`), "status")
+					s.settle()
+				}
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				report("one", tt.before)
+				broker.forbid("/clusters/cluster1/manifests")
+				h.setValue("cluster1", "app", "2")
+				s.settle()
+				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || applied(got) != "one" {
+					t.Errorf("refused: status %+v", got.Status)
+				}
+				report("two", tt.during)
+				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || applied(got) != "two" {
+					t.Errorf("reported meanwhile: status %+v", got.Status)
+				}
+				broker.forbid("")
+				s.again(broker)
+				want := ""
+				if tt.during != "" {
+					want = "by the agent"
+				}
+				if got := h.get("cluster1", "app"); messageOf(got, workv1.WorkDegraded) != want || applied(got) != "two" || valueOf(t, a.get("app")) != "2" {
+					t.Errorf("published: status %+v", got.Status)
+				}
+			})
+		})
+	}
+}
+
+// TestForbiddenOverARestart: the condition goes as well when another process of the source publishes the work.
+func TestForbiddenOverARestart(t *testing.T) {
+	inScene(t, func(s *scene) {
+		file := t.TempDir() + "/works.db"
+		start := func(forbidden string) (*hub, func()) {
+			store, err := boltstore.Open(file, boltstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := s.sourceOn(s.guarded(forbidden), work.SourceOptions{SourceID: "hub", Store: store, DrainTimeout: -1})
+			return h, func() {
+				h.kill()
+				if err := store.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		h, end := start("/clusters/cluster1/manifests")
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True NotPublished" {
+			t.Errorf("condition %q", got)
+		}
+		end()
+		h, end = start("")
+		defer end()
+		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True NotPublished" {
+			t.Errorf("condition after a restart %q", got)
+		}
+		s.settle()
+		s.agent(work.AgentOptions{ClusterName: "cluster1"})
+		s.settle()
+		if got := h.get("cluster1", "app").Status.Conditions; len(got) > 0 {
+			t.Errorf("published, and the status is %+v", got)
+		}
 	})
 }

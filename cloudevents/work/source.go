@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -290,11 +291,15 @@ type sourceWork struct {
 	confirmed        bool // the agent has shown this uid and version
 	strict           strictWork
 	gone             bool // the agent is done, other finalizers hold the object
-	// problem is why this version cannot be published; it shows beside whatever agents report.
-	problem *metav1.Condition
+	// problem is why this version is not published; it shows beside whatever agents report.
+	problem *problem
 	deleted metav1.Time
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
+	// offered is whether an event was made since the problem began.
+	offered bool
+	// troubled is whether there is a problem, for who does not hold the lock.
+	troubled atomic.Bool
 	// parked are the answers that wait for the Store to have it.
 	parked *specAnswer
 }

@@ -4,10 +4,8 @@
 package work
 
 import (
-	"errors"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -35,9 +33,9 @@ func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	s.number(w, next)
 	w.confirmed, w.strict.created = false, false
 	if w.problem != nil && next != nil { // it was about the version before
-		next.Status, w.hash = withoutCondition(next.Status, w.problem.Type), ""
+		next.Status, w.hash = w.problem.uncover(next.Status), ""
 	}
-	w.problem = nil
+	w.setProblem(nil)
 	if w.deleting {
 		w.deleteV = w.version
 	}
@@ -59,43 +57,6 @@ func (s *Source) raiseShown(w *sourceWork) {
 // Message makes the event of what the work is now. It implements [cloudevents.Item].
 func (w *sourceWork) Message() (cloudevents.Message, error) {
 	return w.message(nil)
-}
-
-// Settled shows on the work that it cannot be sent, since no agent will ever report on it.
-func (w *sourceWork) Settled(err error) {
-	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
-		return
-	}
-	s := w.source
-	s.store.Lock()
-	defer s.store.Unlock()
-	if w.Object == nil || w.problem != nil {
-		return
-	}
-	w.problem = &metav1.Condition{
-		Type:               workv1.WorkDegraded,
-		Status:             metav1.ConditionTrue,
-		Reason:             unsentReason(err),
-		Message:            err.Error(),
-		ObservedGeneration: w.Object.Generation,
-		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy(),
-	}
-	obj := *w.Object
-	obj.Status = withCondition(obj.Status, *w.problem)
-	s.put(w, &obj)
-}
-
-// unsentReason is the reason of a condition that says why an event was not published.
-func unsentReason(err error) string {
-	var tooLarge *cloudevents.TooLargeError
-	var malformed *codec.Error
-	switch {
-	case errors.As(err, &tooLarge):
-		return "TooLarge"
-	case errors.As(err, &malformed):
-		return "NotEncodable"
-	}
-	return "NotPublished"
 }
 
 // message makes the work's event; an answer adds what it is an answer to.
@@ -134,6 +95,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	if s.traits.Strict {
 		w.strictSpec(&spec)
 	}
+	w.offered = true
 	s.store.Unlock()
 	if spec.Work == nil {
 		spec.Work = &workv1.ManifestWork{}
@@ -152,28 +114,6 @@ func encode(profile codec.Profile, m codec.Message) (cloudevents.Message, error)
 		return cloudevents.Message{}, err
 	}
 	return cloudevents.Message{Topic: topic, Event: event}, nil
-}
-
-// withCondition returns a status with a condition set, sharing nothing that is changed with the old one.
-func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {
-	conditions := make([]metav1.Condition, 0, len(status.Conditions)+1)
-	for _, old := range status.Conditions {
-		if old.Type != c.Type {
-			conditions = append(conditions, old)
-			continue
-		}
-		if old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
-	}
-	status.Conditions = append(conditions, c)
-	return status
-}
-
-// withoutCondition returns a status without the condition of a type, sharing nothing that is changed with the old one.
-func withoutCondition(status workv1.ManifestWorkStatus, kind string) workv1.ManifestWorkStatus {
-	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c metav1.Condition) bool { return c.Type == kind })
-	return status
 }
 
 // finish ends the deletion of a work: its agent is done, or was given up. The store's lock is held.

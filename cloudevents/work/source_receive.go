@@ -177,7 +177,9 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	w.hash = m.Hash
 	status := *m.Status
 	if w.problem != nil {
-		status = withCondition(status, *w.problem)
+		var p *problem
+		status, p = w.problem.cover(status)
+		w.setProblem(p)
 		w.hash = "" // what is shown is not what was reported
 	}
 	if apiequality.Semantic.DeepEqual(w.Object.Status, status) {

@@ -32,7 +32,7 @@ type storedSourceWork struct {
 	Deleting   bool                 `json:"deleting,omitempty"`
 	Deleted    *metav1.Time         `json:"deleted,omitempty"`
 	Gone       bool                 `json:"gone,omitempty"`
-	Problem    *metav1.Condition    `json:"problem,omitempty"`
+	Problem    *problem             `json:"problem,omitempty"`
 	Strict     *storedStrictWork    `json:"strict,omitempty"`
 	Object     *workv1.ManifestWork `json:"object,omitempty"`
 }
@@ -207,7 +207,8 @@ func (w *sourceWork) load(stored *storedSourceWork) {
 	w.name, w.uid, w.session = stored.Name, stored.UID, stored.Session
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
 	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
-	w.deleting, w.gone, w.problem = stored.Deleting, stored.Gone, stored.Problem
+	w.deleting, w.gone = stored.Deleting, stored.Gone
+	w.setProblem(stored.Problem)
 	w.deleted, w.strict = metav1.Time{}, strictWork{}
 	if stored.Deleted != nil {
 		w.deleted = *stored.Deleted
