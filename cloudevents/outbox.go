@@ -20,8 +20,9 @@ const (
 	// Live is for news of works. An item in it is kept until the broker has acknowledged it, over any
 	// number of connections, and waits there at most once: what changed meanwhile goes out together.
 	Live
-	// Bulk is for answers to requests. Live overtakes it, also on the way: little of it is not acknowledged at any
-	// time. It is emptied when the connection ends.
+	// Bulk is for answers to requests, which had better be queued piece by piece: an item that enqueues the next when
+	// its turn comes shares the lane with others. Live overtakes it, also on the way: little of it is not acknowledged
+	// at any time. It is emptied when the connection ends.
 	Bulk
 
 	lanes = int(Bulk) + 1

@@ -186,18 +186,22 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	a.sendList(cloudevents.Bulk, r)
 }
 
-// reply queues one status of an answer.
+// reply queues one status of an answer. One that waits already says what is true when its turn comes.
 func (a *Agent) reply(w *agentWork, resyncID string) {
-	a.engine.Enqueue(cloudevents.Bulk, &statusAnswer{w, resyncID})
+	if !w.answering.Swap(true) {
+		a.engine.Enqueue(cloudevents.Bulk, &statusAnswer{work: w, resyncID: resyncID})
+	}
 }
 
 // statusAnswer is one status in an answer.
 type statusAnswer struct {
 	work     *agentWork
 	resyncID string
+	begun    bool // its turn has come
 }
 
 func (s *statusAnswer) Message() (cloudevents.Message, error) {
+	s.begin()
 	m, err := s.work.message(s.resyncID, codec.ActionAnswer)
 	if m.Event != nil {
 		s.work.agent.metrics.answer(sent)
@@ -205,4 +209,12 @@ func (s *statusAnswer) Message() (cloudevents.Message, error) {
 	return m, err
 }
 
-func (s *statusAnswer) Settled(error) {}
+// Settled is called without Message where the connection ended first.
+func (s *statusAnswer) Settled(error) { s.begin() }
+
+func (s *statusAnswer) begin() {
+	if !s.begun {
+		s.begun = true
+		s.work.answering.Store(false)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,6 +64,8 @@ type agentWork struct {
 	created  metav1.Time
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
+	// answering is whether a status of an answer waits for its turn in the outbox.
+	answering atomic.Bool
 }
 
 // publish puts the work into the outbox with a status newer than any before. The store's lock is held.

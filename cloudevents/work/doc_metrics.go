@@ -54,7 +54,8 @@
 //
 //   - type is the end of the event's type, as spec.created and statusresync.requested.
 //   - lane is control for requests, live for news of works, bulk for answers. Works that the broker refuses until the
-//     next connection are in live, although they take no room in the outbox.
+//     next connection are in live, although they take no room in the outbox. A source's answers to one cluster count as
+//     one in bulk until the turn of their events comes.
 //   - direction is sent or received, permanent true or false.
 //   - reason of events_refused_total: not_an_event; topic, type, attribute, mismatch and data are the codec's; wrong_source,
 //     wrong_cluster and version_out_of_range are what a peer must not say; too_many_unknown is for works beyond the

@@ -89,9 +89,9 @@ var rules = []rule{
 	{name: "a part of a list is not the whole", edits: []edit{
 		{"source_resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
 	{name: "a deleted work is remembered until it is gone", edits: []edit{
-		{"source_publish.go", "\tif err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {\n\t\treturn",
-			"\tif err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {\n\t\tw.source.store.Lock()\n\t\tdefer w.source.store.Unlock()\n" +
-				"\t\tif err == nil && w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\treturn"}}},
+		{"source_problem.go", "\tcase err == nil:\n",
+			"\tcase err == nil:\n\t\tw.source.store.Lock()\n" +
+				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.store.Unlock()\n"}}},
 	{name: "deletions are sent again", edits: []edit{
 		{"source_resync.go", "!ok && !w.gone {", "!ok && !w.gone && !w.deleting {"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},

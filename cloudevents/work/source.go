@@ -71,6 +71,7 @@ type sourceCluster struct {
 	modern, strict bool
 	tombstones     map[string]*sourceWork // by resource ID
 	lists          map[string]*agentList  // chunked lists under way, by resync ID
+	answers        answers                // under way
 	answered       int                    // the resync that it has answered last, for the metrics
 	reported       reports                // of works without a record, in a strict profile
 }
@@ -242,6 +243,7 @@ func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
 		c = &sourceCluster{source: s, name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
+		c.answers.source = s
 		s.clusters[name] = c
 	}
 	return c

@@ -5,6 +5,7 @@ package work
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -19,20 +20,120 @@ type answer struct {
 	lost              atomic.Bool // some of it was given up with its connection
 
 	// The store's lock guards what follows.
+	whole  bool          // the list is of all that the agent has
+	over   bool          // nobody waits for the rest
+	works  []*sourceWork // whose turn has not come, nor that of last
+	last   *endMarker
 	parked int        // events that wait for their work to be stored
 	end    *endMarker // waits for them, once its turn has come
 }
 
-// reply queues one event of an answer.
+// answers are those that a source gives to one cluster, in the order of its lists. However many and long they are, they
+// have one place in the outbox: an event is queued when the one before it has its turn. So clusters take turns, and an
+// answer that nobody waits for any more can be given up. The store's lock guards them.
+type answers struct {
+	source *Source
+	open   []*answer // that have something to queue
+	queued *answer   // that has an event in the outbox, whose turn has not come
+}
+
+// reply adds an event to an answer.
 func (s *Source) reply(l *agentList, w *sourceWork) {
-	s.engine.Enqueue(cloudevents.Bulk, &specAnswer{answer: &l.answer, work: w})
+	if l.given() {
+		return
+	}
+	w.cluster.answers.open = w.cluster.answers.with(&l.answer)
+	l.works = append(l.works, w)
+	w.cluster.answers.advance()
+}
+
+// end adds the end of an answer.
+func (a *answers) end(e *endMarker) {
+	if e.given() {
+		return
+	}
+	a.open = a.with(e.answer)
+	e.last = e
+	a.advance()
+}
+
+func (a *answers) with(one *answer) []*answer {
+	if len(one.works) > 0 || one.last != nil { // then it is there
+		return a.open
+	}
+	return append(a.open, one)
+}
+
+// given reports whether there is no use in adding to the answer.
+func (a *answer) given() bool { return a.over || a.lost.Load() }
+
+// advance queues the next event, unless one waits for its turn.
+func (a *answers) advance() {
+	if a.queued != nil && !a.queued.lost.Load() {
+		return
+	}
+	a.queued = nil
+	a.open = slices.DeleteFunc(a.open, (*answer).given)
+	if len(a.open) == 0 {
+		return
+	}
+	one := a.open[0]
+	var it cloudevents.Item = one.last
+	if len(one.works) > 0 {
+		it = &specAnswer{answer: one, work: one.works[0]}
+		one.works[0] = nil
+		one.works = one.works[1:]
+	} else {
+		one.last = nil
+	}
+	if len(one.works) == 0 && one.last == nil {
+		a.open = slices.Delete(a.open, 0, 1)
+	}
+	a.queued = one
+	a.source.engine.Enqueue(cloudevents.Bulk, it)
+}
+
+// begun is called when the turn of the queued event has come.
+func (a *answers) begun() {
+	a.queued = nil
+	a.advance()
+}
+
+// supersede gives up earlier answers to an agent that has now told all that it has. Two processes of an agent may run
+// at a time: what the other one has not got is added to this answer.
+func (s *Source) supersede(c *sourceCluster, l *agentList) {
+	var rest []*sourceWork
+	for _, old := range c.answers.open {
+		if old == &l.answer || old.session == l.session && !old.whole {
+			continue
+		}
+		if old.session != l.session {
+			rest = append(rest, old.works...)
+		}
+		old.over, old.works, old.last = true, nil, nil
+	}
+	c.answers.open = slices.DeleteFunc(c.answers.open, (*answer).given)
+	if len(rest) == 0 {
+		return
+	}
+	has := make(map[*sourceWork]struct{}, len(l.works))
+	for _, w := range l.works {
+		has[w] = struct{}{}
+	}
+	for _, w := range rest {
+		if _, ok := has[w]; !ok {
+			has[w] = struct{}{}
+			s.reply(l, w)
+		}
+	}
 }
 
 // specAnswer is one work in an answer.
 type specAnswer struct {
 	*answer
 	work    *sourceWork
-	counted bool        // Message is called again where the broker refused it for now
+	begun   bool        // its turn has come: Message is called again where the broker refused it for now
+	counted bool        // it was published
 	next    *specAnswer // that is parked at the same work
 }
 
@@ -84,7 +185,8 @@ func (w *sourceWork) resume() {
 type endMarker struct {
 	*answer
 	source  *Source
-	cluster string
+	cluster *sourceCluster
+	begun   bool // its turn has come
 }
 
 func (e *endMarker) Message() (cloudevents.Message, error) {
@@ -95,7 +197,7 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	return encode(s.options.Profile, &codec.StatusResync{
 		Header: codec.Header{
 			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
-			Source: s.options.SourceID, Cluster: e.cluster, ResyncID: e.resyncID,
+			Source: s.options.SourceID, Cluster: e.cluster.name, ResyncID: e.resyncID,
 		},
 		Scope: codec.ScopeListed,
 		Chunk: codec.Chunk{Count: int(e.sent.Load())},
@@ -108,6 +210,10 @@ func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
 	defer s.store.Unlock()
+	if !e.begun {
+		e.begun = true
+		e.cluster.answers.begun()
+	}
 	if e.parked > 0 {
 		e.end = e
 		return false
@@ -115,4 +221,8 @@ func (e *endMarker) due() bool {
 	return e.round == s.round && !e.lost.Load() && (s.complete || s.restored)
 }
 
-func (e *endMarker) Settled(error) {}
+func (e *endMarker) Settled(err error) {
+	if errors.Is(err, cloudevents.ErrConnectionLost) {
+		e.lost.Store(true)
+	}
+}

@@ -63,6 +63,10 @@ func (w *sourceWork) Message() (cloudevents.Message, error) {
 func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	s := w.source
 	s.store.Lock()
+	if a != nil && !a.begun {
+		a.begun = true
+		w.cluster.answers.begun()
+	}
 	if w.Object == nil && !w.deleting || !s.writing() || a != nil && a.round != s.round {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil

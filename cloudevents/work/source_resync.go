@@ -95,20 +95,25 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 	return works
 }
 
-// sendHashes queues the hashes of works, in chunks.
+// sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its turn, so that clusters
+// take turns.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
 	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
 	if s.traits.Strict {
 		perList = max(1, len(works)) // an agent would take each chunk for the whole
 	}
 	count := (len(works) + perList - 1) / perList
-	for i := range count {
-		l := &hashList{source: s, cluster: c, scope: scope, resyncID: resyncID}
+	var next *hashList
+	for i := count - 1; i >= 0; i-- {
+		l := &hashList{source: s, cluster: c, scope: scope, resyncID: resyncID, next: next}
 		l.works = works[i*perList : min((i+1)*perList, len(works))]
 		if count > 1 {
 			l.chunk = codec.Chunk{Index: i, Count: count}
 		}
-		s.engine.Enqueue(cloudevents.Bulk, l)
+		next = l
+	}
+	if next != nil {
+		s.engine.Enqueue(cloudevents.Bulk, next)
 	}
 }
 
@@ -120,11 +125,16 @@ type hashList struct {
 	scope    codec.Scope
 	chunk    codec.Chunk
 	resyncID string
+	next     *hashList // nil once it is queued
 }
 
 func (l *hashList) Message() (cloudevents.Message, error) {
 	s := l.source
 	s.store.Lock()
+	if l.next != nil {
+		s.engine.Enqueue(cloudevents.Bulk, l.next)
+		l.next = nil
+	}
 	r := &codec.StatusResync{
 		Header: codec.Header{
 			ID: s.ids.next(), Time: s.options.Clock.Now().UTC(),
@@ -210,8 +220,9 @@ func (s *Source) onList(m *codec.SpecResync) error {
 			s.reply(l, w)
 		}
 	}
+	s.supersede(c, l)
 	if m.ResyncID != "" {
-		s.engine.Enqueue(cloudevents.Bulk, &endMarker{answer: &l.answer, source: s, cluster: c.name})
+		c.answers.end(&endMarker{answer: &l.answer, source: s, cluster: c})
 	}
 	return nil
 }
@@ -221,7 +232,7 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	l := c.lists[m.ResyncID]
 	if l == nil || m.ResyncID == "" {
 		l = &agentList{
-			answer: answer{resyncID: m.ResyncID, session: m.AgentSession, round: s.round},
+			answer: answer{resyncID: m.ResyncID, session: m.AgentSession, round: s.round, whole: m.Scope == codec.ScopeAll},
 			began:  s.options.Clock.Now(), count: max(m.Chunk.Count, 1),
 			received: map[int]struct{}{}, listed: map[string]struct{}{},
 		}

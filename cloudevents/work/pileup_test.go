@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// stranger publishes what it is told to.
+type stranger struct {
+	t    *testing.T
+	conn cloudevents.Conn
+}
+
+func (s *scene) stranger() *stranger {
+	s.t.Helper()
+	conn, err := s.bus.Transport().Connect(s.t.Context(), cloudevents.ConnectOptions{
+		Filters: []string{"/nothing"}, Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return &stranger{s.t, conn}
+}
+
+func (s *stranger) say(m codec.Message) {
+	s.t.Helper()
+	topic, event, err := codec.ManifestWork.Encode(m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	if err := s.conn.Publish(s.t.Context(), cloudevents.Message{Topic: topic, Event: event}, func(err error) { done <- err }); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// list says what a process of cluster1's agent has.
+func (s *stranger) list(session, id string, entries ...codec.SpecEntry) {
+	s.t.Helper()
+	s.say(&codec.SpecResync{
+		Header: codec.Header{
+			ID: id, Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: id,
+		},
+		Broadcast: true, AgentSession: session, Entries: entries,
+	})
+}
+
+// all lists the works of a source as they are.
+func (h *hub) all() []codec.SpecEntry {
+	var entries []codec.SpecEntry
+	for id, r := range work.SourceRecords(h.Source) {
+		entries = append(entries, codec.SpecEntry{ResourceID: id, Version: r.Version, UID: types.UID(r.UID), Source: "hub"})
+	}
+	return entries
+}
+
+// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again gets them once and a bit, and
+// other clusters do not wait for that.
+func TestAnswersDoNotPileUp(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const works = 2000
+		h := s.source(work.SourceOptions{QPS: 200, Burst: 1, DrainTimeout: -1})
+		for i := range works {
+			h.create("cluster1", newWork(fmt.Sprint("app", i), "1"))
+		}
+		h.create("cluster2", newWork("app", "1"))
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		specs := s.wiretap("/clusters/cluster1/manifests", func(cloudevents.Message) bool { return true })
+		for i, caller := 0, s.stranger(); i < 100; i++ {
+			caller.list(fmt.Sprint("session", i), fmt.Sprint("list", i))
+		}
+		s.settle()
+		a := s.agent(work.AgentOptions{ClusterName: "cluster2", Sources: []string{"hub"}, InitialSyncTimeout: time.Hour})
+		began := time.Now()
+		a.get("app")
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("another cluster's first list took %v", took)
+		}
+		time.Sleep(time.Minute)
+		if n := specs(); n < works || n > works+200 {
+			t.Errorf("%d specs were sent, want little more than %d", n, works)
+		}
+	})
+}
+
+// TestAnswerIsSuperseded: an agent that has told again what it has does not get the rest of the answer before; another
+// process of the agent does.
+func TestAnswerIsSuperseded(t *testing.T) {
+	const works = 100
+	for _, tt := range []struct {
+		name, session string
+		least, most   int
+	}{
+		{"by the same process", "one", 45, 55},
+		{"by another process", "two", works, works},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{QPS: 10, Burst: 1, DrainTimeout: -1})
+				for i := range works {
+					h.create("cluster1", newWork(fmt.Sprint("app", i), "1"))
+				}
+				time.Sleep(time.Minute)
+				specs := s.wiretap("/clusters/cluster1/manifests", func(cloudevents.Message) bool { return true })
+				caller := s.stranger()
+				caller.list("one", "list1")
+				time.Sleep(5 * time.Second)
+				caller.list(tt.session, "list2", h.all()...)
+				time.Sleep(time.Minute)
+				if n := specs(); n < tt.least || n > tt.most {
+					t.Errorf("%d specs were sent, want %d to %d", n, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// TestAnswersAfterTroubledConnections: what a list called for on a connection that ended is in the way of no later answer.
+func TestAnswersAfterTroubledConnections(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const works = 50
+		h := s.source(work.SourceOptions{QPS: 10, Burst: 1, DrainTimeout: -1})
+		for i := range works {
+			h.create("cluster1", newWork(fmt.Sprint("app", i), "1"))
+		}
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		s.stranger().list("one", "list1")
+		time.Sleep(time.Second)
+		for range 3 {
+			s.reconnect()
+		}
+		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Hour})
+		if n := len(a.names()); n != works {
+			t.Errorf("the agent's first list has %d works, want %d", n, works)
+		}
+	})
+}
+
+// TestStatusesDoNotPileUp: a source that asks for all statuses again and again gets each once and a bit.
+func TestStatusesDoNotPileUp(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const works = 200
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{QPS: 10, Burst: 1, DrainTimeout: -1})
+		for i := range works {
+			h.create("cluster1", newWork(fmt.Sprint("app", i), "1"))
+		}
+		s.settle()
+		for i := range works {
+			a.report(fmt.Sprint("app", i), "one")
+		}
+		time.Sleep(time.Minute)
+		statuses := s.wiretap("/clusters/cluster1/manifestsstatus", func(cloudevents.Message) bool { return true })
+		for i, caller := 0, s.stranger(); i < 100; i++ {
+			caller.say(&codec.StatusResync{
+				Header:    codec.Header{ID: fmt.Sprint(i), Time: time.Now(), Source: "hub", ResyncID: fmt.Sprint("resync", i)},
+				Broadcast: true,
+			})
+		}
+		time.Sleep(time.Hour)
+		if n := statuses(); n < works || n > works+10 {
+			t.Errorf("%d statuses were sent, want little more than %d", n, works)
+		}
+	})
+}
