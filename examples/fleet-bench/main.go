@@ -14,8 +14,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -57,13 +59,11 @@ func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if err := measure.AllowFiles(o.Agents + otherFiles); err != nil {
 		return err
 	}
-	drawing, err := create(o.SVG) // first, since a run may be long
+	drawing, err := openDrawing(o.SVG) // first, since a run may be long
 	if err != nil {
 		return err
 	}
-	if drawing != nil {
-		defer func() { _ = drawing.Close() }()
-	}
+	defer drawing.close()
 	options, end, err := prepare(ctx, o)
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	} else {
 		out.print(r.Tail())
 	}
-	if drawing != nil && err == nil {
-		err = report.Draw(drawing, r)
+	if err == nil {
+		err = drawing.draw(r)
 	}
 	if err == nil {
 		err = out.err
@@ -94,12 +94,47 @@ func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	return err
 }
 
-// create opens the file of the drawing; none has no name.
-func create(name string) (*os.File, error) {
+// drawing is the file to draw to. What was there before stays until there is something to draw.
+type drawing struct {
+	file  *os.File
+	isNew bool
+}
+
+// openDrawing opens a file; nil has no name.
+func openDrawing(name string) (*drawing, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return os.Create(name)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		file, err = os.OpenFile(name, os.O_WRONLY, 0)
+		return &drawing{file: file}, err
+	}
+	return &drawing{file: file, isNew: true}, err
+}
+
+func (d *drawing) draw(r *report.Report) error {
+	if d == nil {
+		return nil
+	}
+	d.isNew = false
+	if info, err := d.file.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := d.file.Truncate(0); err != nil {
+			return err
+		}
+	}
+	return report.Draw(d.file, r)
+}
+
+// close leaves no empty file where there was none.
+func (d *drawing) close() {
+	if d == nil {
+		return
+	}
+	_ = d.file.Close()
+	if d.isNew {
+		_ = os.Remove(d.file.Name())
+	}
 }
 
 // prepare returns what to run, with a broker, and how to end that.

@@ -53,6 +53,9 @@ func installed(t *testing.T) { mosquitto.Start(t, mosquitto.Options{}).Stop() }
 func TestRun(t *testing.T) {
 	installed(t)
 	drawing := filepath.Join(t.TempDir(), "fleet.svg")
+	if err := os.WriteFile(drawing, bytes.Repeat([]byte("an earlier drawing"), 10_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var stdout, stderr output
 	if status := run(t.Context(), append([]string{"--json", "--floor", "--svg", drawing}, small...), &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, stdout.text.String(), stderr.text.String())
@@ -173,7 +176,8 @@ func TestFailures(t *testing.T) {
 		want   []string
 	}{
 		{"an unknown argument", []string{"now"}, 2, []string{`unknown argument "now"`, "--help"}},
-		{"no broker's address", []string{"--broker", "broker:1883"}, 1, []string{"BrokerURL", "scheme"}},
+		{"no broker's address", []string{"--broker", "broker:1883"}, 2, []string{"--broker: ", "scheme", "--help"}},
+		{"nobody there for any of many", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "100"}, 1, []string{"not all are connected after 2s", "refused"}},
 		{"nobody at the address", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "1"}, 1, []string{"not all are connected after 1.01s", "refused"}},
 		{"no floor on such a connection", []string{"--broker", "mqtts://127.0.0.1:1", "--floor"}, 1, []string{"the floor is measured over mqtt:// only"}},
 		{"nobody at the address for the floor", []string{"--broker", "mqtt://127.0.0.1:1", "--floor"}, 1, []string{"refused"}},
@@ -191,6 +195,27 @@ func TestFailures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDrawingStays: a run that fails leaves the drawing of an earlier one as it was, and no file where there was none.
+func TestDrawingStays(t *testing.T) {
+	earlier, none := filepath.Join(t.TempDir(), "earlier.svg"), filepath.Join(t.TempDir(), "none.svg")
+	if err := os.WriteFile(earlier, []byte("a drawing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{earlier, none} {
+		args := []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "1", "--svg", file}
+		var stdout, stderr output
+		if status := run(t.Context(), args, &stdout, &stderr); status != 1 {
+			t.Errorf("exit status %d, want 1\n%s", status, stderr.text.String())
+		}
+	}
+	if content, err := os.ReadFile(earlier); string(content) != "a drawing" {
+		t.Errorf("the earlier drawing is %q now, %v", content, err)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file without a drawing: %v", err)
 	}
 }
 

@@ -150,6 +150,11 @@ func (o Options) validate(given map[string]string) error {
 	case o.Timeout < time.Second:
 		return fmt.Errorf("--timeout must be at least 1s, not %v", o.Timeout)
 	}
+	if o.Broker != "" {
+		if _, err := mqtt.New(mqtt.Options{BrokerURL: o.Broker}); err != nil {
+			return fmt.Errorf("--broker: %w", err)
+		}
+	}
 	_, _, err := o.WireFormat()
 	return err
 }

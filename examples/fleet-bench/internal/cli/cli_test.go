@@ -62,6 +62,8 @@ func TestParseRefuses(t *testing.T) {
 		"--timeout 0s":                     "--timeout must be at least 1s",
 		"--profile other":                  `--profile must be ManifestWork or ManifestBundle, not "other"`,
 		"--broker=":                        "--broker must not be empty",
+		"--broker b:1883":                  "--broker: ",
+		"--broker http://b":                "scheme",
 		"--svg=":                           "--svg must not be empty",
 		"--broker mqtt://b --options file": "both name a broker",
 	} {

@@ -156,22 +156,32 @@ func (f *Fleet) Connect(ctx context.Context) error {
 	}
 	slots := make(chan struct{}, connecting)
 	errs := make(chan error, len(f.members))
+	started := 0
 	for _, m := range f.members {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			return f.reach(ctx, m.agent, m.view)
+			return f.failure(ctx, errs, started)
 		}
 		f.start(m.agent, m.view)
+		started++
 		f.running.Go(func() {
 			errs <- f.reach(ctx, m.agent, m.view)
 			<-slots
 		})
 	}
-	for range f.members {
+	return f.failure(ctx, errs, started)
+}
+
+// failure returns the first error of those that were started, which say best what is wrong; else why no more were.
+func (f *Fleet) failure(ctx context.Context, errs <-chan error, started int) error {
+	for range started {
 		if err := <-errs; err != nil {
 			return err
 		}
+	}
+	if started < len(f.members) {
+		return context.Cause(ctx)
 	}
 	return nil
 }
