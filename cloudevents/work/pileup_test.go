@@ -17,8 +17,9 @@ import (
 
 // stranger publishes what it is told to.
 type stranger struct {
-	t    *testing.T
-	conn cloudevents.Conn
+	t       *testing.T
+	conn    cloudevents.Conn
+	profile codec.Profile
 }
 
 func (s *scene) stranger() *stranger {
@@ -30,12 +31,12 @@ func (s *scene) stranger() *stranger {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	return &stranger{s.t, conn}
+	return &stranger{s.t, conn, codec.ManifestWork}
 }
 
 func (s *stranger) say(m codec.Message) {
 	s.t.Helper()
-	topic, event, err := codec.ManifestWork.Encode(m)
+	topic, event, err := s.profile.Encode(m)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -154,6 +155,36 @@ func TestAnswersAfterTroubledConnections(t *testing.T) {
 			t.Errorf("the agent's first list has %d works, want %d", n, works)
 		}
 	})
+}
+
+// TestHashesDoNotPileUp: an agent that knows no answers, and begins again and again, gets the hashes of its works once and
+// a bit.
+func TestHashesDoNotPileUp(t *testing.T) {
+	for _, tt := range []struct {
+		profile codec.Profile
+		topic   string
+	}{{codec.ManifestBundle, "/cluster1/sourceevents"}, {codec.ManifestWork, "/resync/clusters/manifestsstatus"}} {
+		t.Run(tt.profile.Name(), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{Profile: tt.profile, QPS: 1, Burst: 1, DrainTimeout: -1})
+				h.create("cluster1", newWork("app", "1"))
+				time.Sleep(time.Minute)
+				lists := s.wiretap(tt.topic, func(m cloudevents.Message) bool { return codec.IsResync(m.Event) })
+				caller := s.stranger()
+				caller.profile = tt.profile
+				for range 100 {
+					caller.say(&codec.SpecResync{
+						Header:    codec.Header{ID: "list", Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent"},
+						Broadcast: true,
+					})
+				}
+				time.Sleep(time.Hour)
+				if n := lists(); n < 1 || n > 2 {
+					t.Errorf("%d lists of hashes were sent, want 1 or 2", n)
+				}
+			})
+		})
+	}
 }
 
 // TestStatusesDoNotPileUp: a source that asks for all statuses again and again gets each once and a bit.

@@ -72,6 +72,7 @@ type sourceCluster struct {
 	tombstones     map[string]*sourceWork // by resource ID
 	lists          map[string]*agentList  // chunked lists under way, by resync ID
 	answers        answers                // under way
+	hashes         *hashList              // of all works, for an agent without our extensions
 	answered       int                    // the resync that it has answered last, for the metrics
 	reported       reports                // of works without a record, in a strict profile
 }

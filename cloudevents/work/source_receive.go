@@ -38,7 +38,7 @@ func (h *sourceHandler) Disconnected() {
 	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)
-		c.answers.open, c.answers.queued = nil, nil
+		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
 	}
 }
 

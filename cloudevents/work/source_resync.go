@@ -5,6 +5,7 @@ package work
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,7 +98,7 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 
 // sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its turn, so that clusters
 // take turns.
-func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
+func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) *hashList {
 	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
 	if s.traits.Strict {
 		perList = max(1, len(works)) // an agent would take each chunk for the whole
@@ -115,6 +116,19 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	if next != nil {
 		s.engine.Enqueue(cloudevents.Bulk, next)
 	}
+	return next
+}
+
+// sendAllHashes queues the hashes of all of a cluster's works for an agent without our extensions, unless they wait for
+// their turn already. In a strict profile they must then name the works that have come since: others would be missing.
+func (s *Source) sendAllHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
+	h := c.hashes
+	switch {
+	case h == nil || h.begun || h.lost.Load():
+		c.hashes = s.sendHashes(c, works, scope, resyncID)
+	case s.traits.Strict && len(works) > 0: // a list of none asks for everything
+		h.works = works
+	}
 }
 
 // hashList is one chunk of the statuses that a source has of a cluster's works.
@@ -125,12 +139,15 @@ type hashList struct {
 	scope    codec.Scope
 	chunk    codec.Chunk
 	resyncID string
-	next     *hashList // nil once it is queued
+	next     *hashList   // nil once it is queued
+	begun    bool        // its turn has come
+	lost     atomic.Bool // with its connection
 }
 
 func (l *hashList) Message() (cloudevents.Message, error) {
 	s := l.source
 	s.store.Lock()
+	l.begun = true
 	if l.next != nil {
 		s.engine.Enqueue(cloudevents.Bulk, l.next)
 		l.next = nil
@@ -158,7 +175,11 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 	return encode(s.options.Profile, r)
 }
 
-func (l *hashList) Settled(error) {}
+func (l *hashList) Settled(err error) {
+	if err != nil {
+		l.lost.Store(true)
+	}
+}
 
 // statusHash is empty where no status is known, unless the peers hash that too.
 func (w *sourceWork) statusHash() (string, error) {
@@ -213,7 +234,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	works := s.worksOf(c)
 	if c.strict && !s.traits.Strict {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
-		s.sendHashes(c, works, codec.ScopeListed, uuid.NewString())
+		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
 	for _, w := range works {
 		if _, ok := l.listed[w.id]; !ok && !w.gone {

@@ -126,7 +126,7 @@ func (s *Source) askAll() {
 // the list that its connection begins with does not.
 func (s *Source) answerStrictList(c *sourceCluster, l *agentList, m *codec.SpecResync) {
 	if m.TargetSource == "" {
-		s.sendHashes(c, s.worksOf(c), codec.ScopeAll, "")
+		s.sendAllHashes(c, s.worksOf(c), codec.ScopeAll, "")
 	}
 	if len(l.unknown) > 0 {
 		s.request(&codec.StatusResync{
