@@ -60,6 +60,15 @@ func (d *draft) text(name, value string) {
 	d.ext[name] = value
 }
 
+// id writes an attribute that identifies something, unless it is empty.
+func (d *draft) id(name, value string) {
+	if len(value) > MaxIDLength {
+		d.fail(CodeAttribute, name, reasonLong, nil)
+		return
+	}
+	d.text(name, value)
+}
+
 // number writes an attribute as a decimal string: 64 bits do not fit a CloudEvents Integer.
 func (d *draft) number(name string, value int64) {
 	if value < 0 {
@@ -81,16 +90,19 @@ func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
 	if w.ResourceID == "" {
 		d.fail(CodeAttribute, idName, "is missing", nil)
 	}
-	d.text(idName, w.ResourceID)
+	d.id(idName, w.ResourceID)
 	d.number(versionName, w.Version)
-	d.text(attrWorkUID, string(w.UID))
+	d.id(attrWorkUID, string(w.UID))
 	if w.named() {
-		d.text(attrWorkName, w.Name)
+		d.id(attrWorkName, w.Name)
 	}
 	if w.foreign(h) {
 		d.fail(CodeMismatch, idName, reasonForeign, nil)
 	}
 }
+
+// reasonLong says what [MaxIDLength] does.
+const reasonLong = "is longer than 1024 bytes"
 
 const reasonForeign = "is not the resource ID of this source, cluster and work name"
 

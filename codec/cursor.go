@@ -52,7 +52,7 @@ func (c *cursor) open(start byte) {
 	default:
 		c.fail(c.pos, reasonArray)
 	}
-	if c.depth++; c.depth > maxDepth {
+	if c.depth++; c.depth > MaxDepth {
 		c.fail(c.pos, reasonDepth)
 	}
 	c.pos++

@@ -174,7 +174,7 @@ func TestDecodeBadSpec(t *testing.T) {
 
 // TestDecodeMalformedData reads data that no parser has seen yet, as it comes in binary mode.
 func TestDecodeMalformedData(t *testing.T) {
-	for _, data := range []string{`{`, `{"manifests":[]}x`, `{"manifests":[}`, `{"manifests":[{}}`, `{"manifests":[],}`, `{"manifests":[` + nested(10001) + `]}`, `{"manifests":[`, `{"metadata":{"labels":{"a":"b"`, "\x00"} {
+	for _, data := range []string{`{`, `{"manifests":[]}x`, `{"manifests":[}`, `{"manifests":[{}}`, `{"manifests":[],}`, `{"manifests":[` + nested(codec.MaxDepth+1) + `]}`, `{"manifests":[`, `{"metadata":{"labels":{"a":"b"`, "\x00"} {
 		topic, e, err := codec.ManifestWork.Encode(newSpec())
 		if err != nil {
 			t.Fatal(err)

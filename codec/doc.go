@@ -125,8 +125,9 @@
 //     [CodeMismatch]: topic ACLs in a broker then keep everybody in their own room. So is, in [ManifestWork], a
 //     resource ID that is not the one of the work. In [ManifestBundle] sources choose their IDs, and not all by
 //     the formula, so any ID and any name go together; only the source that the topic names is a key beside them.
-//   - No input panics or exhausts the stack: JSON is at most 10,000 levels deep. Every refusal is an [*Error] with a
-//     [Code], the field and the reason, and without any content of manifests.
+//   - No input panics or exhausts the stack: JSON is at most [MaxDepth] levels deep, and what names something at most
+//     [MaxIDLength] bytes long. Every refusal is an [*Error] with a [Code], the field and the reason, without any
+//     content of manifests, and of bounded length.
 //   - Everything is safe for concurrent use.
 //
 // # What it does not do

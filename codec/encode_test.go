@@ -65,7 +65,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{"two manifests in one", "it would break the whole event", change(newSpec(), func(m *spec) { m.Work.Spec.Workload.Manifests[0] = manifest(`{},{}`) }), codec.CodeData, "data.manifests[0]"},
 		{"manifest is a list", "resources are objects", change(newSpec(), func(m *spec) { m.Work.Spec.Workload.Manifests[0] = manifest(`[]`) }), codec.CodeData, "data.manifests[0]"},
 		{"manifest is null", "resources are objects", change(newSpec(), func(m *spec) { m.Work.Spec.Workload.Manifests[0] = manifest(`null`) }), codec.CodeData, "data.manifests[0]"},
-		{"deep manifest", "the reader's limit counts from the event", change(newSpec(), func(m *spec) { m.Work.Spec.Workload.Manifests[0] = manifest(nested(9998)) }), codec.CodeData, "data.manifests[0]"},
+		{"deep manifest", "the reader's limit counts from the event", change(newSpec(), func(m *spec) { m.Work.Spec.Workload.Manifests[0] = manifest(nested(codec.MaxManifestDepth + 1)) }), codec.CodeData, "data.manifests[0]"},
 		{"unmarshallable object", "the object's own error", change(newSpec(), func(m *spec) {
 			m.Work.Spec.Workload.Manifests[0] = workv1.Manifest{RawExtension: runtime.RawExtension{Object: badObject{}}}
 		}), codec.CodeData, "data.manifests[0]"},
@@ -151,7 +151,7 @@ func TestEncodeKeeps(t *testing.T) {
 // TestDeepest encodes a manifest at the limit: whoever reads the event has to accept it.
 func TestDeepest(t *testing.T) {
 	m := newSpec()
-	m.Work.Spec.Workload.Manifests = []workv1.Manifest{manifest(nested(9997))}
+	m.Work.Spec.Workload.Manifests = []workv1.Manifest{manifest(nested(codec.MaxManifestDepth))}
 	topic, payload := structured(t, m)
 	decode(t, topic, payload)
 }

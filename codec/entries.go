@@ -110,6 +110,10 @@ func checkEntry(id string, uid types.UID) (field, reason string) {
 	switch {
 	case id == "":
 		return entryResourceID, "is missing"
+	case len(id) > MaxIDLength:
+		return entryResourceID, reasonLong
+	case len(uid) > MaxIDLength:
+		return entryUID, reasonLong
 	case !utf8.ValidString(id):
 		return entryResourceID, "is not valid UTF-8"
 	case !utf8.ValidString(string(uid)):
@@ -150,7 +154,8 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
 }
 
-// readSpecEntries reads the list. An entry without a version has version 0, which is older than any: the source
+// readSpecEntries reads the list. Entries with longer identifiers than a spec can have are passed over: they are of a
+// source that others serve, and must not make the list useless to the rest. An entry without a version has version 0, which is older than any: the source
 // sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
@@ -160,7 +165,8 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 			continue
 		}
 		entries = make([]SpecEntry, 0, len(data)/leastEntryText)
-		for p.open('['); p.entry(len(entries)); {
+		p.open('[')
+		for i := 0; p.entry(i); i++ {
 			var e SpecEntry
 			for p.open('{'); p.member(); {
 				switch string(p.key) {
@@ -179,14 +185,16 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 				}
 			}
 			p.required(entryResourceID, e.ResourceID)
-			entries = append(entries, e)
+			if len(e.ResourceID) <= MaxIDLength && len(e.UID) <= MaxIDLength {
+				entries = append(entries, e)
+			}
 		}
 		p.list = ""
 	}
 	return entries, p.finish()
 }
 
-// readStatusEntries reads the list. An entry without a hash has the empty one, which no status has: the agent
+// readStatusEntries reads the list, without entries that have longer identifiers than a status can have. An entry without a hash has the empty one, which no status has: the agent
 // sends the status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
@@ -196,7 +204,8 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 			continue
 		}
 		entries = make([]StatusEntry, 0, len(data)/leastEntryText)
-		for p.open('['); p.entry(len(entries)); {
+		p.open('[')
+		for i := 0; p.entry(i); i++ {
 			var e StatusEntry
 			for p.open('{'); p.member(); {
 				switch string(p.key) {
@@ -213,7 +222,9 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 				}
 			}
 			p.required(entryResourceID, e.ResourceID)
-			entries = append(entries, e)
+			if len(e.ResourceID) <= MaxIDLength && len(e.UID) <= MaxIDLength {
+				entries = append(entries, e)
+			}
 		}
 		p.list = ""
 	}

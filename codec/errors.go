@@ -3,7 +3,10 @@
 
 package codec
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Code classes an [Error]; its text serves as a metric label.
 type Code string
@@ -35,22 +38,32 @@ type Error struct {
 	Err error
 }
 
-// Error puts the parts together, most specific first.
+// Error puts the parts together, most specific first. Parts that a peer chose are cut where they are long.
 func (e *Error) Error() string {
 	s := e.Reason
 	if e.Field != "" {
-		s = e.Field + ": " + s
+		s = cut(e.Field) + ": " + s
 	}
 	if e.Err != nil {
-		s += ": " + e.Err.Error()
+		s += ": " + cut(e.Err.Error())
 	}
 	if e.EventID != "" {
-		s = fmt.Sprintf("event %q: %s", e.EventID, s)
+		s = fmt.Sprintf("event %q: %s", cut(e.EventID), s)
 	}
 	if e.Topic != "" {
-		s = fmt.Sprintf("topic %q: %s", e.Topic, s)
+		s = fmt.Sprintf("topic %q: %s", cut(e.Topic), s)
 	}
 	return s
+}
+
+// maxQuote is how much of a part an error's text shows, in bytes.
+const maxQuote = 256
+
+func cut(s string) string {
+	if len(s) <= maxQuote {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxQuote], "") + "…"
 }
 
 // Unwrap returns the cause.

@@ -6,7 +6,9 @@ package codec_test
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -39,6 +41,10 @@ func TestErrorText(t *testing.T) {
 		if got := tc.err.Error(); got != tc.want {
 			t.Errorf("%s: %s: got %q, want %q", tc.name, tc.reason, got, tc.want)
 		}
+	}
+	long := strings.Repeat("ü", 40_000)
+	if text := (&codec.Error{Topic: long, EventID: long, Field: long, Reason: "is bad", Err: errors.New(long)}).Error(); len(text) > 2048 || !utf8.ValidString(text) {
+		t.Errorf("what a peer chose makes a text of %d bytes", len(text))
 	}
 	if err := error(&codec.Error{Err: io.EOF}); !errors.Is(err, io.EOF) {
 		t.Error("Unwrap does not return the cause")

@@ -28,7 +28,7 @@ func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 
 // ref reads the identity of a work; its name is in the metadata, where there is any.
 func (r *bundleReader) ref(meta *metav1.ObjectMeta) WorkRef {
-	w := WorkRef{ResourceID: r.text(attrResourceID), Version: r.number(attrResourceVersion)}
+	w := WorkRef{ResourceID: r.id(attrResourceID), Version: r.number(attrResourceVersion)}
 	if w.ResourceID == "" {
 		r.fail(CodeAttribute, attrResourceID, "is missing")
 	}
@@ -61,6 +61,11 @@ func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
 		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a time that " + reasonTime}
 	}
+	if len(m.Name) > MaxIDLength {
+		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a name that " + reasonLong}
+	}
+	// They are the peer's own bookkeeping, of any size and with any time.
+	m.ManagedFields = nil
 	if m.Generation < 0 {
 		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a negative generation"}
 	}

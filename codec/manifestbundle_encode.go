@@ -43,7 +43,10 @@ func (d *bundleDraft) ref(w *WorkRef) {
 	if w.ResourceID == "" {
 		d.fail(CodeAttribute, attrResourceID, "is missing", nil)
 	}
-	d.text(attrResourceID, w.ResourceID)
+	d.id(attrResourceID, w.ResourceID)
+	if len(w.Name) > MaxIDLength {
+		d.fail(CodeAttribute, attrMetadata, "has a name that "+reasonLong, nil)
+	}
 	if w.Version < 0 || w.Version > math.MaxInt32 {
 		d.fail(CodeAttribute, attrResourceVersion, "is not from 0 to 2^31-1", nil)
 		return

@@ -130,7 +130,7 @@ func (d *draft) fail(code Code, field, reason string, cause error) {
 func (d *draft) header(h *Header) {
 	d.identity(h)
 	d.text(attrClusterName, h.Cluster)
-	d.text(attrResyncID, h.ResyncID)
+	d.id(attrResyncID, h.ResyncID)
 	d.text(attrTraceParent, h.TraceParent)
 }
 

@@ -16,6 +16,10 @@ import (
 // and fixed words, then stay far below the 65,535 bytes that MQTT allows.
 const MaxNameLength = 1024
 
+// MaxIDLength is the longest identifier in an event, in bytes: resource IDs, the names and UIDs of works, agent sessions
+// and resync IDs. Peers keep them, and use them as keys.
+const MaxIDLength = 1024
+
 // ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength] bytes, valid
 // UTF-8, without the characters `/`, `+` and `#` and without control characters. kind says what the name
 // is for and begins the text of the error, such as "source ID". The error is an [*Error] with [CodeTopic].

@@ -66,6 +66,16 @@ func (r *reader) text(name string) string {
 	return s
 }
 
+// id returns an attribute that identifies something, "" when the event does not have it.
+func (r *reader) id(name string) string {
+	s := r.text(name)
+	if len(s) > MaxIDLength {
+		r.fail(CodeAttribute, name, reasonLong)
+		return ""
+	}
+	return s
+}
+
 // formatAttribute is cetypes.Format with exact numbers: that one refuses what has more than 32 bits and
 // truncates fractions.
 func formatAttribute(v any) (string, bool) {
@@ -165,14 +175,14 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	case cluster != a.cluster:
 		r.fail(CodeMismatch, attrClusterName, "is not the cluster that the topic names")
 	}
-	h.ResyncID = r.text(attrResyncID)
+	h.ResyncID = r.id(attrResyncID)
 	h.TraceParent = r.text(attrTraceParent)
 	return h
 }
 
 // ref reads the identity of a work.
 func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
-	w := WorkRef{ResourceID: r.text(idName), UID: types.UID(r.text(attrWorkUID)), Name: r.text(attrWorkName)}
+	w := WorkRef{ResourceID: r.id(idName), UID: types.UID(r.id(attrWorkUID)), Name: r.id(attrWorkName)}
 	if w.ResourceID == "" {
 		r.fail(CodeAttribute, idName, "is missing")
 	}

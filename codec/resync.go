@@ -17,7 +17,7 @@ func (d *draft) specResync(m *SpecResync) {
 	d.topic = address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
 	d.eventType, d.source = typeSpecResync, m.Agent
 	d.header(&m.Header)
-	d.text(attrAgentSession, m.AgentSession)
+	d.id(attrAgentSession, m.AgentSession)
 	target := m.TargetSource
 	switch {
 	case target == "" && broadcast:
@@ -78,7 +78,7 @@ func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
 func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &SpecResync{
 		Header:       h,
-		AgentSession: r.text(attrAgentSession),
+		AgentSession: r.id(attrAgentSession),
 		TargetSource: r.text(attrTargetSource),
 		Broadcast:    a.broadcast,
 	}

@@ -9,9 +9,13 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep arrays and objects may be nested: encoding/json's own limit, so that whatever passes
-// here can be decoded there, and hostile input ends in an error instead of an exhausted stack.
-const maxDepth = 10000
+// MaxDepth is how deep the arrays and objects of an event may be nested, and of any JSON in it. It keeps hostile input
+// from exhausting the stack. encoding/json and the API server's decoder stop at 10,000: what is read or written here
+// can be decoded there, also when it lies some levels deep in something else, such as a work in a record of a store.
+const MaxDepth = 9000
+
+// MaxManifestDepth is how deep a manifest may be nested so that it fits into an event.
+const MaxManifestDepth = MaxDepth - manifestDepth
 
 // syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.
 type syntaxError struct {
@@ -71,7 +75,7 @@ func scanValue(data []byte, i, depth int) (int, string) {
 
 // scanObject validates an object; depth counts it in.
 func scanObject(data []byte, i, depth int) (int, string) {
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return i, reasonDepth
 	}
 	i = skipSpace(data, i+1)
@@ -126,7 +130,7 @@ func scanKey(data []byte, i int) (int, string) {
 
 // scanArray validates an array; depth counts it in.
 func scanArray(data []byte, i, depth int) (int, string) {
-	if depth > maxDepth {
+	if depth > MaxDepth {
 		return i, reasonDepth
 	}
 	i = skipSpace(data, i+1)

@@ -23,8 +23,8 @@ func scanCases() []string {
 		"{}", "{ }", `{"a":1}`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" : 1 , "b" : 2}`, `{a:1}`, `{1:1}`, `{"a":1 "b":2}`, `{"a"::1}`,
 		"{", "}", `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1}}`, `{"a":{"b":[{"c":null}]}}`, `{"a":1,"a":2}`, `{"a\u0062":"\u00e4"}`,
 		"1 2", "{}{}", "null,", "[1}", "{]",
-		strings.Repeat("[", 10000) + strings.Repeat("]", 10000), strings.Repeat("[", 10001) + strings.Repeat("]", 10001),
-		strings.Repeat(`{"a":`, 10000) + "1" + strings.Repeat("}", 10000), strings.Repeat(`{"a":`, 10001) + "1" + strings.Repeat("}", 10001),
+		strings.Repeat("[", codec.MaxDepth) + strings.Repeat("]", codec.MaxDepth),
+		strings.Repeat(`{"a":`, codec.MaxDepth) + "1" + strings.Repeat("}", codec.MaxDepth),
 	}
 }
 
@@ -32,6 +32,19 @@ func TestScan(t *testing.T) {
 	for _, s := range scanCases() {
 		if got, want := codec.Valid([]byte(s)), json.Valid([]byte(s)); got != want {
 			t.Errorf("%.40q is valid: %t, want %t", s, got, want)
+		}
+	}
+}
+
+// TestScanDepth: the scanner stops where encoding/json would still go on.
+func TestScanDepth(t *testing.T) {
+	const depth = codec.MaxDepth + 1
+	for _, s := range []string{
+		strings.Repeat("[", depth) + strings.Repeat("]", depth),
+		strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+	} {
+		if codec.Valid([]byte(s)) {
+			t.Errorf("%.40q with %d levels is valid", s, depth)
 		}
 	}
 }

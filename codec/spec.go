@@ -17,7 +17,7 @@ func (d *draft) spec(m *Spec) {
 	d.eventType, d.source = typeSpecCreated, m.Source
 	d.header(&m.Header)
 	d.ref(&m.Header, &m.WorkRef, attrResourceID, attrResourceVersion)
-	d.text(attrAgentSession, m.AgentSession)
+	d.id(attrAgentSession, m.AgentSession)
 	d.optionalNumber(attrStatusSeq, m.StatusSeq)
 	if m.DeletionTimestamp == nil && m.nameless() {
 		d.fail(CodeMismatch, attrResourceID, reasonForeign, nil)
@@ -46,7 +46,7 @@ func (r *reader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *
 		Header:            h,
 		WorkRef:           r.ref(&h, attrResourceID, attrResourceVersion),
 		DeletionTimestamp: r.timestamp(attrDeletionTimestamp),
-		AgentSession:      r.text(attrAgentSession),
+		AgentSession:      r.id(attrAgentSession),
 		StatusSeq:         r.number(attrStatusSeq),
 	}
 	if m.DeletionTimestamp == nil && m.nameless() {

@@ -7,6 +7,7 @@
 package quietlog
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -102,10 +103,20 @@ func (l *Log) rest(logger klog.Logger, k kind, s *state) {
 	}
 }
 
+// maxSubject is how much of a subject a line shows, in bytes: MQTT allows topics of 64 KiB.
+const maxSubject = 256
+
+func cut(s string) string {
+	if len(s) <= maxSubject {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSubject], "") + "…"
+}
+
 func (l *Log) line(logger klog.Logger, err error, k kind, more int) {
 	kv := []any{"reason", k.reason}
 	if k.subject != "" {
-		kv = append(kv, "topic", k.subject)
+		kv = append(kv, "topic", cut(k.subject))
 	}
 	if more > 0 {
 		kv = append(kv, "notLogged", more)
