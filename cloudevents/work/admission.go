@@ -19,6 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // normalize turns manifests that were given as Go objects into the raw JSON that the store keeps.
@@ -86,7 +87,9 @@ func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {
 // withSpec adds what the CRD has against the spec to what is wrong with the metadata. The schema is asked only
 // where the typed check is not satisfied.
 func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
-	if !crd.SpecFits(&obj.Spec) {
+	if deep := tooDeep(&obj.Spec); len(deep) > 0 {
+		errs = append(errs, deep...) // the schema's decoders do not go there
+	} else if !crd.SpecFits(&obj.Spec) {
 		more, err := validateSpec(&obj.Spec)
 		if err != nil {
 			return err
@@ -120,6 +123,44 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	}
 	_, errs = crd.Member("spec", data)
 	return errs, nil
+}
+
+// tooDeep returns the manifests that are nested deeper than an event, or a record of a Store, can have them.
+func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
+	for i := range spec.Workload.Manifests {
+		raw := spec.Workload.Manifests[i].Raw
+		// Most manifests are too short for that many levels, or have too few of these characters at all.
+		if len(raw) <= 2*codec.MaxManifestDepth ||
+			bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= codec.MaxManifestDepth {
+			continue
+		}
+		if depthOf(raw) > codec.MaxManifestDepth {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "workload", "manifests").Index(i), field.OmitValueType{},
+				fmt.Sprintf("must not be nested deeper than %d levels", codec.MaxManifestDepth)))
+		}
+	}
+	return errs
+}
+
+// depthOf is how deep arrays and objects are nested in JSON. Of what is no JSON it is some number.
+func depthOf(raw []byte) (most int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch b := raw[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+			if b == '\\' {
+				i++ // the next one is escaped
+			}
+		case b == '{' || b == '[':
+			depth++
+			most = max(most, depth)
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return most
 }
 
 // unreadable is the API server's answer to manifests that it cannot even read, or nil.

@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 const unreadable = `{"manifests":7}`
@@ -207,15 +209,28 @@ func TestJSONPatchKeepsManifests(t *testing.T) {
 	}
 }
 
-// TestUnsendable: what no event can carry shows on the work, as nobody else would tell.
+// TestUnsendable: what no event can carry shows on the work, as nobody else would tell. No write makes such a work, but a
+// store can have it.
 func TestUnsendable(t *testing.T) {
 	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{})
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Store: store})
+		h.create("cluster1", newWork("deep", "much"))
+		h.kill()
+		var changes []work.Change
+		if err := store.Load(s.t.Context(), func(key string, value []byte) error {
+			deep := strings.Repeat("[", codec.MaxDepth) + strings.Repeat("]", codec.MaxDepth)
+			changes = append(changes, work.Change{Key: key, Value: bytes.Replace(value, []byte(`"much"`), []byte(deep), 1)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Apply(s.t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+		h = s.source(work.SourceOptions{Store: store})
 		a := s.agent(work.AgentOptions{})
 		s.settle()
-		deep := newWork("deep", "1")
-		deep.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"X","x":` + strings.Repeat("[", 9997) + strings.Repeat("]", 9997) + `}`)
-		h.create("cluster1", deep)
 		h.create("cluster1", newWork("late", "1"))
 		s.settle()
 		late := a.get("late")

@@ -141,7 +141,7 @@ func someStatus(t *rapid.T) workv1.ManifestWorkStatus {
 			Status:             often(t, "status", metav1.ConditionTrue, "", "x"),
 			Reason:             often(t, "reason", "R", "", "a:", "a:b", "1"),
 			ObservedGeneration: often(t, "generation", int64(1), -1),
-			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{}, metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)),
+			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{}, metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), metav1.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)),
 		}
 	}
 	s := workv1.ManifestWorkStatus{Conditions: some(t, "conditions", condition)}

@@ -81,8 +81,9 @@ func conditionsFit(conditions []metav1.Condition) bool {
 		default:
 			return false
 		}
-		// A zero time is null in JSON, and a year of five digits is no date-time.
-		if c.LastTransitionTime.IsZero() || c.LastTransitionTime.UTC().Year() > 9999 || c.ObservedGeneration < 0 ||
+		// A zero time is null in JSON, and a year below 0 or of five digits is no date-time.
+		year := c.LastTransitionTime.UTC().Year()
+		if c.LastTransitionTime.IsZero() || year < 0 || year > 9999 || c.ObservedGeneration < 0 ||
 			!short(c.Message, 32768) || len(c.Reason) > 1024 || !isReason(c.Reason) ||
 			len(c.Type) > 316 || !isConditionType(c.Type) {
 			return false
