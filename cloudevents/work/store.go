@@ -18,7 +18,7 @@ import (
 // versions and tombstones. Without one it forgets, and learns anew from its peers; see the package doc.
 //
 // What is kept are records, opaque values under keys of printable text, of which a source or agent has one per work,
-// one per cluster and a few more. A Store is a place for one source or agent. Package boltstore keeps it in a file,
+// one per cluster and a few more. Keys have at most [MaxKeyLength] bytes; values are as large as works are. A Store is a place for one source or agent. Package boltstore keeps it in a file,
 // [NewMemoryStore] in memory; package storetest checks any other.
 //
 // All methods may be called from any goroutine.
@@ -28,10 +28,14 @@ type Store interface {
 	// it: to go on without it would be to forget a work, which a peer may take for its deletion.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or none of them. When it returns nil they outlast the process and the machine's power;
-	// when it returns an error they may or may not have been made, and are made again later. No key comes twice. The
-	// values must not be changed, and may be kept.
+	// when it returns an error they may or may not have been made, and are made again later, together with whatever has
+	// changed meanwhile: one record that a Store never takes keeps all others waiting. Healthy says so all the while. No key
+	// comes twice. The values must not be changed, and may be kept.
 	Apply(ctx context.Context, changes []Change) error
 }
+
+// MaxKeyLength is the longest key of a record in bytes: room for two names and a resource ID, see package codec.
+const MaxKeyLength = 4096
 
 // Change sets the record of a key, or removes it.
 type Change struct {

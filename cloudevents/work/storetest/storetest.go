@@ -43,6 +43,7 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 		{"IsEmptyAtFirst", emptyAtFirst},
 		{"KeepsWhatWasApplied", keeps},
 		{"KeepsAnyBytes", anyBytes},
+		{"KeepsTheLongestKeys", longKeys},
 		{"KeepsLargeRecordsAndBatches", large},
 		{"OutlivesItsOpening", reopens},
 		{"MatchesAModel", model},
@@ -121,6 +122,15 @@ func anyBytes(t *testing.T, open Opener) {
 	key := "work/cluster1/a b/c%41~é\u2028" + strings.Repeat("k", 500)
 	apply(t, s, work.Change{Key: key, Value: all}, work.Change{Key: "one", Value: []byte{0}})
 	expect(t, s, map[string]string{key: string(all), "one": "\x00"})
+}
+
+// longKeys have a common beginning, as those of works have, so that a store which cuts them is found out.
+func longKeys(t *testing.T, open Opener) {
+	s := opened(t, open)
+	long := strings.Repeat("k", work.MaxKeyLength-1)
+	apply(t, s, set(long+"1", "1"), set(long+"2", "2"), set(long+"3", "3"))
+	apply(t, s, remove(long+"3"))
+	expect(t, s, map[string]string{long + "1": "1", long + "2": "2"})
 }
 
 func large(t *testing.T, open Opener) {
