@@ -135,7 +135,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		if err := a.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewAgent: AgentOptions.Store: %w", err)
 		}
-		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, a.metrics)
+		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, a.metrics, options.DrainTimeout)
 		a.keepMeta()
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
@@ -166,7 +166,8 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
-// watches and returns nil. A second call returns [cloudevents.ErrStarted].
+// watches and returns nil. A Store that does not answer has 5 s more; what it has not taken then is logged, and is as
+// lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
 func (a *Agent) Start(ctx context.Context) error {
 	a.store.Lock()
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)

@@ -51,7 +51,11 @@ type journal struct {
 	wake   chan struct{} // has room for one token: something is dirty
 	failed error         // of the last write
 
-	clock   clock.PassiveClock
+	life   context.Context // of writes; ended by giveUp
+	giveUp context.CancelFunc
+
+	clock   clock.WithTicker
+	grace   time.Duration // that writes have once Start is to end
 	metrics *metrics
 
 	// What replicas of a source do in another way. Both are called with lock held.
@@ -64,14 +68,18 @@ const (
 	applyTimeout = 30 * time.Second
 	// retryInterval is how long run waits before it writes again what could not be written.
 	retryInterval = time.Second
+	// lastWrites is how long the store has at the end, beside the time that the outbox has.
+	lastWrites = 5 * time.Second
 )
 
-func newJournal(s Store, lock sync.Locker, meta kept, c clock.PassiveClock, m *metrics) *journal {
+func newJournal(s Store, lock sync.Locker, meta kept, c clock.WithTicker, m *metrics, drain time.Duration) *journal {
 	if s == nil {
 		return nil
 	}
+	life, giveUp := context.WithCancel(context.Background())
 	return &journal{
 		store: s, lock: lock, meta: meta, clock: c, metrics: m,
+		life: life, giveUp: giveUp, grace: max(drain, 0) + lastWrites,
 		dirty: map[string]kept{},
 		ended: make(chan struct{}),
 		wake:  make(chan struct{}, 1),
@@ -216,6 +224,8 @@ func (j *journal) apply(ctx context.Context, writer []byte, records map[string]a
 	// Others wait for this batch as well, so the end of one caller's context does not end it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()
+	stop := context.AfterFunc(j.life, cancel)
+	defer stop()
 	if shared, ok := j.store.(SharedStore); ok && writer != nil {
 		return shared.ApplyIf(ctx, Change{Key: keyWriter, Value: writer}, changes)
 	}
@@ -287,6 +297,49 @@ func (j *journal) wakeUp() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
+	}
+}
+
+// finish writes what is dirty when everything else has ended. An error was logged, or is here, and is told by the writes
+// that it concerns.
+func (j *journal) finish(ctx context.Context) {
+	if j == nil {
+		return
+	}
+	err := j.flush(context.WithoutCancel(ctx))
+	if err == nil || errors.Is(err, ErrCondition) {
+		return
+	}
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	klog.FromContext(ctx).Error(err, "Stopped with changes that are not stored", "records", len(j.dirty))
+}
+
+// limit ends all writes, also one under way, a while after ctx has ended, unless the function that it returns is called
+// before. That function waits for limit's goroutine.
+func (j *journal) limit(ctx context.Context) (stop func()) {
+	if j == nil {
+		return func() {}
+	}
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		timer := j.clock.NewTimer(j.grace)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C():
+			j.giveUp()
+		}
+	}()
+	return func() {
+		close(done)
+		<-gone
 	}
 }
 

@@ -107,7 +107,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
-		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, s.metrics)
+		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, s.metrics, options.DrainTimeout)
 		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
 			s.joinReplicas(shared)
 		}
@@ -140,7 +140,8 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
 // Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
-// watches and returns nil. A second call returns [cloudevents.ErrStarted].
+// watches and returns nil. A Store that does not answer has 5 s more; what it has not taken then is logged, and is as
+// lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	if s.started {
@@ -327,6 +328,7 @@ func (w *sourceWork) view() protocol.SourceWork {
 
 // start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
 func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, more ...func(context.Context)) error {
+	defer j.limit(ctx)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
@@ -337,8 +339,7 @@ func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.
 	cancel()
 	group.Wait()
 	if err == nil {
-		// What came at last; an error was logged, and is told by the writes that it concerns.
-		_ = j.flush(context.WithoutCancel(ctx))
+		j.finish(ctx)
 		s.Lock()
 		s.Close()
 		s.Unlock()

@@ -21,7 +21,8 @@ import (
 // one per cluster and a few more. Keys have at most [MaxKeyLength] bytes; values are as large as works are. A Store is a place for one source or agent. Package boltstore keeps it in a file,
 // [NewMemoryStore] in memory; package storetest checks any other.
 //
-// All methods may be called from any goroutine.
+// All methods may be called from any goroutine, and return soon when their context ends: Start waits for them, and ends
+// that of a write which takes longer than Start has at its own end.
 type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. The value must not be kept or changed
 	// after f has returned. A record that cannot be read keeps the source or agent from starting, with an error that names

@@ -66,7 +66,7 @@ func TestLongIDs(t *testing.T) {
 		atSource, atAgent := newKeyStore(t), newKeyStore(t)
 		h, a := s.source(work.SourceOptions{Store: atSource}), s.agent(work.AgentOptions{Store: atAgent})
 		s.settle()
-		if err := h.InventoryComplete(t.Context()); err != nil {
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		h.create("cluster1", newWork("before", "1"))

@@ -82,11 +82,11 @@ func TestDepth(t *testing.T) {
 		}
 		deepest := h.create("cluster1", deepWork("deepest", codec.MaxManifestDepth))
 		for _, depth := range []int{codec.MaxManifestDepth + 1, 9_990, 9_999, 10_000, 20_000} {
-			_, err := h.works("cluster1").Create(t.Context(), deepWork("deeper", depth), metav1.CreateOptions{})
+			_, err := h.works("cluster1").Create(s.t.Context(), deepWork("deeper", depth), metav1.CreateOptions{})
 			refused(err)
 			next := deepest.DeepCopy()
 			next.Spec = deepWork("", depth).Spec
-			_, err = h.works("cluster1").Update(t.Context(), next, metav1.UpdateOptions{})
+			_, err = h.works("cluster1").Update(s.t.Context(), next, metav1.UpdateOptions{})
 			refused(err)
 		}
 		quoted := newWork("quoted", strings.Repeat(`[{"\`, 20_000))
@@ -137,7 +137,7 @@ func TestYears(t *testing.T) {
 			obj.Status.Conditions = []metav1.Condition{{
 				Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Tested", LastTransitionTime: metav1.NewTime(tc.time),
 			}}
-			_, err := a.works().UpdateStatus(t.Context(), obj, metav1.UpdateOptions{})
+			_, err := a.works().UpdateStatus(s.t.Context(), obj, metav1.UpdateOptions{})
 			if tc.allowed && err != nil || !tc.allowed && !apierrors.IsInvalid(err) {
 				t.Errorf("%s (%s): %v", tc.name, tc.reason, err)
 			}
@@ -148,7 +148,7 @@ func TestYears(t *testing.T) {
 				Manager: "me", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "work.open-cluster-management.io/v1",
 				Time: &when, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)},
 			}}
-			_, _ = a.works().Update(t.Context(), obj, metav1.UpdateOptions{}) // whether refused or ignored
+			_, _ = a.works().Update(s.t.Context(), obj, metav1.UpdateOptions{}) // whether refused or ignored
 		}
 		s.settle()
 		reloads(t, s, h, a, atSource, atAgent)
