@@ -11,6 +11,11 @@
 // A batch of changes is one transaction, and is on the disk when Apply returns: the file is synced. A process or a
 // machine that dies at any moment leaves the file as of the last batch that was applied, or the one under way. One
 // process at a time can have the file open. The file does not shrink when works are deleted: its pages are used again.
+//
+// Open reads the structure of the whole file, so that one which was cut or overwritten is an error and not the end of the
+// process. Damage within a record has no place in that structure: the source or agent finds what it cannot read, and
+// nobody finds a value that became another. Nor does anybody look again once the file is open: keep it on a disk that
+// returns what was written. After damage, remove the file: the source or agent then starts as one without a past.
 package boltstore
 
 import (
@@ -43,6 +48,9 @@ var ErrLocked = errors.New("another process has the store open")
 // ErrClosed is returned by the methods of a [Store] after Close.
 var ErrClosed = errors.New("the store is closed")
 
+// ErrDamaged is returned by [Open] when the file is no database, or not all of one.
+var ErrDamaged = errors.New("the file is damaged")
+
 // Store is a [work.Store] in a file. Its methods may be called from any goroutine.
 type Store struct {
 	db *bbolt.DB
@@ -54,11 +62,23 @@ var _ work.Store = &Store{}
 var bucket = []byte("records")
 
 // Open opens the file, and creates it if there is none; its folder must exist. It returns [ErrLocked] when another
-// process has it open, and otherwise says what is wrong with the file.
+// process has it open, [ErrDamaged] when it is no database or is not whole, and otherwise says what is wrong with the
+// file, also where it is the database of another program. A file that it refuses is as it was.
 func Open(path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("boltstore.Open: a path is required")
 	}
+	s, err := open(path, o.withDefaults())
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func (o Options) withDefaults() Options {
 	if o.Mode == 0 {
 		o.Mode = 0o600
 	}
@@ -68,26 +88,63 @@ func Open(path string, o Options) (*Store, error) {
 	case o.LockTimeout < 0:
 		o.LockTimeout = 0 // bbolt's "for ever"
 	}
+	return o
+}
+
+func open(path string, o Options) (*Store, error) {
+	began := time.Now()
+	if err := check(path, o); err != nil {
+		return nil, err
+	}
+	if o.LockTimeout > 0 {
+		o.LockTimeout = max(o.LockTimeout-time.Since(began), time.Millisecond)
+	}
 	db, err := bbolt.Open(path, o.Mode, &bbolt.Options{
 		Timeout: o.LockTimeout,
 		// Free pages are found again by reading the file once, instead of being written with every batch.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 	})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("open the store %s: %w", path, ErrLocked)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("open the store %s: %w", path, err)
+		return nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucket)
+		if tx.Bucket(bucket) != nil {
+			return nil
+		}
+		if key, _ := tx.Cursor().First(); key != nil {
+			return fmt.Errorf("it is a database of another program, with the bucket %.64q", key)
+		}
+		_, err := tx.CreateBucket(bucket)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the store %s: %w", path, errors.Join(err, db.Close()))
+		return nil, errors.Join(err, db.Close())
 	}
 	return &Store{db: db}, nil
+}
+
+// check looks into a file that is there, while no other process writes to it.
+func check(path string, o Options) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it will be created
+	}
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return nil // likewise
+	}
+	// bbolt locks the file, and says what is wrong with its beginning.
+	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
+	switch {
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	case err != nil:
+		return err
+	}
+	return errors.Join(checkFile(path), reader.Close())
 }
 
 // Load implements [work.Store]: it reads one consistent state. f must not call Apply.
