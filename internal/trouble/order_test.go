@@ -72,6 +72,7 @@ func (r *replayed) sameIncarnation() {
 		shows(t, "the source", h.works("cluster1"), fmt.Sprintf("app=%[1]d/%[1]d", i+1))
 	}
 	r.replay()
+	r.sayAgain()
 	h.set("cluster1", "app", "5") // comes after what was replayed
 	shows(t, "the agent after the first replay", a.works(), "app=5/4")
 	a.report("app", "5")
@@ -86,6 +87,16 @@ func (r *replayed) sameIncarnation() {
 	// Each of ten writes is one event on either side, but for the one that changed nothing.
 	if at, source := len(r.atAgent.of("app")), len(r.atSource.of("app")); at != 10 || source != 10 {
 		t.Errorf("%d events at the agent and %d at the source, want 10 each", at, source)
+	}
+}
+
+// sayAgain sends the last status as a newer one: it is news, but the same.
+func (r *replayed) sayAgain() {
+	statuses := r.wire.that(func(h heard) bool { return h.status() != nil })
+	last := statuses[len(statuses)-1]
+	newer := edited(r.t, last.payload, map[string]any{"sequenceid": fmt.Sprint(last.status().SequenceID + 1)})
+	if reason := r.wire.raw().publish(last.topic, newer); reason != 0 {
+		r.t.Errorf("the broker refused %s: %d", last.topic, reason)
 	}
 }
 

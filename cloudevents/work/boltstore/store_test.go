@@ -90,3 +90,23 @@ func TestClosed(t *testing.T) {
 		t.Errorf("Load: %v", err)
 	}
 }
+
+// TestSynced: each batch is written and synced by itself. A process that is killed cannot tell, as the system keeps what
+// it has written: only a machine without power would.
+func TestSynced(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "works.db"))
+	db := boltstore.DB(s)
+	if db.NoSync || db.NoGrowSync || db.IsReadOnly() {
+		t.Errorf("NoSync %t, NoGrowSync %t: the disk may not have what was applied", db.NoSync, db.NoGrowSync)
+	}
+	for i := range 3 {
+		before := db.Stats()
+		if err := s.Apply(t.Context(), []work.Change{{Key: "a", Value: []byte{byte(i)}}}); err != nil {
+			t.Fatal(err)
+		}
+		after := db.Stats()
+		if writes := after.Sub(&before); writes.TxStats.GetWrite() < 2 { // data pages, then the page that makes them count
+			t.Errorf("Apply has returned after %d writes", writes.TxStats.GetWrite())
+		}
+	}
+}

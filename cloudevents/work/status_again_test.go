@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestStatusAgain: the same status is one update, whoever says it again: the broker, the agent, or its user.
+func TestStatusAgain(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		var statuses []cloudevents.Message
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.HasSuffix(m.Topic, "/manifestsstatus") {
+				statuses = append(statuses, m)
+			}
+			deliver(m)
+		})
+		a.report("app", "done")
+		s.settle()
+		before := h.get("cluster1", "app")
+		if len(statuses) != 1 || applied(before) != "done" {
+			t.Fatalf("%d statuses, the source shows %q", len(statuses), applied(before))
+		}
+		again := func(change func(*codec.Status)) {
+			m, err := codec.ManifestWork.Decode(statuses[0].Topic, statuses[0].Event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status := m.(*codec.Status)
+			change(status)
+			topic, e, err := codec.ManifestWork.Encode(status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(s, cloudevents.Message{Topic: topic, Event: e})
+			s.settle()
+		}
+		unchanged := func(what string) {
+			t.Helper()
+			if after := h.get("cluster1", "app"); after.ResourceVersion != before.ResourceVersion {
+				t.Errorf("%s: an update, to %q", what, applied(after))
+			}
+		}
+		again(func(*codec.Status) {})
+		unchanged("the same event")
+		again(func(m *codec.Status) { m.Status.Conditions[0].Message = "otherwise" })
+		unchanged("another status of the same place in the order")
+		again(func(m *codec.Status) { m.SequenceID++ })
+		unchanged("an equal status of a later place in the order")
+		heard := len(statuses)
+		if _, err := a.works().UpdateStatus(s.t.Context(), a.get("app"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		a.report("app", "done")
+		s.settle()
+		unchanged("an equal status of the agent's user")
+		if len(statuses) != heard {
+			t.Errorf("the agent has published %d equal statuses", len(statuses)-heard)
+		}
+		s.reconnect()
+		unchanged("a new connection")
+	})
+}
