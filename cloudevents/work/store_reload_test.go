@@ -142,11 +142,11 @@ func TestYears(t *testing.T) {
 				t.Errorf("%s (%s): %v", tc.name, tc.reason, err)
 			}
 			obj = a.get("app")
-			when := metav1.NewTime(tc.time)
+			when, fields := metav1.NewTime(tc.time), metav1.NewFieldsV1(`{}`)
 			obj.Labels = map[string]string{"year": fmt.Sprint(tc.time.Year())}
 			obj.CreationTimestamp, obj.ManagedFields = when, []metav1.ManagedFieldsEntry{{
 				Manager: "me", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "work.open-cluster-management.io/v1",
-				Time: &when, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)},
+				Time: &when, FieldsType: "FieldsV1", FieldsV1: fields,
 			}}
 			_, _ = a.works().Update(s.t.Context(), obj, metav1.UpdateOptions{}) // whether refused or ignored
 		}

@@ -17,7 +17,8 @@
 //	07  a certificate is replaced while everything runs
 //	08  replicas share a source
 //	09  each cluster and source in its own room: access control, and events that contradict their topic
-//	10  an agent restarts, with and without a store; lists wait for what its sources have
+//	10  an agent restarts, with and without a store; lists wait for what its sources have; agents and sources are
+//	    killed while they write
 //	11  two sources use one name
 //	12  the end: nothing is left behind, and a slow watcher disturbs nobody
 //
