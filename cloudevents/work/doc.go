@@ -96,8 +96,8 @@
 //   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
 //     release than your API server's.
 //   - On an agent, the first list, the end of a watch's initial events, and a Get or a change of a work that is not
-//     there wait until its sources, which know their works, have answered ([AgentOptions].InitialSyncTimeout): a work not
-//     heard of yet must not look as if it were gone. With a context that ends first, they return its error.
+//     there wait until its sources have answered ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not
+//     look as if it were gone. With a context that ends first, they return its error.
 //
 // # Coming from the typed clientset
 //
@@ -127,10 +127,10 @@
 //
 // Without a Store a source keeps its works in memory. After a restart its owner creates them anew: agents adopt
 // equal specs without applying them again and answer with their status at once. Works that are not created anew
-// stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then the source does not end
-// its answers, so that an agent without a Store which restarts as well does not take works for gone that are about to come:
-// its first list waits, at most for [AgentOptions].InitialSyncTimeout. A source that has no works to wait for calls it at
-// once.
+// stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then a
+// source that has none for a cluster does not end its answer to that agent: one without a Store which restarts as well must
+// not take works for gone that are about to come. Its first list waits, at most for [AgentOptions].InitialSyncTimeout. So a
+// source that has no works to wait for calls it at once, and one that has many creates them before Start.
 //
 // # Stores and replicas
 //

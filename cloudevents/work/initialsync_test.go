@@ -20,25 +20,28 @@ import (
 )
 
 // TestInitialSync: an agent's informer does not sync before its sources have answered in full: at once where
-// they are named and know their works, after the timeout where not or where one is silent.
+// they are named, after the timeout where not, where one is silent, or has nothing and may lack works.
 func TestInitialSync(t *testing.T) {
 	tests := []struct {
 		name    string
 		options work.AgentOptions
+		works   int
 		partial bool
 		want    time.Duration
 	}{
-		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, false, 0},
-		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, InitialSyncTimeout: 5 * time.Second}, false, 5 * time.Second},
-		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, true, 5 * time.Second},
-		{"any source", work.AgentOptions{}, false, work.DefaultInitialSyncTimeout},
-		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, false, 0},
+		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, 50, false, 0},
+		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, InitialSyncTimeout: 5 * time.Second}, 50, false, 5 * time.Second},
+		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 50, true, 0},
+		{"one has nothing", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, false, 0},
+		{"one has nothing and may lack works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
+		{"any source", work.AgentOptions{}, 50, false, work.DefaultInitialSyncTimeout},
+		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				h := s.source(work.SourceOptions{})
-				for i := range 50 {
+				for i := range tc.works {
 					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
 				}
 				if !tc.partial {
@@ -54,8 +57,8 @@ func TestInitialSync(t *testing.T) {
 				if took := time.Since(began); took < tc.want || took > tc.want+300*time.Millisecond {
 					t.Errorf("synced after %s, want %s", took, tc.want)
 				}
-				if n := len(informer.GetStore().List()); n != 50 && tc.options.InitialSyncTimeout >= 0 {
-					t.Errorf("synced with %d works of 50", n)
+				if n := len(informer.GetStore().List()); n != tc.works && tc.options.InitialSyncTimeout >= 0 {
+					t.Errorf("synced with %d works of %d", n, tc.works)
 				}
 			})
 		})
@@ -116,8 +119,10 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 				if complete {
 					h.complete()
 				}
-				h.create("cluster1", newWork("app", "1"))
 				h.create("cluster2", newWork("elsewhere", "1"))
+				if complete {
+					h.create("cluster1", newWork("app", "1"))
+				}
 				s.bus.Reconnect()
 				for range 3 {
 					s.settle()
@@ -126,6 +131,7 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 					if informer.HasSynced() {
 						t.Error("synced before the source knows its works")
 					}
+					h.create("cluster1", newWork("app", "1"))
 					h.complete()
 					s.settle()
 				}

@@ -107,16 +107,16 @@ type AgentOptions struct {
 	// the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve; nil means every source. An empty list is refused: it would serve none. Naming
-	// them lets informers sync as soon as all of them have answered completely, instead of after InitialSyncTimeout.
+	// them lets informers sync as soon as all of them have answered, instead of after InitialSyncTimeout.
 	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
 	// others, until that source deletes them; Start logs how many there are. So delete works at their source before or
 	// after it is taken off; where it does not exist any more, run a source of its ID that calls InventoryComplete: it
 	// deletes all that it does not know.
 	Sources []string
 	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
-	// watches wait for the sources' complete answers. A source answers completely when it knows its works: after
-	// [Source.InventoryComplete], or when it continues from a Store. Before, or where nobody calls that, the wait is as
-	// long as this. Defaults to 2 s; negative means not at all.
+	// watches wait for the sources' complete answers. A source that has works for the cluster says where
+	// they end; one that has none does so after [Source.InventoryComplete], or when it continues from a Store: else they
+	// may be about to come. Defaults to 2 s; negative means not at all.
 	InitialSyncTimeout time.Duration
 	// Store keeps works, statuses and what is gone over restarts. With one that has been in use, lists and watches
 	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner

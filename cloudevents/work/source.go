@@ -177,7 +177,7 @@ func (s *Source) Healthy() error {
 
 // InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
 // come. From then on a work of this source that an agent holds and the source does not know is deleted, and agents
-// take the source's answers for whole: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
+// take "nothing" for an answer: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
 // what is deleted through its clientset.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.Lead(ctx); err != nil {

@@ -204,8 +204,8 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	})
 }
 
-// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
-// does not end its answers: InventoryComplete has the agents that wait for that ask again.
+// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that has nothing for
+// the cluster and may lack works does not end its answer: InventoryComplete has the agents that wait for that ask again.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
@@ -218,7 +218,7 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	return e.round == s.round && !e.lost.Load() && (s.complete || s.restored)
+	return e.round == s.round && !e.lost.Load() && (s.complete || s.restored || s.store.Has(e.cluster.name))
 }
 
 func (e *endMarker) Settled(err error) {

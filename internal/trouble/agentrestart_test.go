@@ -28,6 +28,7 @@ func TestTrouble10AgentRestartsWithStore(t *testing.T) {
 		return work.AgentOptions{Store: works.store(), InitialSyncTimeout: time.Hour}
 	}
 	h := s.source(work.SourceOptions{})
+	h.inventoryComplete()
 	a := s.newAgent(work.AgentOptions{Store: works.store(), Sources: []string{"hub"}}) // synced before it is stopped
 	a.start(a.Agent)
 	a.apply()

@@ -72,6 +72,9 @@ func New[R Record](c clock.WithTicker, hold bool) *Store[R] {
 // Get returns the record that shows an object of this name, or the zero R.
 func (s *Store[R]) Get(namespace, name string) R { return s.namespaces[namespace][name] }
 
+// Has reports whether a namespace has objects.
+func (s *Store[R]) Has(namespace string) bool { return len(s.namespaces[namespace]) > 0 }
+
 // Len returns the number of objects.
 func (s *Store[R]) Len() int { return s.count }
 
