@@ -63,6 +63,25 @@ func TestBulkWindow(t *testing.T) {
 	})
 }
 
+// TestBulkWindowGrowsWithDistance: a broker whose acknowledgements take long gets more at once, in proportion to that.
+func TestBulkWindowGrowsWithDistance(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		r.start()
+		r.fill(400, window)
+		r.expectAnswers(1)
+		time.Sleep(100 * time.Millisecond)
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(1 + 100)
+		time.Sleep(10 * time.Millisecond)
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(1 + 100 + 10)
+		time.Sleep(time.Minute)
+		r.transport.current().settleHeld(nil)
+		r.expectAnswers(1 + 100 + 10 + 10)
+	})
+}
+
 // TestBulkWindowTakesOne: one that is larger than the window goes out when there is room for any.
 func TestBulkWindowTakesOne(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {

@@ -131,7 +131,8 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{transport: t, options: o.withDefaults(), outbox: newOutbox(), ready: make(chan struct{})}
+	options := o.withDefaults()
+	e := &Engine{transport: t, options: options, outbox: newOutbox(options.Clock), ready: make(chan struct{})}
 	if err := e.measure(); err != nil {
 		return nil, err
 	}

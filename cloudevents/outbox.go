@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/utils/buffer"
+	"k8s.io/utils/clock"
 )
 
 // Lane is the queue that an [Item] waits in.
@@ -30,14 +31,6 @@ const (
 
 // liveStreak is how many items of Live may overtake the first of Bulk, so that answers end also under load.
 const liveStreak = 16
-
-const (
-	// bulkWindow is how many bytes of Bulk may be published and not acknowledged when another is: else news would wait
-	// for all of them, in the broker and at the other end, where a long resync keeps everybody busy for a while.
-	bulkWindow = 64 << 10
-	// bulkLeast is what an event counts there at least: one without data has attributes.
-	bulkLeast = 512
-)
 
 // Item is something to publish. It is encoded when its turn comes, so it says what is true then. Items are
 // compared by identity, so implementations are pointers.
@@ -64,7 +57,8 @@ type Refusable interface {
 type turn struct {
 	item Item
 	lane Lane
-	size int // what it takes of a window, where there is one
+	size int       // what it takes of a window, where there is one
+	sent time.Time // and when that was
 }
 
 // liveState follows one item of the lane Live.
@@ -82,6 +76,7 @@ type liveState struct {
 
 // outbox holds what waits to be published and what waits to be acknowledged.
 type outbox struct {
+	clock    clock.PassiveClock
 	mu       sync.Mutex
 	queues   [lanes]buffer.TypedRingGrowing[Item]
 	waiting  [lanes]int
@@ -89,8 +84,8 @@ type outbox struct {
 	denied   int // of live
 	streak   int
 	inflight [lanes]int
-	// bulk is how much of bulkWindow is taken.
-	bulk int
+	// window is that of Bulk.
+	window window
 	// postponed has what the broker refused for now, in order.
 	postponed [lanes][]Item
 	// told has the items whose refusal is known, so that it is logged once.
@@ -103,8 +98,8 @@ type outbox struct {
 	wake chan struct{}
 }
 
-func newOutbox() *outbox {
-	return &outbox{live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: make(chan struct{}, 1)}
+func newOutbox(c clock.PassiveClock) *outbox {
+	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
 // add queues an item. While offline, items of Control and Bulk are given up at once.
@@ -152,7 +147,7 @@ func (o *outbox) signal() {
 func (o *outbox) next() (turn, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lane, bulk := Control, o.waiting[Bulk] > 0 && o.bulk < bulkWindow
+	lane, bulk := Control, o.waiting[Bulk] > 0 && o.window.open()
 	switch {
 	case o.waiting[Control] > 0:
 	case o.waiting[Live] > 0 && (o.streak < liveStreak || !bulk):
@@ -180,10 +175,9 @@ func (o *outbox) sized(t *turn, size int) {
 	if t.lane != Bulk {
 		return
 	}
-	t.size = max(size, bulkLeast)
 	o.mu.Lock()
-	o.bulk += t.size
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	t.size, t.sent = o.window.take(size), o.clock.Now()
 }
 
 // outcome says how the publication of an item ended.
@@ -203,8 +197,7 @@ func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 	it, lane := t.item, t.lane
 	o.mu.Lock()
 	o.inflight[lane]--
-	opens := o.bulk >= bulkWindow && o.bulk-t.size < bulkWindow
-	o.bulk -= t.size
+	opens := t.size > 0 && o.window.give(t.size, o.took(t, how))
 	if how == postponed && !o.online {
 		how = interrupted // what is postponed now would never have its turn
 	}
@@ -227,6 +220,14 @@ func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 		o.signal()
 	}
 	return ended, news
+}
+
+// took is how long the broker took to acknowledge an event, or 0.
+func (o *outbox) took(t turn, how outcome) time.Duration {
+	if how != acknowledged {
+		return 0
+	}
+	return o.clock.Since(t.sent)
 }
 
 // tell reports whether an outcome is a refusal, or the first of an item's.
@@ -332,6 +333,7 @@ func (o *outbox) connecting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.online, o.broken = true, false
+	o.window.fastest = 0 // it may be another broker
 	for it, st := range o.live {
 		if st.refused {
 			st.refused, st.queued = false, true
