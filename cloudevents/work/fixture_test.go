@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,11 +215,13 @@ func (a *spoke) works() worktyped.ManifestWorkInterface {
 
 // newWork is a work with one ConfigMap that holds value.
 func newWork(name, value string) *workv1.ManifestWork {
-	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, name, value)
+	raw := append(make([]byte, 0, 128+len(name)+len(value)), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
+	raw = append(strconv.AppendQuote(raw, name), `,"namespace":"default"},"data":{"value":`...)
+	raw = append(strconv.AppendQuote(raw, value), "}}"...)
 	return &workv1.ManifestWork{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{
-			Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(raw)}}},
+			Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}},
 		}},
 	}
 }
