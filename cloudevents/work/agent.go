@@ -54,7 +54,7 @@ type Agent struct {
 type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, graves included
-	ask   map[string]struct{}   // resource IDs to ask for
+	ask   map[string]int64      // resource IDs to ask for, with the versions that raised the questions
 	// answered is the resync ID last answered with a list.
 	answered string
 }
@@ -197,7 +197,7 @@ func (a *Agent) Healthy() error { return errors.Join(a.engine.Healthy(), a.journ
 func (a *Agent) source(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
-		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]struct{}{}}
+		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{}}
 		a.sources[name] = s
 	}
 	return s

@@ -134,7 +134,7 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) {
 	switch act {
 	case protocol.Ask:
-		a.ask(s, m.ResourceID)
+		a.ask(s, m.ResourceID, m.Version)
 	case protocol.Create, protocol.CreateDeleting:
 		if w == nil {
 			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
@@ -166,9 +166,9 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 	}
 }
 
-// ask gathers a request for a work that only its source can tell the truth about.
-func (a *Agent) ask(s *agentSource, id string) {
-	s.ask[id] = struct{}{}
+// ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
+func (a *Agent) ask(s *agentSource, id string, version int64) {
+	s.ask[id] = max(s.ask[id], version)
 	select {
 	case a.wakeAsk <- struct{}{}:
 	default:

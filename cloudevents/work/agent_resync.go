@@ -47,11 +47,13 @@ func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
 		if w.state == protocol.Grave {
 			continue
 		}
-		list = append(list, codec.SpecEntry{
-			ResourceID: w.id, Version: w.version, UID: w.uid, Source: s.name, SequenceID: w.seq,
-		})
+		list = append(list, w.entry())
 	}
 	return list
+}
+
+func (w *agentWork) entry() codec.SpecEntry {
+	return codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 }
 
 // sendList queues a list, in chunks.
@@ -78,10 +80,14 @@ func (a *Agent) sendAsks() {
 			continue
 		}
 		entries := make([]codec.SpecEntry, 0, len(s.ask))
-		for id := range s.ask {
-			if s.works[id] == nil { // else the truth came meanwhile
+		for id, version := range s.ask {
+			w := s.works[id]
+			switch {
+			case w == nil || w.state == protocol.Grave && w.version < version:
 				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
-			}
+			case w.version < version: // an answer from before what was asked about
+				entries = append(entries, w.entry())
+			} // else the truth came meanwhile
 		}
 		clear(s.ask)
 		if len(entries) == 0 {

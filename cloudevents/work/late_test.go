@@ -7,8 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -64,6 +66,38 @@ func TestLateGone(t *testing.T) {
 		s.settle()
 		if _, err := h.works("cluster1").Get(s.t.Context(), "app", metav1.GetOptions{}); err != nil {
 			t.Errorf("the agent still cleans up, and the hub's work: %v", err)
+		}
+	})
+}
+
+// TestDeletionBeforeLateAnswer: a deletion of a work that the agent does not know yet comes before the answer that tells of
+// the work as it was. The agent asks again, rather than keep it.
+func TestDeletionBeforeLateAnswer(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		var held []cloudevents.Message
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if len(held) == 0 && strings.HasSuffix(m.Topic, specTopic) && m.Event.Extensions()["resyncid"] != nil {
+				held = append(held, m)
+				return
+			}
+			deliver(m)
+		})
+		a := s.agent(work.AgentOptions{InitialSyncTimeout: -1})
+		synctest.Wait()
+		h.delete("cluster1", "app")
+		synctest.Wait()
+		publish(s, held[0])
+		s.settle()
+		a.setFinalizers("app")
+		s.settle()
+		if names := a.names(); len(names) > 0 {
+			t.Errorf("the agent keeps %v", names)
+		}
+		if _, err := h.works("cluster1").Get(s.t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the hub's work: %v", err)
 		}
 	})
 }
