@@ -63,7 +63,9 @@ var rules = []rule{
 	{name: "a list for a source that connects", edits: []edit{
 		{"agent_resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{name: "sequences in lists", edits: []edit{
-		{"agent_resync.go", "Source: s.name, SequenceID: w.seq,", "Source: s.name,"}}},
+		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
+	{name: "questions outlive older answers", test: "TestDeletionBeforeLateAnswer", edits: []edit{
+		{"agent_resync.go", "case w.version < version:", "case false:"}}},
 	{name: "the echo of sequences", edits: []edit{
 		{"agent_work.go", "if seq = min(seq, maxVersion); seq > w.seq {", "if seq = min(seq, maxVersion); false {"}}},
 
