@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dynamicwatcher tells a controller when any of a set of objects changes. The set is known only at run time,
+// differs from one reconciled object to the next, and may have objects of any kind: the Secrets and ConfigMaps that a
+// policy's template names, say. The controller is reconciled when one of them is created, changed or deleted.
+//
+//	watcher, err := dynamicwatcher.New(&dynamicwatcher.Options{Reconciler: policies})
+//	if err != nil {
+//		return err
+//	}
+//	go watcher.Start(ctx)
+//	…
+//	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+//	err = watcher.AddOrUpdateWatcher(policy,
+//		dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"},
+//		dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "settings"})
+//
+// From then on policies.Reconcile is called with the policy's identifier whenever one of the two changes. The next
+// AddOrUpdateWatcher replaces the set, and [DynamicWatcher].RemoveWatcher ends it. In these docs a watcher is the object
+// that depends on others, the watched are those others.
+//
+// # What it costs
+//
+// There is one API watch for each distinct watched object, however many watchers share it, limited to that object by a
+// field selector, so that the access it needs can be granted by resourceNames. The server sends metadata only; nothing
+// is kept of an object but its UID and resource version. A watch takes about 16 KiB and two goroutines. About 90 watches
+// share a connection. The API server sends no more than it would to an informer on the one object.
+//
+// # Guarantees
+//
+//   - A change is never lost. After a connection ended, or an API server was restarted, the watch goes on from the
+//     resource version seen last; watchers are told when the object is not what it was, and only then
+//     ([Options].Reconnect).
+//   - A watcher is reconciled once when it begins to watch an object that exists ([Options].DisableInitialReconcile), also
+//     when other watchers have watched it for long. What it read before it added the watch may be older.
+//   - No method of [DynamicWatcher] but Start, WaitForSync and those that look up a kind or query waits for the API server.
+//   - A request that is slow or hangs holds up no other object. One server's failures have one backoff, with jitter.
+//   - Reconcile behaves as in controller-runtime: errors are tried again with the rate limiter's delays, results may
+//     requeue, [reconcile.TerminalError] ends it, and one watcher is never reconciled twice at once.
+//
+// # Kinds that come and go
+//
+// A kind is looked up when an object of it is first watched. One that the server does not know is an
+// [ErrNoVersionedResource], or with [Options].MissingKind Wait the watch begins when its CRD is established. When a CRD is
+// deleted the watchers of objects that existed are told once, and the watch goes on if it comes back.
+//
+// # Access that comes and goes
+//
+// See [AccessLost].
+package dynamicwatcher

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Reconciler is called for a watcher when something that it watches has changed, or began to be watched.
+type Reconciler interface {
+	// Reconcile brings a watcher up to date. What it returns counts as in controller-runtime. It is called from
+	// Options.MaxConcurrentReconciles goroutines, never twice at once for one watcher; the context ends with Start's. It
+	// may call any method of the DynamicWatcher, and mostly ends with AddOrUpdateWatcher.
+	Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
+}
+
+// ReconcilerFunc is a function that is a Reconciler.
+type ReconcilerFunc func(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
+
+// Reconcile implements [Reconciler].
+func (f ReconcilerFunc) Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error) {
+	return f(ctx, watcher)
+}
+
+// DynamicWatcher watches objects on behalf of others and has those reconciled. Its methods may be called from any
+// goroutine. It is a controller-runtime manager.Runnable that needs leader election.
+type DynamicWatcher interface { //nolint:interfacebloat // the source document and its first implementation have it so
+	// AddOrUpdateWatcher replaces what a watcher watches; without any watched, that is nothing. It looks up kinds that are
+	// not known yet, and does not wait for the watches to be established: WaitForSync does. After an error nothing has
+	// changed: [*IdentifierError], [*KindError], ErrQueryBatchInProgress, ErrNotStarted after the end of Start, or why the
+	// server could not be asked for a kind.
+	AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error
+	// AddWatcher adds one object to what a watcher watches. Its errors are those of AddOrUpdateWatcher.
+	AddWatcher(watcher, watched ObjectIdentifier) error
+	// AddWatcherAt is AddWatcher for a watcher that has seen the object at a resource version: it is reconciled at once
+	// only when the object is at another, or gone.
+	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
+	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. It returns an
+	// [*IdentifierError] or ErrQueryBatchInProgress.
+	RemoveWatcher(watcher ObjectIdentifier) error
+
+	// Start watches and reconciles until ctx ends, and returns nil when all its goroutines have ended. What was added before
+	// is watched from then on. It can be called once; again it returns an error.
+	Start(ctx context.Context) error
+	// Started is closed when Start has begun.
+	Started() <-chan struct{}
+	// NeedLeaderElection returns true: a reconcile writes, mostly.
+	NeedLeaderElection() bool
+
+	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object,
+	// less what Options.Consolidate saves.
+	GetWatchCount() int
+	// Status returns the state of each watched object, in the order of identifiers.
+	Status() []WatchStatus
+	// WatchersOf returns who watches an object, WatchesOf what a watcher watches, in the order of identifiers.
+	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
+	WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier
+	// WaitForSync waits until all that a watcher watches has been seen, or is of a kind that does not exist. It returns a
+	// StatusError of the server that refuses one of the watches, ErrNotStarted after the end of Start, and ctx's error.
+	WaitForSync(ctx context.Context, watcher ObjectIdentifier) error
+
+	Querier
+	// StartQueryBatch begins to collect what the watcher's Get and List ask for. EndQueryBatch makes that the set of what
+	// it watches, AbortQueryBatch leaves the set as it was before. QueryBatch does the three.
+	StartQueryBatch(watcher ObjectIdentifier) error
+	EndQueryBatch(watcher ObjectIdentifier) error
+	AbortQueryBatch(watcher ObjectIdentifier) error
+	// QueryBatch calls f within a query batch, which ends when f returns nil, and is aborted when it returns an error, which
+	// QueryBatch returns, or panics.
+	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
+	// GetFromCache and ListFromCache return what is cached, without watching anything: nil where it is known that there is
+	// no such object, and ErrNoCacheEntry where nobody watches the object or list.
+	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	// ListWatchedFromCache returns all objects that the watcher watches and that exist.
+	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
+	// GVKToGVR returns the resource of a kind, or a [*KindError].
+	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
+}
+
+// Querier reads objects, and watches what it reads for a watcher. It needs Options.EnableCache and a query batch. Its
+// methods wait until the object or list has been seen, for at most 10 s.
+type Querier interface {
+	// Get returns an object, or nil where there is none.
+	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	// List returns what a selector matches, in the order of names. A nil selector matches all.
+	List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ObjectIdentifier names an object of the Kubernetes API, or with a Selector in place of the Name any number of them.
+// It is comparable, so it can be the key of a map.
+type ObjectIdentifier struct {
+	// Group is empty for the core group.
+	Group string
+	// Version and Kind are required.
+	Version string
+	Kind    string
+	// Namespace is empty for objects without one, and with a Selector for objects of all namespaces.
+	Namespace string
+	// Name is the object's name. Either it or Selector is required, not both.
+	Name string
+	// Selector is a label selector in kubectl's syntax, such as "app=web,tier!=cache". It is for what is watched; a
+	// watcher has a name.
+	Selector string
+}
+
+// String returns the identifier for logs: kind, group version, namespace and name.
+func (o ObjectIdentifier) String() string {
+	s := fmt.Sprintf("GroupVersion=%s, Kind=%s, Namespace=%s, Name=%s", o.GroupVersionKind().GroupVersion(), o.Kind, o.Namespace, o.Name)
+	if o.Selector != "" {
+		s += ", Selector=" + o.Selector
+	}
+	return s
+}
+
+// GroupVersionKind returns the kind.
+func (o ObjectIdentifier) GroupVersionKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
+}
+
+// Validate returns an [*IdentifierError] that says which field is wrong and why, or nil. It does not ask the server.
+func (o ObjectIdentifier) Validate() error {
+	switch {
+	case o.Version == "":
+		return o.invalid("Version", "is required")
+	case strings.Contains(o.Version, "/"):
+		return o.invalid("Version", "has a slash: the group belongs into Group")
+	case o.Kind == "":
+		return o.invalid("Kind", "is required")
+	case o.Name == "" && o.Selector == "":
+		return o.invalid("Name", "is required where there is no Selector")
+	case o.Name != "" && o.Selector != "":
+		return o.invalid("Selector", "is set beside Name: an identifier has one of the two")
+	}
+	if o.Selector != "" {
+		if _, err := metav1.ParseToLabelSelector(o.Selector); err != nil {
+			return &IdentifierError{Object: o, Field: "Selector", Reason: "is not a label selector", Err: err}
+		}
+	}
+	return nil
+}
+
+func (o ObjectIdentifier) invalid(field, reason string) error {
+	return &IdentifierError{Object: o, Field: field, Reason: reason}
+}
+
+// validateWatcher holds also for what only a watcher must have.
+func validateWatcher(o ObjectIdentifier) error {
+	if o.Selector != "" && o.Name == "" {
+		return o.invalid("Name", "is required: a watcher is one object")
+	}
+	return o.Validate()
+}

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+const (
+	typeProtobuf = "application/vnd.kubernetes.protobuf"
+	typeJSON     = "application/json"
+
+	// partial asks for metadata only. Servers that have no protobuf, such as aggregated ones, answer in JSON, and those
+	// that know no metadata with whole objects.
+	partial     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	partialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+	// maxStatus bounds what is read of an error.
+	maxStatus = 64 << 10
+)
+
+// HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not hold for it: it would take
+// minutes for a thousand watches.
+type HTTP struct {
+	base *url.URL
+	pool *pool
+	// plain is whether the server has no watches that begin with what exists.
+	plain atomic.Bool
+}
+
+// NewHTTP returns an opener. With a client that one makes all requests; without one, HTTP has its own connections, each
+// for up to 90 streams.
+func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTTP, error) {
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := rest.HTTPClientFor(config); client == nil && err != nil {
+		return nil, err // better now than with the first watch
+	}
+	return &HTTP{base: base, pool: newPool(config, client, c)}, nil
+}
+
+// Close ends what connections are left when all streams are closed.
+func (h *HTTP) Close() { h.pool.close() }
+
+// Open implements [Opener].
+func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stream, error) {
+	if h.plain.Load() {
+		return h.listAndWatch(ctx, t)
+	}
+	s, err := h.watch(ctx, t, url.Values{
+		"sendInitialEvents":    {"true"},
+		"resourceVersionMatch": {string(metav1.ResourceVersionMatchNotOlderThan)},
+		"resourceVersion":      {orAny(resourceVersion)},
+	})
+	if lacksWatchList(err) {
+		h.plain.Store(true)
+		return h.listAndWatch(ctx, t)
+	}
+	return s, err
+}
+
+// orAny turns "no version known" into "any that the server has in its cache".
+func orAny(resourceVersion string) string {
+	if resourceVersion == "" {
+		return "0"
+	}
+	return resourceVersion
+}
+
+// lacksWatchList reports whether a server refused sendInitialEvents, which its feature WatchList is for.
+func lacksWatchList(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field == "sendInitialEvents" {
+			return true
+		}
+	}
+	return false
+}
+
+// watch begins a watch with the given parameters beside those that all have.
+func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, error) {
+	query.Set("watch", "true")
+	query.Set("allowWatchBookmarks", "true")
+	accept := typeProtobuf + partial + "," + typeJSON + partial + "," + typeJSON
+	if t.Whole {
+		accept = typeJSON
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	shard, epoch, resp, err := h.get(ctx, t, query, accept)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &httpStream{http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel}
+	if isProtobuf(resp) {
+		s.frames = &protobufFrames{body: resp.Body}
+	} else {
+		s.frames = newJSONFrames(resp.Body, t.Whole)
+	}
+	return s, nil
+}
+
+func isProtobuf(resp *http.Response) bool {
+	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && media == typeProtobuf
+}
+
+// get sends a request on a connection that has room. Without an error, the caller closes the body and releases the shard.
+func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept string) (*shard, int, *http.Response, error) {
+	u := *h.base
+	u.Path = strings.TrimSuffix(u.Path, "/") + path(t.Resource, t.Namespace)
+	if t.Name != "" {
+		query.Set("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, t.Name).String())
+	}
+	if t.Selector != "" {
+		query.Set("labelSelector", t.Selector)
+	}
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	req.Header.Set("Accept", accept)
+	shard, err := h.pool.acquire()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	resp, epoch, err := shard.do(req)
+	if err != nil {
+		h.pool.release(shard)
+		if ctx.Err() != nil {
+			return nil, 0, nil, ctx.Err()
+		}
+		shard.failed(epoch)
+		return nil, 0, nil, fmt.Errorf("%w: %w", ErrConnection, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxStatus)) // what came of it is enough
+		_ = resp.Body.Close()
+		h.pool.release(shard)
+		return nil, 0, nil, readStatus(resp, t, body)
+	}
+	return shard, epoch, resp, nil
+}
+
+// path is the path of a resource's collection.
+func path(r schema.GroupVersionResource, namespace string) string {
+	var b strings.Builder
+	if r.Group == "" {
+		b.WriteString("/api/")
+	} else {
+		b.WriteString("/apis/" + r.Group + "/")
+	}
+	b.WriteString(r.Version)
+	if namespace != "" {
+		b.WriteString("/namespaces/" + namespace)
+	}
+	b.WriteString("/" + r.Resource)
+	return b.String()
+}
+
+// httpStream reads the body of a watch.
+type httpStream struct {
+	frames frames
+	http   *HTTP
+	shard  *shard
+	epoch  int
+	body   io.ReadCloser
+	cancel context.CancelFunc
+	once   sync.Once
+	closed atomic.Bool
+}
+
+// Next implements [Stream].
+func (s *httpStream) Next() (Event, error) {
+	e, err := s.frames.next()
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, errors.Is(err, io.EOF), s.closed.Load(), errors.As(err, &status):
+		return e, err
+	}
+	s.shard.failed(s.epoch)
+	return e, fmt.Errorf("%w: %w", ErrConnection, err)
+}
+
+// Close implements [Stream].
+func (s *httpStream) Close() {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		s.cancel()
+		_ = s.body.Close()
+		s.http.pool.release(s.shard)
+	})
+}

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// pageSize is how many objects one page of a list has.
+	pageSize = 500
+	// maxList bounds one page in bytes.
+	maxList = 256 << 20
+)
+
+// listAndWatch does with two requests what a server with the feature WatchList does with one.
+func (h *HTTP) listAndWatch(ctx context.Context, t Target) (Stream, error) {
+	events, version, err := h.list(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := h.watch(ctx, t, url.Values{"resourceVersion": {version}})
+	if err != nil {
+		return nil, err
+	}
+	return &listed{Stream: watch, events: append(events, Event{Type: Synced, ResourceVersion: version})}, nil
+}
+
+// listed is a watch with a list before it.
+type listed struct {
+	Stream
+	events []Event
+}
+
+// Next implements [Stream].
+func (l *listed) Next() (Event, error) {
+	if len(l.events) == 0 {
+		return l.Stream.Next()
+	}
+	e := l.events[0]
+	l.events[0] = Event{}
+	if l.events = l.events[1:]; len(l.events) == 0 {
+		l.events = nil
+	}
+	return e, nil
+}
+
+// list returns what exists, page by page, and the version of it.
+func (h *HTTP) list(ctx context.Context, t Target) (events []Event, version string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	if t.Name != "" {
+		query.Del("limit") // there is one at most
+	}
+	for {
+		page, err := h.page(ctx, t, query)
+		if err != nil {
+			return nil, "", err
+		}
+		events, version = append(events, page.events...), page.ResourceVersion
+		if page.Continue == "" {
+			return events, version, nil
+		}
+		query.Set("continue", page.Continue)
+	}
+}
+
+type page struct {
+	metav1.ListMeta
+	events []Event
+}
+
+func (h *HTTP) page(ctx context.Context, t Target, query url.Values) (*page, error) {
+	accept := typeProtobuf + partialList + "," + typeJSON + partialList + "," + typeJSON
+	if t.Whole {
+		accept = typeJSON
+	}
+	shard, epoch, resp, err := h.get(ctx, t, query, accept)
+	if err != nil {
+		return nil, err
+	}
+	defer h.pool.release(shard)
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
+	switch {
+	case err != nil:
+		shard.failed(epoch)
+		return nil, fmt.Errorf("%w: %w", ErrConnection, err)
+	case len(body) > maxList:
+		return nil, fmt.Errorf("the server sent a list of more than %d bytes", maxList)
+	}
+	return readPage(resp, t, body)
+}
+
+func readPage(resp *http.Response, t Target, body []byte) (*page, error) {
+	p := &page{}
+	add := func(obj metav1.Object) error {
+		e, err := metadataEvent(string(watch.Added), obj)
+		if whole, ok := obj.(*unstructured.Unstructured); ok {
+			e.Object = whole
+		}
+		p.events = append(p.events, e)
+		return err
+	}
+	switch {
+	case t.Whole:
+		var list unstructured.UnstructuredList
+		if err := list.UnmarshalJSON(body); err != nil {
+			return nil, fmt.Errorf("the server sent what is no list: %w", err)
+		}
+		p.ResourceVersion, p.Continue = list.GetResourceVersion(), list.GetContinue()
+		for i := range list.Items {
+			if err := add(&list.Items[i]); err != nil {
+				return nil, err
+			}
+		}
+	default:
+		list, err := readMetadataList(resp, body)
+		if err != nil {
+			return nil, err
+		}
+		p.ListMeta = list.ListMeta
+		for i := range list.Items {
+			if err := add(&list.Items[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func readMetadataList(resp *http.Response, body []byte) (*metav1.PartialObjectMetadataList, error) {
+	var list metav1.PartialObjectMetadataList
+	if isProtobuf(resp) {
+		_, raw, err := unwrapProtobuf(body)
+		if err != nil {
+			return nil, err
+		}
+		if err := list.Unmarshal(raw); err != nil {
+			return nil, fmt.Errorf("the server sent what is no list: %w", err)
+		}
+		return &list, nil
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("the server sent what is no list: %w", err)
+	}
+	return &list, nil
+}
+
+// Expired reports whether an error says that a resource version is too old, or lies in the server's future, so that a
+// stream must begin without one.
+func Expired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// streamsPerConnection is how many streams share a connection. API servers take 100; some are left for the requests that
+// end streams and begin others.
+const streamsPerConnection = 90
+
+// pool spreads streams over HTTP clients so that each needs one connection. Go's own transport dials once for every
+// request that finds all connections full, so that a burst of requests opens many more connections than it needs.
+type pool struct {
+	newClient func() (*http.Client, error)
+	perShard  int // 0 means that one client takes all
+	server    *server
+
+	mu     sync.Mutex
+	shards []*shard
+}
+
+// newPool makes clients for the server of a configuration; with an HTTP client, that one makes all requests.
+func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool {
+	p := &pool{perShard: streamsPerConnection, server: &server{clock: c}}
+	p.newClient = func() (*http.Client, error) { return rest.HTTPClientFor(ownTransport(config)) }
+	if client != nil {
+		p.perShard = 0
+		p.newClient = func() (*http.Client, error) { return client, nil }
+	}
+	return p
+}
+
+// ownTransport returns a configuration that shares its transport with no other. client-go finds transports by what is
+// in the configuration, and a dial function is different each time.
+func ownTransport(config *rest.Config) *rest.Config {
+	own := rest.CopyConfig(config)
+	own.Timeout = 0 // streams last
+	if own.Dial == nil {
+		own.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	return own
+}
+
+// acquire finds a client for one more stream. release must be called once when the stream has ended.
+func (p *pool) acquire() (*shard, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shards {
+		if p.perShard == 0 || s.streams < p.perShard {
+			s.streams++
+			return s, nil
+		}
+	}
+	client, err := p.newClient()
+	if err != nil {
+		return nil, fmt.Errorf("make an HTTP client: %w", err)
+	}
+	s := &shard{pool: p, client: client, streams: 1, changed: make(chan struct{})}
+	p.shards = append(p.shards, s)
+	return s, nil
+}
+
+func (p *pool) release(s *shard) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.streams--
+}
+
+// close ends the connections that are idle.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.perShard == 0 {
+		return // the client is the user's
+	}
+	for _, s := range p.shards {
+		s.client.CloseIdleConnections()
+	}
+}
+
+// shard is a client with its connection. While there is none, one request at a time tries to make it and the others
+// wait; what a request takes after that holds up nobody.
+type shard struct {
+	pool    *pool
+	client  *http.Client
+	streams int // guarded by pool.mu
+
+	mu      sync.Mutex
+	warm    bool
+	epoch   int // counts the times it has become warm
+	dialing bool
+	changed chan struct{} // closed and replaced when warm or dialing changes
+}
+
+// do sends a request. The epoch, of the connection that took it, is for failed.
+func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error) {
+	opener, epoch, err := s.enter(req.Context())
+	if err != nil {
+		return nil, 0, err
+	}
+	if !opener {
+		resp, err = s.client.Do(req) //nolint:bodyclose // the caller's
+		return resp, epoch, err
+	}
+	var once sync.Once
+	leave := func(connected bool) { once.Do(func() { epoch = s.leave(connected) }) }
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { leave(true) }}
+	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:bodyclose // the caller's
+	if err != nil && req.Context().Err() == nil {
+		s.pool.server.failed()
+	}
+	leave(err == nil)
+	return resp, epoch, err
+}
+
+// enter waits until there is a connection, or until it is this request's turn to make one.
+func (s *shard) enter(ctx context.Context) (opener bool, epoch int, err error) {
+	for {
+		s.mu.Lock()
+		warm, dialing, epoch, changed := s.warm, s.dialing, s.epoch, s.changed
+		if !warm && !dialing {
+			s.dialing = true
+		}
+		s.mu.Unlock()
+		switch {
+		case warm:
+			return false, epoch, nil
+		case !dialing:
+			if err := s.pool.server.wait(ctx); err != nil {
+				s.leave(false)
+				return false, 0, err
+			}
+			return true, 0, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false, 0, ctx.Err()
+		}
+	}
+}
+
+func (s *shard) leave(connected bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialing = false
+	if connected {
+		s.warm = true
+		s.epoch++
+		s.pool.server.reached()
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return s.epoch
+}
+
+// failed says that a connection of an epoch has broken.
+func (s *shard) failed(epoch int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch == epoch {
+		s.warm = false
+	}
+}
+
+// server paces the attempts of all shards to reach a server.
+type server struct {
+	clock clock.WithTicker
+
+	mu    sync.Mutex
+	delay wait.DelayFunc
+	until time.Time
+}
+
+// newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each with jitter.
+func newBackoff() wait.DelayFunc {
+	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond}.DelayFunc()
+}
+
+// wait returns when the next attempt is due.
+func (s *server) wait(ctx context.Context) error {
+	s.mu.Lock()
+	rest := s.until.Sub(s.clock.Now())
+	s.mu.Unlock()
+	if rest <= 0 {
+		return ctx.Err()
+	}
+	timer := s.clock.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// failed books an attempt that did not reach the server. Attempts that were made at the same time count as one.
+func (s *server) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	if now.Before(s.until) {
+		return
+	}
+	if s.delay == nil {
+		s.delay = newBackoff()
+	}
+	s.until = now.Add(s.delay())
+}
+
+// reached begins the backoff anew.
+func (s *server) reached() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay, s.until = nil, time.Time{}
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
+)
+
+// ScopedGVR is the resource of a kind.
+type ScopedGVR struct {
+	schema.GroupVersionResource
+	// Namespaced is whether objects of it are in namespaces.
+	Namespaced bool
+}
+
+// lookup asks the server for the resources of one group version. The error is NotFound only where there is none.
+type lookup func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error)
+
+// kinds remembers the resources of kinds. Each group version is asked for when it is first needed, once for all who
+// need it at that time.
+type kinds struct {
+	lookup  lookup
+	mapper  meta.RESTMapper // takes the place of lookup where it is set
+	clock   clock.PassiveClock
+	ttl     time.Duration
+	missing time.Duration
+	flights singleflight.Group
+
+	mu     sync.Mutex
+	groups map[schema.GroupVersion]*groupVersion
+}
+
+// groupVersion is what is known of one.
+type groupVersion struct {
+	resources map[string]metav1.APIResource // by kind
+	asked     time.Time
+}
+
+func newKinds(d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper, o ObjectCacheOptions, c clock.PassiveClock) *kinds {
+	return &kinds{
+		lookup: func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+			list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+			if err != nil {
+				return nil, err
+			}
+			return list.APIResources, nil
+		},
+		mapper: mapper, clock: c,
+		ttl: o.GVKToGVRCacheTTL, missing: o.MissingAPIResourceCacheTTL,
+		groups: map[schema.GroupVersion]*groupVersion{},
+	}
+}
+
+// resolve returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that
+// can be watched; else the server could not be asked.
+func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (ScopedGVR, error) {
+	if k.mapper != nil {
+		return k.mapped(gvk)
+	}
+	if gvr, ok, err := k.known(gvk); ok {
+		return gvr, err
+	}
+	flight := k.flights.DoChan(gvk.GroupVersion().String(), func() (any, error) {
+		return nil, k.ask(context.WithoutCancel(ctx), gvk.GroupVersion())
+	})
+	select {
+	case result := <-flight:
+		if result.Err != nil {
+			return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, result.Err)
+		}
+	case <-ctx.Done():
+		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, ctx.Err())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.find(gvk)
+}
+
+// lookupTimeout bounds one request for a group version.
+const lookupTimeout = 10 * time.Second
+
+func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	resources, err := k.lookup(ctx, gv)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	g := &groupVersion{resources: map[string]metav1.APIResource{}, asked: k.clock.Now()}
+	for _, r := range resources {
+		if r.Kind != "" && !isSubresource(r.Name) {
+			g.resources[r.Kind] = r
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.groups[gv] = g
+	return nil
+}
+
+func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
+
+// known answers from memory, if it is fresh.
+func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g := k.groups[gvk.GroupVersion()]
+	if g == nil {
+		return ScopedGVR{}, false, nil
+	}
+	gvr, err = k.find(gvk)
+	fresh := k.ttl
+	if _, there := g.resources[gvk.Kind]; !there {
+		fresh = k.missing
+	}
+	return gvr, k.clock.Since(g.asked) < fresh, err
+}
+
+// find reads what is known. The lock is held.
+func (k *kinds) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
+	g := k.groups[gvk.GroupVersion()]
+	if g == nil { // forgotten meanwhile
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource}
+	}
+	r, ok := g.resources[gvk.Kind]
+	switch {
+	case !ok:
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource}
+	case !slices.Contains(r.Verbs, "watch"):
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrResourceUnwatchable}
+	}
+	return ScopedGVR{gvk.GroupVersion().WithResource(r.Name), r.Namespaced}, nil
+}
+
+// forget makes the next resolve of the group version ask the server.
+func (k *kinds) forget(gv schema.GroupVersion) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.groups, gv)
+	if r, ok := k.mapper.(meta.ResettableRESTMapper); ok {
+		r.Reset()
+	}
+}
+
+func (k *kinds) mapped(gvk schema.GroupVersionKind) (ScopedGVR, error) {
+	m, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource}
+	case err != nil:
+		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, err)
+	}
+	return ScopedGVR{m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+// object is a watched object, or all that a selector matches. One goroutine keeps a stream on it; nothing that it waits
+// for is waited for under the lock.
+type object struct {
+	watcher *dynamicWatcher
+	id      ObjectIdentifier
+	cancel  context.CancelFunc // nil before Start
+	settled chan struct{}      // closed when it is first known what exists, or why that cannot be known
+
+	// The watcher's lock guards what follows.
+	watchers map[*watching]subscription
+	status   WatchStatus
+	synced   bool                 // known is what exists
+	known    map[types.UID]string // resource versions
+	cached   map[types.UID]*unstructured.Unstructured
+	told     bool // that access was lost
+	ended    bool // nobody watches it any more
+
+	// The goroutine's own.
+	delay    wait.DelayFunc
+	refusals int
+	refused  time.Time // when the first of them came
+}
+
+// follow reads one stream until it ends, and returns why.
+func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
+	t := stream.Target{Whole: o.watcher.options.EnableCache, Resource: gvr.GroupVersionResource, Namespace: o.id.Namespace, Name: o.id.Name, Selector: o.id.Selector}
+	if !gvr.Namespaced {
+		t.Namespace = ""
+	}
+	s, err := o.watcher.opener.Open(ctx, t, o.establishing())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	began := o.watcher.options.Clock.Now()
+	beginning := map[types.UID]struct{}{} // what exists, while that is told
+	for {
+		e, err := s.Next()
+		if err != nil {
+			if beginning == nil && o.watcher.options.Clock.Since(began) > stable {
+				o.delay = nil
+			}
+			return err
+		}
+		if e.Type == stream.Synced {
+			o.refusals = 0
+		}
+		beginning = o.took(e, beginning)
+	}
+}
+
+// stable is how long a stream must have lasted for the next failure to be tried again at once.
+const stable = 5 * time.Second
+
+// establishing notes that a stream is begun, and returns the version to begin at.
+func (o *object) establishing() string {
+	o.watcher.mu.Lock()
+	defer o.watcher.mu.Unlock()
+	if o.status.State == Active {
+		o.enter(Establishing, nil)
+	}
+	return o.status.ResourceVersion
+}
+
+// enter changes the state. The lock is held.
+func (o *object) enter(s State, err error) {
+	if o.status.State != s {
+		o.status.State, o.status.Since = s, o.watcher.options.Clock.Now()
+	}
+	o.status.Err = err
+}
+
+// settle lets go who waits to know what exists. The lock is held.
+func (o *object) settle() {
+	select {
+	case <-o.settled:
+	default:
+		close(o.settled)
+	}
+}
+
+// took takes an event, and returns what of the stream's beginning has been told: nil once that is over.
+func (o *object) took(e stream.Event, beginning map[types.UID]struct{}) map[types.UID]struct{} {
+	o.watcher.mu.Lock()
+	defer o.watcher.mu.Unlock()
+	if e.ResourceVersion != "" {
+		o.status.ResourceVersion = e.ResourceVersion
+	}
+	switch e.Type {
+	case stream.Added, stream.Modified:
+		if beginning != nil {
+			beginning[e.UID] = struct{}{}
+		}
+		was, had := o.known[e.UID]
+		o.known[e.UID] = e.ResourceVersion
+		if e.Object != nil {
+			o.cached[e.UID] = trim(e.Object)
+		}
+		switch {
+		case !o.synced || had && was == e.ResourceVersion: // not news
+		case had:
+			o.notify(o.trigger(Modified, e))
+		default:
+			o.notify(o.trigger(Added, e))
+		}
+	case stream.Deleted:
+		if _, had := o.known[e.UID]; had {
+			o.forget(e.UID)
+			o.notify(o.trigger(Deleted, e))
+		}
+	case stream.Synced:
+		if beginning != nil {
+			o.sync(e, beginning)
+		}
+		return nil
+	}
+	return beginning
+}
+
+func (o *object) forget(uid types.UID) {
+	delete(o.known, uid)
+	delete(o.cached, uid)
+}
+
+// sync ends the beginning of a stream: what was not told is gone. The lock is held.
+func (o *object) sync(e stream.Event, beginning map[types.UID]struct{}) {
+	for uid := range o.known {
+		if _, there := beginning[uid]; !there {
+			o.forget(uid)
+			if o.synced {
+				o.notify(o.trigger(Deleted, e))
+			}
+		}
+	}
+	again := o.synced
+	o.synced = true
+	o.enter(Active, nil)
+	if o.told || again && o.watcher.options.Reconnect == NotifyAlways {
+		o.notify(o.trigger(Resumed, e))
+	}
+	o.told = false
+	o.welcomeAll()
+	o.settle()
+}
+
+// absent books that the kind does not exist, and so none of its objects. The lock is held.
+func (o *object) absent() {
+	if o.synced && len(o.known) > 0 {
+		o.notify(o.trigger(Deleted, stream.Event{}))
+	}
+	clear(o.known)
+	clear(o.cached)
+	o.synced = true
+	o.status.ResourceVersion = "" // a kind that comes back may begin anew
+	o.welcomeAll()
+	o.settle()
+}
+
+func (o *object) welcomeAll() {
+	for watcher, s := range o.watchers {
+		if s.waits {
+			o.welcome(watcher, s)
+		}
+	}
+}
+
+// greet is welcome for a watcher that comes when it is known what exists.
+func (o *object) greet(watcher ObjectIdentifier) {
+	w := o.watcher.registry.watchers[watcher]
+	o.welcome(w, o.watchers[w])
+}
+
+// welcome tells a watcher what exists when it begins to watch. The lock is held.
+func (o *object) welcome(watcher *watching, s subscription) {
+	o.watchers[watcher] = subscription{}
+	if o.watcher.options.DisableInitialReconcile {
+		return
+	}
+	t := o.trigger(Initial, stream.Event{Namespace: o.id.Namespace, Name: o.id.Name})
+	switch {
+	case len(o.known) == 0 && s.seen == "":
+		return
+	case len(o.known) == 0:
+		t.Type = Deleted
+	case o.id.Name != "":
+		for _, version := range o.known {
+			t.ResourceVersion = version
+		}
+		if t.ResourceVersion == s.seen {
+			return
+		}
+	}
+	o.watcher.notify(watcher, t)
+}
+
+func (o *object) trigger(t TriggerType, e stream.Event) Trigger {
+	return Trigger{Watched: o.id, Type: t, Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
+}
+
+// notify tells all watchers that are not to be told of the beginning yet. The lock is held.
+func (o *object) notify(t Trigger) {
+	for watcher, s := range o.watchers {
+		if !s.waits {
+			o.watcher.notify(watcher, t)
+		}
+	}
+}

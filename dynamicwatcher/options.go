@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// Options configures a [DynamicWatcher]. Only Reconciler is required.
+type Options struct {
+	// Reconciler is called for a watcher when something that it watches has changed. Required.
+	Reconciler Reconciler
+
+	// Config is how to reach the API server. Defaults to the configuration in the cluster, and outside of one to what the
+	// environment variable KUBECONFIG names. Its QPS and Burst hold for lookups of kinds, not for watches.
+	Config *rest.Config
+	// HTTPClient, if it is set, makes all requests to the server of Config. Connections are then its own affair: without
+	// it, about 90 watches share one.
+	HTTPClient *http.Client
+	// Metadata, if it is set, makes the watches in place of requests of the watcher's own; with EnableCache Dynamic does.
+	// They are there for tests with fake clients, and cost two more goroutines per watch.
+	Metadata metadata.Interface
+	Dynamic  dynamic.Interface
+	// Mapper, if it is set, finds the resource of a kind. By default discovery does, when it is first asked for one.
+	Mapper meta.RESTMapper
+
+	// RateLimiter delays watchers whose reconcile failed. Defaults to the greater of an overall bucket (10 per second, 100
+	// at once) and an exponential delay for each watcher (5 ms to 1000 s).
+	RateLimiter workqueue.TypedRateLimiter[ObjectIdentifier]
+	// MaxConcurrentReconciles is how many watchers are reconciled at a time. Defaults to 1.
+	MaxConcurrentReconciles int
+	// RecoverPanic is whether a panic in Reconcile is logged and counts as an error. Defaults to true.
+	RecoverPanic *bool
+	// Name is the queue's name in metrics and logs. Defaults to "dynamicwatcher".
+	Name string
+
+	// MinInterval is the least time from the beginning of one reconcile of a watcher that changes cause to the next. What
+	// changes meanwhile is one reconcile, at its end. 0 means none.
+	MinInterval time.Duration
+	// MaxDelay is how long a change may wait for others of the same watcher, so that a burst of them is one reconcile: the
+	// reconcile begins when that time is over. 0 means at once.
+	MaxDelay time.Duration
+
+	// MissingKind says what to do with a kind that the server does not have. Defaults to [Error].
+	MissingKind MissingKind
+	// AccessLost says what to do when the server refuses a watch. Defaults to [RetryThenNotify].
+	AccessLost AccessLost
+	// Reconnect says when watchers are told after a watch was interrupted. Defaults to [NotifyIfChanged].
+	Reconnect Reconnect
+	// Consolidate lets one watch on a whole namespace take the place of many on single objects. Nil means never.
+	Consolidate *ConsolidateOptions
+
+	// EnableCache keeps the watched objects, for the query methods. They are then watched as a whole.
+	EnableCache bool
+	// ObjectCacheOptions is about the cache and about how long kinds are remembered.
+	ObjectCacheOptions ObjectCacheOptions
+	// DisableInitialReconcile is whether a watcher is not reconciled for what exists when it begins to watch.
+	DisableInitialReconcile bool
+
+	// MetricsRegisterer takes the metrics, until Start has returned. Nil means none.
+	MetricsRegisterer prometheus.Registerer
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// MissingKind says what to do with a kind that the server does not have.
+type MissingKind int
+
+const (
+	// Error refuses to watch an object of such a kind, with [ErrNoVersionedResource].
+	Error MissingKind = iota
+	// Wait begins to watch when the kind's CRD is established. That needs access to watch
+	// customresourcedefinitions.apiextensions.k8s.io by name.
+	Wait
+)
+
+// AccessLost says what to do when the server refuses a watch for good: with 401 or 403, over and over for some seconds.
+// Refusals that pass lose nothing and tell nobody.
+type AccessLost int
+
+const (
+	// RetryThenNotify reconciles the watchers once and goes on asking, so that the watch resumes when access is back.
+	RetryThenNotify AccessLost = iota
+	// DropAndNotify reconciles the watchers once and takes the object out of what they watch.
+	DropAndNotify
+)
+
+// Reconnect says when watchers are told after a watch was interrupted.
+type Reconnect int
+
+const (
+	// NotifyIfChanged reconciles when an object is not what it was, came or went.
+	NotifyIfChanged Reconnect = iota
+	// NotifyAlways reconciles all watchers of the object.
+	NotifyAlways
+)
+
+// ConsolidateOptions says when one watch on a namespace is cheaper than many on its objects.
+type ConsolidateOptions struct {
+	// MinObjects is from how many watched objects of one resource in one namespace it takes over; below half of that it
+	// gives back. Defaults to 32.
+	MinObjects int
+	// MaxRatio is how many times as many objects the namespace may have. Defaults to 50.
+	MaxRatio int
+}
+
+// ObjectCacheOptions is about the cache and about how long kinds are remembered.
+type ObjectCacheOptions struct {
+	// GVKToGVRCacheTTL is how long a kind's resource is remembered. Defaults to 10 minutes.
+	GVKToGVRCacheTTL time.Duration
+	// MissingAPIResourceCacheTTL is how long the absence of a kind is remembered. 0 means not at all.
+	MissingAPIResourceCacheTTL time.Duration
+	// UnsafeDisableDeepCopy has queries return the cache's own objects, which must not be changed then.
+	UnsafeDisableDeepCopy bool
+}
+
+func (o *Options) validate() error {
+	switch {
+	case o == nil || o.Reconciler == nil:
+		return fmt.Errorf("%w: Options.Reconciler is required", ErrInvalidInput)
+	case o.MaxConcurrentReconciles < 0:
+		return fmt.Errorf("%w: Options.MaxConcurrentReconciles is negative", ErrInvalidInput)
+	case o.MinInterval < 0 || o.MaxDelay < 0:
+		return fmt.Errorf("%w: Options.MinInterval and Options.MaxDelay must not be negative", ErrInvalidInput)
+	case o.MissingKind < Error || o.MissingKind > Wait:
+		return fmt.Errorf("%w: Options.MissingKind %d is none of its constants", ErrInvalidInput, o.MissingKind)
+	case o.AccessLost < RetryThenNotify || o.AccessLost > DropAndNotify:
+		return fmt.Errorf("%w: Options.AccessLost %d is none of its constants", ErrInvalidInput, o.AccessLost)
+	case o.Reconnect < NotifyIfChanged || o.Reconnect > NotifyAlways:
+		return fmt.Errorf("%w: Options.Reconnect %d is none of its constants", ErrInvalidInput, o.Reconnect)
+	case o.ObjectCacheOptions.GVKToGVRCacheTTL < 0 || o.ObjectCacheOptions.MissingAPIResourceCacheTTL < 0:
+		return fmt.Errorf("%w: the times of Options.ObjectCacheOptions must not be negative", ErrInvalidInput)
+	}
+	return o.Consolidate.validate()
+}
+
+func (c *ConsolidateOptions) validate() error {
+	if c != nil && (c.MinObjects < 0 || c.MaxRatio < 0) {
+		return fmt.Errorf("%w: the numbers of Options.Consolidate must not be negative", ErrInvalidInput)
+	}
+	return nil
+}
+
+func (o *Options) withDefaults() Options {
+	out := *o
+	if out.Name == "" {
+		out.Name = "dynamicwatcher"
+	}
+	if out.MaxConcurrentReconciles == 0 {
+		out.MaxConcurrentReconciles = 1
+	}
+	if out.RecoverPanic == nil {
+		out.RecoverPanic = new(true)
+	}
+	if out.RateLimiter == nil {
+		out.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[ObjectIdentifier]()
+	}
+	if out.ObjectCacheOptions.GVKToGVRCacheTTL == 0 {
+		out.ObjectCacheOptions.GVKToGVRCacheTTL = 10 * time.Minute
+	}
+	if out.Clock == nil {
+		out.Clock = clock.RealClock{}
+	}
+	if c := out.Consolidate; c != nil {
+		own := *c
+		if own.MinObjects == 0 {
+			own.MinObjects = 32
+		}
+		if own.MaxRatio == 0 {
+			own.MaxRatio = 50
+		}
+		out.Consolidate = &own
+	}
+	return out
+}

@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// batch is a query batch of one watcher: what it asked for so far.
+type batch struct {
+	asked map[*object]struct{}
+	added map[*object]struct{} // of those, what it did not watch before
+}
+
+// StartQueryBatch implements [DynamicWatcher].
+func (w *dynamicWatcher) StartQueryBatch(watcher ObjectIdentifier) error {
+	if err := w.readable(watcher); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.runningLocked(); err != nil {
+		return err
+	}
+	if w.batches[watcher] != nil {
+		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
+	}
+	w.batches[watcher] = &batch{asked: map[*object]struct{}{}, added: map[*object]struct{}{}}
+	return nil
+}
+
+// EndQueryBatch implements [DynamicWatcher].
+func (w *dynamicWatcher) EndQueryBatch(watcher ObjectIdentifier) error {
+	return w.endBatch(watcher, func(b *batch, o *object) bool { _, keep := b.asked[o]; return keep })
+}
+
+// AbortQueryBatch implements [DynamicWatcher].
+func (w *dynamicWatcher) AbortQueryBatch(watcher ObjectIdentifier) error {
+	return w.endBatch(watcher, func(b *batch, o *object) bool { _, added := b.added[o]; return !added })
+}
+
+// endBatch ends a batch and stops watching what is not to be kept.
+func (w *dynamicWatcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) bool) error {
+	if err := w.readable(watcher); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.runningLocked(); err != nil {
+		return err
+	}
+	b := w.batches[watcher]
+	if b == nil {
+		return fmt.Errorf("%w: %s", ErrQueryBatchNotStarted, watcher)
+	}
+	delete(w.batches, watcher)
+	w.keepOnly(watcher, func(o *object) bool { return keep(b, o) })
+	return nil
+}
+
+// QueryBatch implements [DynamicWatcher].
+func (w *dynamicWatcher) QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error {
+	if err := w.StartQueryBatch(watcher); err != nil {
+		return err
+	}
+	ended := false
+	defer func() {
+		if !ended { // a panic
+			_ = w.AbortQueryBatch(watcher)
+		}
+	}()
+	err := f(&querier{w, ctx})
+	if err == nil {
+		err = ctx.Err()
+	}
+	ended = true
+	if err != nil {
+		_ = w.AbortQueryBatch(watcher) // it fails only when the watcher was stopped
+		return err
+	}
+	return w.EndQueryBatch(watcher)
+}
+
+// querier reads within a context.
+type querier struct {
+	watcher *dynamicWatcher
+	ctx     context.Context
+}
+
+// Get implements [Querier].
+func (q *querier) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	return q.watcher.get(q.ctx, watcher, gvk, namespace, name)
+}
+
+// List implements [Querier].
+func (q *querier) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+	return q.watcher.list(q.ctx, watcher, gvk, namespace, selector)
+}
+
+// Get implements [Querier].
+func (w *dynamicWatcher) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+	return w.get(w.context(), watcher, gvk, namespace, name)
+}
+
+// List implements [Querier].
+func (w *dynamicWatcher) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+	return w.list(w.context(), watcher, gvk, namespace, selector)
+}
+
+func (w *dynamicWatcher) get(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	id := identify(gvk, namespace, name, nil)
+	if err := id.Validate(); err != nil {
+		return nil, err
+	}
+	objects, err := w.query(ctx, watcher, id)
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	return &objects[0], nil
+}
+
+func (w *dynamicWatcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+	return w.query(ctx, watcher, identify(gvk, namespace, "", selector))
+}
+
+// identify makes the identifier of a query. One for everything has neither name nor selector, which no user can add.
+func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
+	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
+	if selector != nil {
+		id.Selector = selector.String()
+	}
+	return id
+}
+
+// query watches an object or list for a watcher, and returns it when it has been seen.
+func (w *dynamicWatcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
+	if err := w.readable(watcher); err != nil {
+		return nil, err
+	}
+	id, err := w.normalize(id)
+	if err != nil {
+		return nil, err
+	}
+	o, err := w.ask(watcher, id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	select {
+	case <-o.settled:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read %s: %w", id, ctx.Err())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.stopped:
+		return nil, fmt.Errorf("%w; it was stopped", ErrNotStarted)
+	case !o.synced:
+		return nil, fmt.Errorf("read %s: %w", id, o.status.Err)
+	}
+	return w.objectsOf(o), nil
+}
+
+// ask adds an object to a batch.
+func (w *dynamicWatcher) ask(watcher, id ObjectIdentifier) (*object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.runningLocked(); err != nil {
+		return nil, err
+	}
+	b := w.batches[watcher]
+	if b == nil {
+		return nil, fmt.Errorf("%w: %s", ErrQueryBatchNotStarted, watcher)
+	}
+	o, joined := w.registry.subscribe(watcher, wanted{id: id}, w.newObject)
+	b.asked[o] = struct{}{}
+	if joined {
+		b.added[o] = struct{}{}
+		if o.synced {
+			o.greet(watcher)
+		}
+	}
+	return o, nil
+}
+
+// GetFromCache implements [DynamicWatcher].
+func (w *dynamicWatcher) GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+	objects, err := w.fromCache(identify(gvk, namespace, name, nil))
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	return &objects[0], nil
+}
+
+// ListFromCache implements [DynamicWatcher].
+func (w *dynamicWatcher) ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+	return w.fromCache(identify(gvk, namespace, "", selector))
+}
+
+func (w *dynamicWatcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, error) {
+	if !w.options.EnableCache {
+		return nil, ErrCacheDisabled
+	}
+	if gvr, ok, err := w.kinds.known(id.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
+		id.Namespace = ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := w.registry.objects[id]
+	if o == nil || !o.synced {
+		return nil, fmt.Errorf("%w for %s", ErrNoCacheEntry, id)
+	}
+	return w.objectsOf(o), nil
+}
+
+// ListWatchedFromCache implements [DynamicWatcher].
+func (w *dynamicWatcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error) {
+	if !w.options.EnableCache {
+		return nil, ErrCacheDisabled
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	objects := w.registry.watches(watcher)
+	slices.SortFunc(objects, func(a, b *object) int { return compareIdentifiers(a.id, b.id) })
+	all := []unstructured.Unstructured{}
+	for _, o := range objects {
+		if o.synced {
+			all = append(all, w.objectsOf(o)...)
+		}
+	}
+	return all, nil
+}
+
+// GVKToGVR implements [DynamicWatcher].
+func (w *dynamicWatcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
+	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
+	defer cancel()
+	return w.kinds.resolve(ctx, gvk)
+}
+
+// readable checks what all queries need.
+func (w *dynamicWatcher) readable(watcher ObjectIdentifier) error {
+	w.mu.Lock()
+	err := w.runningLocked()
+	w.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case !w.options.EnableCache:
+		return ErrCacheDisabled
+	}
+	return validateWatcher(watcher)
+}
+
+func (w *dynamicWatcher) runningLocked() error {
+	switch {
+	case w.ctx == nil:
+		return ErrNotStarted
+	case w.stopped:
+		return fmt.Errorf("%w; it was stopped", ErrNotStarted)
+	}
+	return nil
+}
+
+// objectsOf returns what is cached of an object or list, in the order of names. The lock is held.
+func (w *dynamicWatcher) objectsOf(o *object) []unstructured.Unstructured {
+	all := make([]unstructured.Unstructured, 0, len(o.cached))
+	for _, u := range o.cached {
+		if w.options.ObjectCacheOptions.UnsafeDisableDeepCopy {
+			all = append(all, *u)
+		} else {
+			all = append(all, *u.DeepCopy())
+		}
+	}
+	slices.SortFunc(all, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return all
+}
+
+// trim takes out of an object what is long and of no use to readers.
+func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetManagedFields(nil)
+	annotations := u.GetAnnotations()
+	if _, ok := annotations[lastApplied]; ok {
+		delete(annotations, lastApplied)
+		u.SetAnnotations(annotations)
+	}
+	return u
+}
+
+// lastApplied is the annotation of kubectl apply.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// notify queues a watcher for a reconcile. The lock is held.
+func (w *dynamicWatcher) notify(record *watching, t Trigger) {
+	if record.triggers == nil {
+		record.triggers = map[ObjectIdentifier]Trigger{}
+	}
+	record.triggers[t.Watched] = t
+	delay := w.options.MaxDelay
+	if since := w.options.Clock.Since(record.began); !record.began.IsZero() {
+		delay = max(delay, w.options.MinInterval-since)
+	}
+	if delay > 0 {
+		w.queue.AddAfter(record.id, delay)
+	} else {
+		w.queue.Add(record.id)
+	}
+}
+
+// work reconciles until the queue is shut down.
+func (w *dynamicWatcher) work(ctx context.Context) {
+	for {
+		watcher, shutdown := w.queue.Get()
+		if shutdown {
+			return
+		}
+		w.reconcileOne(ctx, watcher)
+	}
+}
+
+func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
+	defer w.queue.Done(watcher)
+	triggers := w.takeTriggers(watcher)
+	logger := w.logger.WithValues("watcher", watcher)
+	result, err := w.call(context.WithValue(klog.NewContext(ctx, logger), triggersKey{}, triggers), watcher)
+	switch {
+	case err != nil && errors.Is(err, reconcile.TerminalError(nil)):
+		logger.Error(err, "Reconcile failed, and is not tried again")
+		w.queue.Forget(watcher)
+	case err != nil:
+		logger.Error(err, "Reconcile failed, trying again")
+		w.giveBack(watcher, triggers)
+		w.queue.AddRateLimited(watcher)
+	case result.RequeueAfter > 0:
+		w.queue.Forget(watcher)
+		w.queue.AddAfter(watcher, result.RequeueAfter)
+	case result.Requeue: //nolint:staticcheck // reconcilers may still set it
+		w.queue.AddRateLimited(watcher)
+	default:
+		w.queue.Forget(watcher)
+	}
+}
+
+// call runs the reconciler. A panic becomes an error.
+func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ reconcile.Result, err error) {
+	if *w.options.RecoverPanic {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic in Reconcile: %v", p)
+				klog.FromContext(ctx).Error(err, "Recovered from a panic", "stack", string(debug.Stack()))
+			}
+		}()
+	}
+	return w.options.Reconciler.Reconcile(ctx, watcher)
+}
+
+// takeTriggers returns what a watcher was queued for, in the order of identifiers.
+func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) []Trigger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.registry.watchers[watcher]
+	if record == nil {
+		return nil
+	}
+	record.began = w.options.Clock.Now()
+	triggers := make([]Trigger, 0, len(record.triggers))
+	for _, t := range record.triggers {
+		triggers = append(triggers, t)
+	}
+	record.triggers = nil
+	w.registry.tidy(record)
+	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
+	return triggers
+}
+
+// giveBack keeps triggers for the next attempt, where nothing newer has come.
+func (w *dynamicWatcher) giveBack(watcher ObjectIdentifier, triggers []Trigger) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.registry.watchers[watcher]
+	if record == nil {
+		return
+	}
+	for _, t := range triggers {
+		if _, newer := record.triggers[t.Watched]; !newer {
+			if record.triggers == nil {
+				record.triggers = map[ObjectIdentifier]Trigger{}
+			}
+			record.triggers[t.Watched] = t
+		}
+	}
+}

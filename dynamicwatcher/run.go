@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+const (
+	// lostRefusals and lostAfter say when access is lost for good: that many refusals in a row over at least that time.
+	lostRefusals = 5
+	lostAfter    = 3 * time.Second
+)
+
+// verdict is what to do about the end of a stream, or about one that did not begin.
+type verdict int
+
+const (
+	reopen      verdict = iota // at once, where it ended
+	reconnect                  // as soon as the server can be reached, which the opener paces
+	restart                    // soon, without the version: it is of no more use
+	retry                      // after a while
+	refuse                     // after a while; the server says no
+	lookUp                     // the kind may be gone
+	awaitKind                  // the kind is gone
+	unwatchable                // the kind will not do
+)
+
+// judge reads an error.
+func judge(err error) verdict {
+	var kind *KindError
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return reopen
+	case errors.Is(err, stream.ErrConnection):
+		return reconnect
+	case errors.As(err, &kind) && errors.Is(err, ErrNoVersionedResource):
+		return awaitKind
+	case errors.As(err, &kind), apierrors.IsMethodNotSupported(err):
+		return unwatchable
+	case stream.Expired(err):
+		return restart
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return refuse
+	case apierrors.IsNotFound(err):
+		return lookUp
+	}
+	return retry
+}
+
+// run keeps a stream on the object until ctx ends.
+func (o *object) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		gvr, err := o.watcher.kinds.resolve(ctx, o.id.GroupVersionKind())
+		if err == nil {
+			err = o.follow(ctx, gvr)
+		}
+		if ctx.Err() != nil || !o.recover(ctx, err) {
+			return
+		}
+	}
+}
+
+// recover does what the end of a stream calls for, and reports whether to begin another.
+func (o *object) recover(ctx context.Context, err error) bool {
+	v := judge(err)
+	o.failed(v, err)
+	switch v {
+	case reopen, reconnect:
+		return true
+	case lookUp:
+		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
+	case awaitKind:
+		return o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind()) == nil
+	case refuse:
+		if o.refusedForGood() && o.lost(err) {
+			return false
+		}
+	}
+	return o.pause(ctx, err)
+}
+
+// failed books why there is no stream.
+func (o *object) failed(v verdict, err error) {
+	o.watcher.mu.Lock()
+	defer o.watcher.mu.Unlock()
+	o.status.Restarts++
+	switch v {
+	case reopen:
+		return
+	case restart:
+		o.status.ResourceVersion = ""
+		o.enter(Backoff, err)
+	case awaitKind:
+		o.enter(PendingKind, err)
+		o.absent()
+	case refuse, unwatchable:
+		o.enter(NoAccess, err)
+		o.settle()
+	default:
+		o.enter(Backoff, err)
+	}
+}
+
+// refusedForGood counts a refusal.
+func (o *object) refusedForGood() bool {
+	now := o.watcher.options.Clock.Now()
+	if o.refusals == 0 {
+		o.refused = now
+	}
+	o.refusals++
+	return o.refusals >= lostRefusals && now.Sub(o.refused) >= lostAfter
+}
+
+// lost tells the watchers, once, and reports whether the object is given up.
+func (o *object) lost(err error) bool {
+	w := o.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if o.told {
+		return false
+	}
+	o.told = true
+	for watcher := range o.watchers {
+		if w.options.AccessLost == DropAndNotify {
+			w.registry.unsubscribe(watcher, o)
+		}
+		w.notify(watcher, o.trigger(AccessWasLost, stream.Event{}))
+	}
+	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", w.options.AccessLost == DropAndNotify)
+	return w.options.AccessLost == DropAndNotify
+}
+
+// newBackoff returns the delays between attempts: 50 ms, growing to 30 s, each with jitter.
+func newBackoff() wait.DelayFunc {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.8, Jitter: 0.5, Steps: 100, Cap: 20 * time.Second}.DelayFunc()
+}
+
+// pause waits before the next attempt: as long as the server asks for, or longer each time.
+func (o *object) pause(ctx context.Context, err error) bool {
+	if o.delay == nil {
+		o.delay = newBackoff()
+	}
+	d := o.delay()
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		d = max(d, time.Duration(seconds)*time.Second)
+	}
+	timer := o.watcher.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,383 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+// dynamicWatcher is the one implementation of DynamicWatcher.
+type dynamicWatcher struct {
+	options  Options
+	kinds    *kinds
+	arrivals *arrivals
+	opener   stream.Opener
+	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier]
+	started  chan struct{}
+	group    sync.WaitGroup // of objects and arrivals
+
+	mu       sync.Mutex
+	registry registry
+	batches  map[ObjectIdentifier]*batch
+	ctx      context.Context // of Start; nil before
+	stopped  bool
+	logger   klog.Logger
+}
+
+var _ DynamicWatcher = &dynamicWatcher{}
+
+// New validates the options and returns a watcher that is not started. It makes no request. The error is an
+// ErrInvalidInput that names the option, or why there is no configuration or client.
+func New(options *Options) (DynamicWatcher, error) {
+	if err := options.validate(); err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
+	w := &dynamicWatcher{
+		options:  options.withDefaults(),
+		started:  make(chan struct{}),
+		registry: newRegistry(),
+		batches:  map[ObjectIdentifier]*batch{},
+		logger:   klog.Background(),
+	}
+	if err := w.connect(); err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
+	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
+	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter, workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{
+		Name: w.options.Name, Clock: w.options.Clock,
+	})
+	return w, nil
+}
+
+// NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
+func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (DynamicWatcher, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	options.Config, options.Reconciler = cfg, r
+	return New(&options)
+}
+
+// connect makes the clients.
+func (w *dynamicWatcher) connect() error {
+	config := w.options.Config
+	if config == nil {
+		var err error
+		if config, err = defaultConfig(); err != nil {
+			return err
+		}
+	}
+	config = rest.CopyConfig(config)
+	lookups := rest.CopyConfig(config)
+	lookups.QPS = -1 // they are few: each group version once
+	client := w.options.HTTPClient
+	var err error
+	if client == nil {
+		if client, err = rest.HTTPClientFor(lookups); err != nil {
+			return err
+		}
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(lookups, client)
+	if err != nil {
+		return err
+	}
+	w.kinds = newKinds(d, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+	w.opener, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
+	return err
+}
+
+// defaultConfig is the configuration in the cluster, or what KUBECONFIG names.
+func defaultConfig() (*rest.Config, error) {
+	config, err := rest.InClusterConfig()
+	if !errors.Is(err, rest.ErrNotInCluster) {
+		return config, err
+	}
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("Options.Config is not set, this is no pod, and KUBECONFIG is of no use: %w", err)
+	}
+	return config, nil
+}
+
+// Start implements [DynamicWatcher].
+func (w *dynamicWatcher) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	if w.ctx != nil {
+		w.mu.Unlock()
+		return errors.New("dynamicwatcher: already started: a watcher is started once")
+	}
+	w.ctx, w.logger = ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
+	for _, o := range w.registry.objects {
+		w.launch(o)
+	}
+	close(w.started)
+	w.mu.Unlock()
+
+	var workers sync.WaitGroup
+	for range w.options.MaxConcurrentReconciles {
+		workers.Go(func() { w.work(ctx) })
+	}
+	<-ctx.Done()
+	w.queue.ShutDown()
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	workers.Wait()
+	w.group.Wait()
+	if c, ok := w.opener.(interface{ Close() }); ok {
+		c.Close()
+	}
+	return nil
+}
+
+// Started implements [DynamicWatcher].
+func (w *dynamicWatcher) Started() <-chan struct{} { return w.started }
+
+// NeedLeaderElection implements [DynamicWatcher].
+func (w *dynamicWatcher) NeedLeaderElection() bool { return true }
+
+// launch begins to watch an object. The lock is held.
+func (w *dynamicWatcher) launch(o *object) {
+	if w.ctx == nil || w.stopped {
+		return
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	o.cancel = cancel
+	w.group.Go(func() { o.run(ctx) })
+}
+
+// drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
+func (w *dynamicWatcher) drop(o *object) {
+	if o.cancel != nil {
+		o.cancel()
+	}
+	o.settle() // for who waits
+}
+
+// wanted is an object to watch, with its kind looked up.
+type wanted struct {
+	id   ObjectIdentifier
+	seen string // a resource version, or empty
+}
+
+// AddOrUpdateWatcher implements [DynamicWatcher].
+func (w *dynamicWatcher) AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error {
+	return w.change(watcher, true, "", watched...)
+}
+
+// AddWatcher implements [DynamicWatcher].
+func (w *dynamicWatcher) AddWatcher(watcher, watched ObjectIdentifier) error {
+	return w.change(watcher, false, "", watched)
+}
+
+// AddWatcherAt implements [DynamicWatcher].
+func (w *dynamicWatcher) AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error {
+	return w.change(watcher, false, resourceVersion, watched)
+}
+
+// RemoveWatcher implements [DynamicWatcher].
+func (w *dynamicWatcher) RemoveWatcher(watcher ObjectIdentifier) error {
+	if err := validateWatcher(watcher); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.batches[watcher] != nil {
+		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
+	}
+	w.subscribe(watcher, true, nil)
+	delete(w.registry.watchers, watcher) // with what it was not reconciled for
+	return nil
+}
+
+// change adds to what a watcher watches, or replaces it.
+func (w *dynamicWatcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
+	if err := validateWatcher(watcher); err != nil {
+		return err
+	}
+	want := make([]wanted, 0, len(watched))
+	for _, o := range watched {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+	}
+	for _, o := range watched {
+		o, err := w.normalize(o)
+		if err != nil {
+			return err
+		}
+		want = append(want, wanted{o, seen})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.stopped:
+		return fmt.Errorf("%w; it was stopped", ErrNotStarted)
+	case w.batches[watcher] != nil:
+		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
+	}
+	w.subscribe(watcher, replace, want)
+	return nil
+}
+
+// subscribe adds to what a watcher watches, or replaces it. The lock is held.
+func (w *dynamicWatcher) subscribe(watcher ObjectIdentifier, replace bool, want []wanted) {
+	keep := make(map[*object]struct{}, len(want))
+	for _, wanted := range want {
+		o, joined := w.registry.subscribe(watcher, wanted, w.newObject)
+		keep[o] = struct{}{}
+		if joined && o.synced {
+			o.greet(watcher)
+		}
+	}
+	if replace {
+		w.keepOnly(watcher, func(o *object) bool { _, ok := keep[o]; return ok })
+	}
+}
+
+// keepOnly ends what else a watcher watches. The lock is held.
+func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) bool) {
+	record := w.registry.watchers[watcher]
+	if record == nil {
+		return
+	}
+	for o := range record.objects {
+		if !keep(o) && w.registry.unsubscribe(record, o) {
+			w.drop(o)
+		}
+	}
+	w.registry.tidy(record)
+}
+
+func (w *dynamicWatcher) newObject(want wanted) *object {
+	o := &object{
+		watcher: w, id: want.id, settled: make(chan struct{}),
+		watchers: map[*watching]subscription{}, known: map[types.UID]string{},
+		status: WatchStatus{Object: want.id, State: Establishing, Since: w.options.Clock.Now()},
+	}
+	if w.options.EnableCache {
+		o.cached = map[types.UID]*unstructured.Unstructured{}
+	}
+	w.launch(o)
+	return o
+}
+
+// normalize looks up the kind, and takes the namespace off objects that have none.
+func (w *dynamicWatcher) normalize(o ObjectIdentifier) (ObjectIdentifier, error) {
+	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
+	defer cancel()
+	gvr, err := w.kinds.resolve(ctx, o.GroupVersionKind())
+	switch {
+	case errors.Is(err, ErrNoVersionedResource) && w.options.MissingKind == Wait:
+		return o, nil
+	case err != nil:
+		return o, err
+	case !gvr.Namespaced:
+		o.Namespace = ""
+	case o.Namespace == "" && o.Name != "":
+		return o, o.invalid("Namespace", "is required: objects of this kind are in namespaces")
+	}
+	return o, nil
+}
+
+// context is Start's, where that has been called.
+func (w *dynamicWatcher) context() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil {
+		return context.Background()
+	}
+	return w.ctx
+}
+
+// GetWatchCount implements [DynamicWatcher].
+func (w *dynamicWatcher) GetWatchCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil || w.stopped {
+		return 0
+	}
+	return len(w.registry.objects)
+}
+
+// Status implements [DynamicWatcher].
+func (w *dynamicWatcher) Status() []WatchStatus {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]WatchStatus, 0, len(w.registry.objects))
+	for _, o := range w.registry.objects {
+		s := o.status
+		s.Watchers = len(o.watchers)
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b WatchStatus) int { return compareIdentifiers(a.Object, b.Object) })
+	return all
+}
+
+// WatchersOf implements [DynamicWatcher].
+func (w *dynamicWatcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []ObjectIdentifier
+	if o := w.registry.objects[watched]; o != nil {
+		for watcher := range o.watchers {
+			all = append(all, watcher.id)
+		}
+	}
+	slices.SortFunc(all, compareIdentifiers)
+	return all
+}
+
+// WatchesOf implements [DynamicWatcher].
+func (w *dynamicWatcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []ObjectIdentifier
+	for _, o := range w.registry.watches(watcher) {
+		all = append(all, o.id)
+	}
+	slices.SortFunc(all, compareIdentifiers)
+	return all
+}
+
+// WaitForSync implements [DynamicWatcher].
+func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
+	w.mu.Lock()
+	objects := w.registry.watches(watcher)
+	w.mu.Unlock()
+	for _, o := range objects {
+		select {
+		case <-o.settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		w.mu.Lock()
+		status, synced, stopped := o.status, o.synced, w.stopped
+		w.mu.Unlock()
+		switch {
+		case stopped:
+			return fmt.Errorf("%w; it was stopped", ErrNotStarted)
+		case !synced && status.State == NoAccess:
+			return fmt.Errorf("watch %s: %w", o.id, status.Err)
+		}
+	}
+	return nil
+}
