@@ -43,7 +43,7 @@ type kinds struct {
 	groups map[schema.GroupVersion]*groupVersion
 }
 
-// groupVersion is what is known of one.
+// groupVersion is what is known of one. It does not change.
 type groupVersion struct {
 	resources map[string]metav1.APIResource // by kind
 	asked     time.Time
@@ -74,30 +74,28 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 		return gvr, err
 	}
 	flight := k.flights.DoChan(gvk.GroupVersion().String(), func() (any, error) {
-		return nil, k.ask(context.WithoutCancel(ctx), gvk.GroupVersion())
+		return k.ask(context.WithoutCancel(ctx), gvk.GroupVersion())
 	})
 	select {
 	case result := <-flight:
 		if result.Err != nil {
 			return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, result.Err)
 		}
+		return result.Val.(*groupVersion).find(gvk) // also where it was forgotten meanwhile
 	case <-ctx.Done():
 		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, ctx.Err())
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.find(gvk)
 }
 
 // lookupTimeout bounds one request for a group version.
 const lookupTimeout = 10 * time.Second
 
-func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) error {
+func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	resources, err := k.lookup(ctx, gv)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+		return nil, err
 	}
 	g := &groupVersion{resources: map[string]metav1.APIResource{}, asked: k.clock.Now()}
 	for _, r := range resources {
@@ -108,7 +106,7 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.groups[gv] = g
-	return nil
+	return g, nil
 }
 
 func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
@@ -121,7 +119,7 @@ func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err 
 	if g == nil {
 		return ScopedGVR{}, false, nil
 	}
-	gvr, err = k.find(gvk)
+	gvr, err = g.find(gvk)
 	fresh := k.ttl
 	if _, there := g.resources[gvk.Kind]; !there {
 		fresh = k.missing
@@ -129,12 +127,8 @@ func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err 
 	return gvr, k.clock.Since(g.asked) < fresh, err
 }
 
-// find reads what is known. The lock is held.
-func (k *kinds) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
-	g := k.groups[gvk.GroupVersion()]
-	if g == nil { // forgotten meanwhile
-		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource}
-	}
+// find reads what is known.
+func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	r, ok := g.resources[gvk.Kind]
 	switch {
 	case !ok:
