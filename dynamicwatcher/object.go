@@ -29,10 +29,10 @@ type object struct {
 	known    map[types.UID]string // resource versions
 	cached   map[types.UID]*unstructured.Unstructured
 	told     bool // that access was lost
-	ended    bool // nobody watches it any more
 
 	// The goroutine's own.
 	delay    wait.DelayFunc
+	brief    bool // the last stream ended soon after it was begun
 	refusals int
 	refused  time.Time // when the first of them came
 }
@@ -43,6 +43,7 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 	if !gvr.Namespaced {
 		t.Namespace = ""
 	}
+	o.brief = false
 	s, err := o.watcher.opener.Open(ctx, t, o.establishing())
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 	for {
 		e, err := s.Next()
 		if err != nil {
-			if beginning == nil && o.watcher.options.Clock.Since(began) > stable {
+			if o.brief = beginning != nil || o.watcher.options.Clock.Since(began) <= stable; !o.brief {
 				o.delay = nil
 			}
 			return err

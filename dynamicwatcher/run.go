@@ -25,8 +25,8 @@ const (
 type verdict int
 
 const (
-	reopen      verdict = iota // at once, where it ended
-	reconnect                  // as soon as the server can be reached, which the opener paces
+	reopen      verdict = iota // at once, where it ended; after a while if it had just begun
+	reconnect                  // likewise, and as soon as the server can be reached, which the opener paces
 	restart                    // soon, without the version: it is of no more use
 	retry                      // after a while
 	refuse                     // after a while; the server says no
@@ -39,10 +39,10 @@ const (
 func judge(err error) verdict {
 	var kind *KindError
 	switch {
+	case errors.Is(err, stream.ErrConnection): // which may have an EOF for its cause
+		return reconnect
 	case err == nil, errors.Is(err, io.EOF):
 		return reopen
-	case errors.Is(err, stream.ErrConnection):
-		return reconnect
 	case errors.As(err, &kind) && errors.Is(err, ErrNoVersionedResource):
 		return awaitKind
 	case errors.As(err, &kind), apierrors.IsMethodNotSupported(err):
@@ -76,7 +76,7 @@ func (o *object) recover(ctx context.Context, err error) bool {
 	o.failed(v, err)
 	switch v {
 	case reopen, reconnect:
-		return true
+		return !o.brief || o.pause(ctx, err)
 	case lookUp:
 		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
 	case awaitKind:
