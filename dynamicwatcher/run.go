@@ -59,10 +59,17 @@ func judge(err error) verdict {
 
 // run keeps a stream on the object until ctx ends.
 func (o *object) run(ctx context.Context) {
+	var gvr ScopedGVR
 	for ctx.Err() == nil {
-		gvr, err := o.watcher.kinds.resolve(ctx, o.id.GroupVersionKind())
+		var err error
+		if gvr.Empty() {
+			gvr, err = o.watcher.kinds.resolve(ctx, o.id.GroupVersionKind())
+		}
 		if err == nil {
 			err = o.follow(ctx, gvr)
+		}
+		if judge(err) == lookUp {
+			gvr = ScopedGVR{}
 		}
 		if ctx.Err() != nil || !o.recover(ctx, err) {
 			return
@@ -80,6 +87,7 @@ func (o *object) recover(ctx context.Context, err error) bool {
 	case lookUp:
 		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
 	case awaitKind:
+		o.delay = nil
 		return o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind()) == nil
 	case refuse:
 		if o.refusedForGood() && o.lost(err) {
