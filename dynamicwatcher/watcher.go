@@ -161,7 +161,10 @@ func (w *dynamicWatcher) launch(o *object) {
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	o.cancel = cancel
-	w.group.Go(func() { o.run(ctx) })
+	w.group.Go(func() {
+		defer cancel()
+		o.run(ctx)
+	})
 }
 
 // drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
