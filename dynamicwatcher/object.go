@@ -144,7 +144,7 @@ func (o *object) sync(e stream.Event, beginning map[types.UID]struct{}) {
 	for uid := range o.known {
 		if _, there := beginning[uid]; !there {
 			o.forget(uid)
-			if o.synced {
+			if o.synced && (o.id.Name == "" || len(beginning) == 0) { // else it was created anew, and that was told
 				o.notify(o.trigger(Deleted, e))
 			}
 		}
@@ -193,7 +193,7 @@ func (o *object) welcome(watcher *watching, s subscription) {
 	if o.watcher.options.DisableInitialReconcile {
 		return
 	}
-	t := o.trigger(Initial, stream.Event{Namespace: o.id.Namespace, Name: o.id.Name})
+	t := o.trigger(Initial, stream.Event{})
 	switch {
 	case len(o.known) == 0 && s.seen == "":
 		return
@@ -211,6 +211,9 @@ func (o *object) welcome(watcher *watching, s subscription) {
 }
 
 func (o *object) trigger(t TriggerType, e stream.Event) Trigger {
+	if e.Name == "" { // the watched object itself, if it is one
+		e.Namespace, e.Name = o.id.Namespace, o.id.Name
+	}
 	return Trigger{Watched: o.id, Type: t, Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
 }
 
