@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -44,6 +45,25 @@ func (o ObjectIdentifier) GroupVersionKind() schema.GroupVersionKind {
 
 // Validate returns an [*IdentifierError] that says which field is wrong and why, or nil. It does not ask the server.
 func (o ObjectIdentifier) Validate() error {
+	if err := o.validateParts(); err != nil {
+		return err
+	}
+	switch {
+	case o.Name == "" && o.Selector == "":
+		return o.invalid("Name", "is required where there is no Selector")
+	case o.Name != "" && o.Selector != "":
+		return o.invalid("Selector", "is set beside Name: an identifier has one of the two")
+	case o.Selector != "":
+		if _, err := metav1.ParseToLabelSelector(o.Selector); err != nil {
+			return &IdentifierError{Object: o, Field: "Selector", Reason: "is not a label selector", Err: err}
+		}
+	}
+	return nil
+}
+
+// validateParts checks all but whether there is a Name or a Selector, and refuses what would make a request for something
+// else of the path that it becomes a part of.
+func (o ObjectIdentifier) validateParts() error {
 	switch {
 	case o.Version == "":
 		return o.invalid("Version", "is required")
@@ -51,14 +71,12 @@ func (o ObjectIdentifier) Validate() error {
 		return o.invalid("Version", "has a slash: the group belongs into Group")
 	case o.Kind == "":
 		return o.invalid("Kind", "is required")
-	case o.Name == "" && o.Selector == "":
-		return o.invalid("Name", "is required where there is no Selector")
-	case o.Name != "" && o.Selector != "":
-		return o.invalid("Selector", "is set beside Name: an identifier has one of the two")
 	}
-	if o.Selector != "" {
-		if _, err := metav1.ParseToLabelSelector(o.Selector); err != nil {
-			return &IdentifierError{Object: o, Field: "Selector", Reason: "is not a label selector", Err: err}
+	for _, segment := range []struct{ field, value string }{
+		{"Group", o.Group}, {"Version", o.Version}, {"Namespace", o.Namespace}, {"Name", o.Name},
+	} {
+		if faults := path.IsValidPathSegmentName(segment.value); len(faults) > 0 {
+			return o.invalid(segment.field, fmt.Sprintf("cannot be %q: it %s", segment.value, faults[0]))
 		}
 	}
 	return nil

@@ -128,7 +128,16 @@ func (w *dynamicWatcher) get(ctx context.Context, watcher ObjectIdentifier, gvk 
 }
 
 func (w *dynamicWatcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
-	return w.query(ctx, watcher, identify(gvk, namespace, "", selector))
+	id := identify(gvk, namespace, "", selector)
+	if err := id.validateParts(); err != nil {
+		return nil, err
+	}
+	if selector != nil {
+		if _, selectable := selector.Requirements(); !selectable { // labels.Nothing, whose text is that of everything
+			return []unstructured.Unstructured{}, nil
+		}
+	}
+	return w.query(ctx, watcher, id)
 }
 
 // identify makes the identifier of a query. One for everything has neither name nor selector, which no user can add.
