@@ -97,7 +97,7 @@ func lacksWatchList(err error) bool {
 		return false
 	}
 	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "sendInitialEvents" {
+		if cause.Field == "sendInitialEvents" || cause.Field == "resourceVersionMatch" { // before 1.27
 			return true
 		}
 	}
