@@ -33,6 +33,8 @@ var (
 	ErrNoCacheEntry = errors.New("there is no cache entry")
 )
 
+var errStopped = fmt.Errorf("%w; it was stopped", ErrNotStarted)
+
 // IdentifierError says which field of an identifier is wrong. It is an [ErrInvalidInput].
 type IdentifierError struct {
 	Object ObjectIdentifier

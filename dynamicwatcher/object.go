@@ -26,6 +26,7 @@ type object struct {
 	watchers map[*watching]subscription
 	status   WatchStatus
 	synced   bool                 // known is what exists
+	refusal  error                // the last one, which settled it where it is not synced
 	known    map[types.UID]string // resource versions
 	cached   map[types.UID]*unstructured.Unstructured
 	told     bool // that access was lost

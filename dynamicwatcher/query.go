@@ -164,19 +164,11 @@ func (w *dynamicWatcher) query(ctx context.Context, watcher, id ObjectIdentifier
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	select {
-	case <-o.settled:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("read %s: %w", id, ctx.Err())
+	if err := w.await(ctx, o); err != nil {
+		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.stopped:
-		return nil, fmt.Errorf("%w; it was stopped", ErrNotStarted)
-	case !o.synced:
-		return nil, fmt.Errorf("read %s: %w", id, o.status.Err)
-	}
 	return w.objectsOf(o), nil
 }
 
@@ -252,6 +244,9 @@ func (w *dynamicWatcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstr
 
 // GVKToGVR implements [DynamicWatcher].
 func (w *dynamicWatcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
+	if w.isStopped() {
+		return ScopedGVR{}, errStopped
+	}
 	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
 	defer cancel()
 	return w.kinds.resolve(ctx, gvk)
@@ -276,7 +271,7 @@ func (w *dynamicWatcher) runningLocked() error {
 	case w.ctx == nil:
 		return ErrNotStarted
 	case w.stopped:
-		return fmt.Errorf("%w; it was stopped", ErrNotStarted)
+		return errStopped
 	}
 	return nil
 }

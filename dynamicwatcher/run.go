@@ -113,6 +113,7 @@ func (o *object) failed(v verdict, err error) {
 		o.absent()
 	case refuse, unwatchable:
 		o.enter(NoAccess, err)
+		o.refusal = err
 		o.settle()
 	default:
 		o.enter(Backoff, err)

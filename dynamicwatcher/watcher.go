@@ -29,6 +29,7 @@ type dynamicWatcher struct {
 	opener   stream.Opener
 	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier]
 	started  chan struct{}
+	ended    chan struct{} // closed when Start's context has ended
 	group    sync.WaitGroup // of objects and arrivals
 
 	mu       sync.Mutex
@@ -50,6 +51,7 @@ func New(options *Options) (DynamicWatcher, error) {
 	w := &dynamicWatcher{
 		options:  options.withDefaults(),
 		started:  make(chan struct{}),
+		ended:    make(chan struct{}),
 		registry: newRegistry(),
 		batches:  map[ObjectIdentifier]*batch{},
 		logger:   klog.Background(),
@@ -139,6 +141,7 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	w.queue.ShutDown()
 	w.mu.Lock()
 	w.stopped = true
+	close(w.ended)
 	w.mu.Unlock()
 	workers.Wait()
 	w.group.Wait()
@@ -216,6 +219,9 @@ func (w *dynamicWatcher) change(watcher ObjectIdentifier, replace bool, seen str
 	if err := validateWatcher(watcher); err != nil {
 		return err
 	}
+	if w.isStopped() {
+		return errStopped
+	}
 	want := make([]wanted, 0, len(watched))
 	for _, o := range watched {
 		if err := o.Validate(); err != nil {
@@ -233,7 +239,7 @@ func (w *dynamicWatcher) change(watcher ObjectIdentifier, replace bool, seen str
 	defer w.mu.Unlock()
 	switch {
 	case w.stopped:
-		return fmt.Errorf("%w; it was stopped", ErrNotStarted)
+		return errStopped
 	case w.batches[watcher] != nil:
 		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
 	}
@@ -299,6 +305,12 @@ func (w *dynamicWatcher) normalize(o ObjectIdentifier) (ObjectIdentifier, error)
 		return o, o.invalid("Namespace", "is required: objects of this kind are in namespaces")
 	}
 	return o, nil
+}
+
+func (w *dynamicWatcher) isStopped() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped
 }
 
 // context is Start's, where that has been called.
@@ -367,20 +379,26 @@ func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifi
 	objects := w.registry.watches(watcher)
 	w.mu.Unlock()
 	for _, o := range objects {
-		select {
-		case <-o.settled:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := w.await(ctx, o); err != nil {
+			return err
 		}
-		w.mu.Lock()
-		status, synced, stopped := o.status, o.synced, w.stopped
-		w.mu.Unlock()
-		switch {
-		case stopped:
-			return fmt.Errorf("%w; it was stopped", ErrNotStarted)
-		case !synced && status.State == NoAccess:
-			return fmt.Errorf("watch %s: %w", o.id, status.Err)
-		}
+	}
+	return nil
+}
+
+// await waits until an object has been seen, or the server has refused to show it.
+func (w *dynamicWatcher) await(ctx context.Context, o *object) error {
+	select {
+	case <-o.settled:
+	case <-w.ended:
+		return errStopped
+	case <-ctx.Done():
+		return fmt.Errorf("watch %s: %w", o.id, ctx.Err())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !o.synced && o.refusal != nil {
+		return fmt.Errorf("watch %s: %w", o.id, o.refusal)
 	}
 	return nil
 }
