@@ -35,7 +35,7 @@ func (w *dynamicWatcher) notify(record *watching, t Trigger) {
 func (w *dynamicWatcher) work(ctx context.Context) {
 	for {
 		watcher, shutdown := w.queue.Get()
-		if shutdown {
+		if shutdown || ctx.Err() != nil { // what is queued still would be for nothing
 			return
 		}
 		w.reconcileOne(ctx, watcher)

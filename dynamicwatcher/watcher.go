@@ -27,7 +27,7 @@ type dynamicWatcher struct {
 	kinds    *kinds
 	arrivals *arrivals
 	opener   stream.Opener
-	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier]
+	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
 	started  chan struct{}
 	ended    chan struct{} // closed when Start's context has ended
 	group    sync.WaitGroup // of objects and arrivals
@@ -60,9 +60,6 @@ func New(options *Options) (DynamicWatcher, error) {
 		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
 	}
 	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
-	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter, workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{
-		Name: w.options.Name, Clock: w.options.Clock,
-	})
 	return w, nil
 }
 
@@ -126,6 +123,9 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 		w.mu.Unlock()
 		return errors.New("dynamicwatcher: already started: a watcher is started once")
 	}
+	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter, workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{
+		Name: w.options.Name, Clock: w.options.Clock,
+	})
 	w.ctx, w.logger = ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
 	for _, o := range w.registry.objects {
 		w.launch(o)
