@@ -118,7 +118,7 @@ func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, e
 		cancel()
 		return nil, err
 	}
-	s := &httpStream{http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel}
+	s := &httpStream{ctx: ctx, http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel}
 	if isProtobuf(resp) {
 		s.frames = &protobufFrames{body: resp.Body}
 	} else {
@@ -188,6 +188,7 @@ func path(r schema.GroupVersionResource, namespace string) string {
 
 // httpStream reads the body of a watch.
 type httpStream struct {
+	ctx    context.Context
 	frames frames
 	http   *HTTP
 	shard  *shard
@@ -195,7 +196,6 @@ type httpStream struct {
 	body   io.ReadCloser
 	cancel context.CancelFunc
 	once   sync.Once
-	closed atomic.Bool
 }
 
 // Next implements [Stream].
@@ -203,7 +203,7 @@ func (s *httpStream) Next() (Event, error) {
 	e, err := s.frames.next()
 	var status apierrors.APIStatus
 	switch {
-	case err == nil, errors.Is(err, io.EOF), s.closed.Load(), errors.As(err, &status):
+	case err == nil, errors.Is(err, io.EOF), s.ctx.Err() != nil, errors.As(err, &status):
 		return e, err
 	}
 	s.shard.failed(s.epoch)
@@ -213,7 +213,6 @@ func (s *httpStream) Next() (Event, error) {
 // Close implements [Stream].
 func (s *httpStream) Close() {
 	s.once.Do(func() {
-		s.closed.Store(true)
 		s.cancel()
 		_ = s.body.Close()
 		s.http.pool.release(s.shard)
