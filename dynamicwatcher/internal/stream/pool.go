@@ -123,6 +123,9 @@ func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error
 		s.pool.server.failed()
 	}
 	leave(err == nil)
+	if err == nil {
+		s.pool.server.reached() // one that takes connections and breaks them is as good as away
+	}
 	return resp, epoch, err
 }
 
@@ -160,7 +163,6 @@ func (s *shard) leave(connected bool) int {
 	if connected {
 		s.warm = true
 		s.epoch++
-		s.pool.server.reached()
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
