@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -75,7 +75,7 @@ func (o ObjectIdentifier) validateParts() error {
 	for _, segment := range []struct{ field, value string }{
 		{"Group", o.Group}, {"Version", o.Version}, {"Namespace", o.Namespace}, {"Name", o.Name},
 	} {
-		if faults := path.IsValidPathSegmentName(segment.value); len(faults) > 0 {
+		if faults := content.IsPathSegmentName(segment.value); len(faults) > 0 {
 			return o.invalid(segment.field, fmt.Sprintf("cannot be %q: it %s", segment.value, faults[0]))
 		}
 	}

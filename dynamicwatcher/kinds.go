@@ -38,8 +38,12 @@ type kinds struct {
 	ttl     time.Duration
 	missing time.Duration
 	flights singleflight.Group
+	ctx     context.Context // of the requests, which may outlast those who wait for them
+	cancel  context.CancelFunc
+	group   sync.WaitGroup // of the requests
 
 	mu     sync.Mutex
+	closed bool
 	groups map[schema.GroupVersion]*groupVersion
 }
 
@@ -50,7 +54,9 @@ type groupVersion struct {
 }
 
 func newKinds(d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper, o ObjectCacheOptions, c clock.PassiveClock) *kinds {
+	ctx, cancel := context.WithCancel(context.Background())
 	return &kinds{
+		ctx: ctx, cancel: cancel,
 		lookup: func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 			list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
 			if err != nil {
@@ -74,7 +80,11 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 		return gvr, err
 	}
 	flight := k.flights.DoChan(gvk.GroupVersion().String(), func() (any, error) {
-		return k.ask(context.WithoutCancel(ctx), gvk.GroupVersion())
+		if !k.begin() {
+			return nil, errStopped
+		}
+		defer k.group.Done()
+		return k.ask(k.ctx, gvk.GroupVersion())
 	})
 	select {
 	case result := <-flight:
@@ -85,6 +95,25 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 	case <-ctx.Done():
 		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, ctx.Err())
 	}
+}
+
+// begin counts a request.
+func (k *kinds) begin() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.group.Add(1)
+	}
+	return !k.closed
+}
+
+// close ends requests and waits for them.
+func (k *kinds) close() {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.cancel()
+	k.group.Wait()
 }
 
 // lookupTimeout bounds one request for a group version.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 
@@ -25,11 +26,12 @@ import (
 type dynamicWatcher struct {
 	options  Options
 	kinds    *kinds
+	lookups  *http.Client // of kinds; nil where it is the user's
 	arrivals *arrivals
 	opener   stream.Opener
 	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
 	started  chan struct{}
-	ended    chan struct{} // closed when Start's context has ended
+	ended    chan struct{}  // closed when Start's context has ended
 	group    sync.WaitGroup // of objects and arrivals
 
 	mu       sync.Mutex
@@ -83,7 +85,7 @@ func (w *dynamicWatcher) connect() error {
 		}
 	}
 	config = rest.CopyConfig(config)
-	lookups := rest.CopyConfig(config)
+	lookups := stream.OwnTransport(config)
 	lookups.QPS = -1 // they are few: each group version once
 	client := w.options.HTTPClient
 	var err error
@@ -91,6 +93,7 @@ func (w *dynamicWatcher) connect() error {
 		if client, err = rest.HTTPClientFor(lookups); err != nil {
 			return err
 		}
+		w.lookups = client
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(lookups, client)
 	if err != nil {
@@ -145,6 +148,10 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	w.mu.Unlock()
 	workers.Wait()
 	w.group.Wait()
+	w.kinds.close()
+	if w.lookups != nil {
+		w.lookups.CloseIdleConnections()
+	}
 	if c, ok := w.opener.(interface{ Close() }); ok {
 		c.Close()
 	}

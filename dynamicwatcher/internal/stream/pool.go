@@ -35,7 +35,7 @@ type pool struct {
 // newPool makes clients for the server of a configuration; with an HTTP client, that one makes all requests.
 func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool {
 	p := &pool{perShard: streamsPerConnection, server: &server{clock: c}}
-	p.newClient = func() (*http.Client, error) { return rest.HTTPClientFor(ownTransport(config)) }
+	p.newClient = func() (*http.Client, error) { return rest.HTTPClientFor(OwnTransport(config)) }
 	if client != nil {
 		p.perShard = 0
 		p.newClient = func() (*http.Client, error) { return client, nil }
@@ -43,9 +43,9 @@ func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool
 	return p
 }
 
-// ownTransport returns a configuration that shares its transport with no other. client-go finds transports by what is
+// OwnTransport returns a configuration that shares its transport with no other. client-go finds transports by what is
 // in the configuration, and a dial function is different each time.
-func ownTransport(config *rest.Config) *rest.Config {
+func OwnTransport(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.Timeout = 0 // streams last
 	if own.Dial == nil {
