@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+)
+
+// The simulations run a watcher against a server that fails in every way it can, while objects, kinds and what is
+// watched change. When the trouble has ended, every watcher must have seen the last state of all that it watches.
+//
+//	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seeds 10000
+//	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seed 17 -v   one run again
+
+var (
+	replay = flag.Uint64("dynamicwatcher.seed", 0, "the first seed of the simulations: the only one, unless -dynamicwatcher.seeds is set")
+	seeds  = flag.Uint64("dynamicwatcher.seeds", 0, "how many seeds TestSimulation runs, 300 by default")
+)
+
+func TestSimulation(t *testing.T) {
+	first, n := max(*replay, 1), *seeds
+	switch {
+	case n == 0 && *replay != 0:
+		n = 1
+	case n == 0:
+		n = 300
+	}
+	var next, events atomic.Uint64
+	var failed atomic.Bool
+	next.Store(first)
+	began := time.Now()
+	t.Run("on", func(t *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprintf("processor=%d", worker), func(t *testing.T) {
+				t.Parallel()
+				for seed := next.Add(1) - 1; seed < first+n && !failed.Load(); seed = next.Add(1) - 1 {
+					synctest.Test(t, func(t *testing.T) {
+						t.Cleanup(func() { failed.Store(failed.Load() || t.Failed()) })
+						s := newSimulation(t, seed)
+						s.run()
+						events.Add(s.reconciles)
+					})
+				}
+			})
+		}
+	})
+	t.Logf("%.0f seeds a second, %d reconciles", float64(n)/time.Since(began).Seconds(), events.Load())
+}
+
+// simulation is one run.
+type simulation struct {
+	*fixture
+	seed     uint64
+	rand     *rand.Rand
+	universe []dynamicwatcher.ObjectIdentifier // what can be watched
+	watchers []dynamicwatcher.ObjectIdentifier
+	storm    atomic.Bool
+
+	mu         sync.Mutex
+	random     *rand.Rand // of faults and reconciles, whose order is not the seed's
+	watches    map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]bool
+	seen       map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]string
+	running    map[dynamicwatcher.ObjectIdentifier]bool
+	reconciles uint64
+}
+
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	s := &simulation{
+		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), random: rand.New(rand.NewPCG(seed, 2)),
+		watches: map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]bool{},
+		seen:    map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]string{},
+		running: map[dynamicwatcher.ObjectIdentifier]bool{},
+	}
+	s.fixture = &fixture{t: t, api: fakeapi.New(), r: &recorder{do: s.reconcile}}
+	s.api.Plain, s.api.PageSize = s.rand.IntN(4) == 0, s.rand.IntN(3)
+	options := dynamicwatcher.Options{
+		MissingKind: dynamicwatcher.Wait, EnableCache: s.rand.IntN(3) == 0, MaxConcurrentReconciles: 1 + s.rand.IntN(3),
+		Reconnect: dynamicwatcher.Reconnect(s.rand.IntN(2)),
+	}
+	if s.rand.IntN(3) == 0 {
+		options.MinInterval = time.Duration(s.rand.IntN(500)) * time.Millisecond
+		options.MaxDelay = time.Duration(s.rand.IntN(100)) * time.Millisecond
+	}
+	w, err := dynamicwatcher.NewForConfig(s.api.Config(), s.r, &options)
+	s.must(err)
+	s.DynamicWatcher = w
+	for _, name := range []string{"p", "q", "r", "s"} {
+		s.watchers = append(s.watchers, policy(name))
+	}
+	s.universe = []dynamicwatcher.ObjectIdentifier{
+		secretA, secretB, id(fakeapi.Secret, "other", "a"), id(fakeapi.ConfigMap, "ns", "a"), widgetA, id(widget, "ns", "b"),
+		matching(fakeapi.Secret, "ns", "app=x"), matching(fakeapi.Secret, "", "app"), matching(widget, "ns", "app=x"),
+	}
+	return s
+}
+
+// run is the storm, the calm after it and the judgement.
+func (s *simulation) run() {
+	defer s.api.Close()
+	s.storm.Store(true)
+	s.api.Hook(s.fault)
+	s.api.CreateCRD(widget, "widgets", true, 0)
+	early := s.rand.IntN(10) // begin before Start
+	for step := range 60 {
+		if step == early {
+			s.start()
+		}
+		s.step()
+		if s.rand.IntN(2) == 0 {
+			s.after(time.Duration(s.rand.IntN(1+1<<s.rand.IntN(12))) * time.Millisecond)
+		}
+	}
+	s.storm.Store(false)
+	s.api.Hook(nil)
+	s.api.Start()
+	s.api.Disconnect() // what hangs
+	s.after(3 * time.Minute)
+	s.judge()
+	s.stop()
+}
+
+// step is one random thing that happens.
+func (s *simulation) step() {
+	o := s.universe[s.rand.IntN(6)]
+	app := []string{"app", []string{"x", "y"}[s.rand.IntN(2)]}
+	switch n := s.rand.IntN(100); {
+	case n < 35:
+		if o.Kind != widget.Kind || s.api.Get(fakeapi.CRD, "", "widgets.example.com") != nil {
+			s.put(o, app[:2*s.rand.IntN(2)]...)
+		}
+	case n < 50:
+		s.remove(o)
+	case n < 75:
+		s.change(s.watchers[s.rand.IntN(len(s.watchers))])
+	case n < 80:
+		s.api.DeleteCRD(widget, "widgets")
+	case n < 85:
+		s.api.CreateCRD(widget, "widgets", true, time.Duration(s.rand.IntN(100))*time.Millisecond)
+	case n < 89:
+		s.api.Disconnect()
+	case n < 92:
+		s.api.Compact()
+	case n < 94:
+		s.api.Stop()
+	case n < 98:
+		s.api.Start()
+	default:
+		s.api.Bookmark()
+	}
+}
+
+// change changes what a watcher watches.
+func (s *simulation) change(watcher dynamicwatcher.ObjectIdentifier) {
+	switch s.rand.IntN(5) {
+	case 0:
+		s.must(s.RemoveWatcher(watcher))
+		s.replaced(watcher, true)
+	case 1:
+		o := s.universe[s.rand.IntN(len(s.universe))]
+		if s.AddWatcher(watcher, o) == nil {
+			s.replaced(watcher, false, o)
+		}
+	default:
+		var set []dynamicwatcher.ObjectIdentifier
+		for _, i := range s.rand.Perm(len(s.universe))[:s.rand.IntN(5)] {
+			set = append(set, s.universe[i])
+		}
+		if s.AddOrUpdateWatcher(watcher, set...) == nil {
+			s.replaced(watcher, true, set...)
+		}
+	}
+}
+
+// replaced books a change. What was seen before something was watched does not count.
+func (s *simulation) replaced(watcher dynamicwatcher.ObjectIdentifier, all bool, set ...dynamicwatcher.ObjectIdentifier) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, is := s.watches[watcher], map[dynamicwatcher.ObjectIdentifier]bool{}
+	if !all {
+		is = maps.Clone(was)
+		if is == nil {
+			is = map[dynamicwatcher.ObjectIdentifier]bool{}
+		}
+	}
+	for _, o := range set {
+		is[o] = true
+	}
+	for o := range s.seen[watcher] {
+		if !was[o] {
+			delete(s.seen[watcher], o)
+		}
+	}
+	s.watches[watcher] = is
+}
+
+// look returns what there is of a watched object.
+func (s *simulation) look(o dynamicwatcher.ObjectIdentifier) string {
+	if o.Name != "" {
+		if u := s.api.Get(o.GroupVersionKind(), o.Namespace, o.Name); u != nil {
+			return u.GetResourceVersion()
+		}
+		return ""
+	}
+	selector, err := labels.Parse(o.Selector)
+	s.must(err)
+	var all []string
+	for _, u := range s.api.List(o.GroupVersionKind(), o.Namespace, selector) {
+		all = append(all, u.GetResourceVersion())
+	}
+	return strings.Join(all, ",")
+}
+
+// reconcile looks at everything, sometimes for long, and sometimes fails.
+func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	s.mu.Lock()
+	if s.running[watcher] {
+		s.t.Errorf("seed %d: two reconciles of %s at once", s.seed, watcher.Name)
+	}
+	s.running[watcher] = true
+	s.reconciles++
+	seen := map[dynamicwatcher.ObjectIdentifier]string{}
+	for _, o := range s.universe {
+		seen[o] = s.look(o)
+	}
+	s.seen[watcher] = seen
+	n, d := s.random.IntN(20), time.Duration(s.random.IntN(30))*time.Millisecond
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running[watcher] = false
+	}()
+	if n < 10 {
+		time.Sleep(d)
+	}
+	switch {
+	case !s.storm.Load():
+	case n == 0:
+		panic("on purpose")
+	case n < 3:
+		return reconcile.Result{}, errors.New("on purpose")
+	case n == 4:
+		return reconcile.Result{RequeueAfter: d}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// fault decides about a request.
+func (s *simulation) fault(fakeapi.Request) fakeapi.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := fakeapi.Fault{Duplicate: s.random.IntN(10) == 0}
+	if s.random.IntN(4) == 0 {
+		f.Delay = time.Duration(s.random.IntN(300)) * time.Millisecond
+	}
+	switch n := s.random.IntN(30); {
+	case n < 8:
+		f.Status = []int{401, 403, 404, 410, 429, 500, 503, 504}[n]
+		f.RetryAfter = s.random.IntN(2)
+	case n == 8:
+		f.Hang = s.random.IntN(4) == 0
+	case n == 9:
+		f.Abort = true
+	case n < 16:
+		f.After, f.Ending = s.random.IntN(6), []fakeapi.Ending{fakeapi.Cut, fakeapi.End, fakeapi.Expired}[n%3]
+	}
+	return f
+}
+
+// judge holds what the watchers saw against what there is.
+func (s *simulation) judge() {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	distinct := map[dynamicwatcher.ObjectIdentifier]bool{}
+	for watcher, set := range s.watches {
+		for o := range set {
+			distinct[o] = true
+			if now, seen := s.look(o), s.seen[watcher][o]; now != seen {
+				s.t.Errorf("seed %d: %s last saw %q of %s, which is %q", s.seed, watcher.Name, seen, o, now)
+			}
+		}
+		if got := s.WatchesOf(watcher); len(got) != len(set) {
+			s.t.Errorf("seed %d: %s watches %v, not %v", s.seed, watcher.Name, got, set)
+		}
+	}
+	served := 0
+	for _, status := range s.Status() {
+		switch status.State {
+		case dynamicwatcher.Active:
+			served++
+		case dynamicwatcher.PendingKind:
+			if status.Object.Kind != widget.Kind {
+				s.t.Errorf("seed %d: the status is %+v", s.seed, status)
+			}
+		default:
+			s.t.Errorf("seed %d: the status is %+v", s.seed, status)
+		}
+	}
+	if n := s.GetWatchCount(); n != len(distinct) {
+		s.t.Errorf("seed %d: %d watches for %d objects", s.seed, n, len(distinct))
+	}
+	if n := s.api.Counts().Streams; n < served || n > served+1 { // the CRD's
+		s.t.Errorf("seed %d: %d streams for %d watches", s.seed, n, served)
+	}
+}
