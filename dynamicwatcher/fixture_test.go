@@ -5,7 +5,6 @@ package dynamicwatcher_test
 
 import (
 	"context"
-	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -22,8 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // reconciles fail on purpose
+	klog.SetLogger(klog.Logger{}) // discards: reconciles fail on purpose
 	goleak.VerifyTestMain(m)
 }
 
