@@ -29,7 +29,9 @@ type object struct {
 	refusal  error                // the last one, which settled it where it is not synced
 	known    map[types.UID]string // resource versions
 	cached   map[types.UID]*unstructured.Unstructured
-	told     bool // that access was lost
+	told     bool  // that access was lost
+	heard    int64 // when the last event came that was news, in ticks of the watcher
+	opened   int64 // when the stream's first event came
 
 	// The goroutine's own.
 	delay    wait.DelayFunc
@@ -101,6 +103,11 @@ func (o *object) settle() {
 func (o *object) took(e stream.Event, beginning map[types.UID]struct{}) map[types.UID]struct{} {
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
+	if beginning == nil {
+		o.heard = o.watcher.ticks
+	} else if len(beginning) == 0 {
+		o.opened = o.watcher.ticks
+	}
 	if e.ResourceVersion != "" {
 		o.status.ResourceVersion = e.ResourceVersion
 	}
@@ -158,7 +165,27 @@ func (o *object) sync(e stream.Event, beginning map[types.UID]struct{}) {
 	}
 	o.told = false
 	o.welcomeAll()
+	o.tellGlimpses(again)
+	o.heard = o.watcher.ticks
 	o.settle()
+}
+
+// tellGlimpses tells the watchers that may have seen what no stream told: an object that came and went while there was
+// none. Those are whose last reconcile was under way then. The lock is held.
+func (o *object) tellGlimpses(again bool) {
+	if o.id.Name != "" && len(o.known) > 0 || !again && o.watcher.options.DisableInitialReconcile {
+		return // that it is another would have been told, or a watcher wants to know of changes only
+	}
+	t := o.trigger(Resumed, stream.Event{})
+	if len(o.known) == 0 {
+		t.Type = Deleted
+	}
+	for watcher := range o.watchers {
+		_, busy := o.watcher.busy[watcher.id]
+		if watcher.begin <= o.opened && (busy || watcher.end > o.heard) && len(watcher.triggers) == 0 {
+			o.watcher.notify(watcher, t)
+		}
+	}
 }
 
 // absent books that the kind does not exist, and so none of its objects. The lock is held.
@@ -171,6 +198,9 @@ func (o *object) absent() {
 	o.synced = true
 	o.status.ResourceVersion = "" // a kind that comes back may begin anew
 	o.welcomeAll()
+	o.opened = o.watcher.ticks
+	o.tellGlimpses(true)
+	o.heard = o.watcher.ticks
 	o.settle()
 }
 

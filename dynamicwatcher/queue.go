@@ -44,6 +44,7 @@ func (w *dynamicWatcher) work(ctx context.Context) {
 
 func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	defer w.queue.Done(watcher)
+	defer w.ran(watcher)
 	triggers := w.takeTriggers(watcher)
 	logger := w.logger.WithValues("watcher", watcher)
 	result, err := w.call(context.WithValue(klog.NewContext(ctx, logger), triggersKey{}, triggers), watcher)
@@ -82,11 +83,13 @@ func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ 
 func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) []Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ticks++
+	w.busy[watcher] = struct{}{}
 	record := w.registry.watchers[watcher]
 	if record == nil {
 		return nil
 	}
-	record.began = w.options.Clock.Now()
+	record.began, record.begin = w.options.Clock.Now(), w.ticks
 	triggers := make([]Trigger, 0, len(record.triggers))
 	for _, t := range record.triggers {
 		triggers = append(triggers, t)
@@ -95,6 +98,17 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) []Trigger {
 	w.registry.tidy(record)
 	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
 	return triggers
+}
+
+// ran notes the end of a reconcile.
+func (w *dynamicWatcher) ran(watcher ObjectIdentifier) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticks++
+	delete(w.busy, watcher)
+	if record := w.registry.watchers[watcher]; record != nil {
+		record.end = w.ticks
+	}
 }
 
 // giveBack keeps triggers for the next attempt, where nothing newer has come.

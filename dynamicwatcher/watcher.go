@@ -39,6 +39,8 @@ type dynamicWatcher struct {
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
+	ticks    int64                         // counts beginnings and ends of reconciles
+	busy     map[ObjectIdentifier]struct{} // whose reconcile is under way
 	logger   klog.Logger
 }
 
@@ -56,6 +58,7 @@ func New(options *Options) (DynamicWatcher, error) {
 		ended:    make(chan struct{}),
 		registry: newRegistry(),
 		batches:  map[ObjectIdentifier]*batch{},
+		busy:     map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
 	}
 	if err := w.connect(); err != nil {
@@ -286,7 +289,7 @@ func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) b
 func (w *dynamicWatcher) newObject(want wanted) *object {
 	o := &object{
 		watcher: w, id: want.id, settled: make(chan struct{}),
-		watchers: map[*watching]subscription{}, known: map[types.UID]string{},
+		watchers: map[*watching]subscription{}, known: map[types.UID]string{}, heard: w.ticks,
 		status: WatchStatus{Object: want.id, State: Establishing, Since: w.options.Clock.Now()},
 	}
 	if w.options.EnableCache {
