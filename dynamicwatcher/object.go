@@ -29,9 +29,9 @@ type object struct {
 	refusal  error                // the last one, which settled it where it is not synced
 	known    map[types.UID]string // resource versions
 	cached   map[types.UID]*unstructured.Unstructured
-	told     bool  // that access was lost
-	heard    int64 // when the last event came that was news, in ticks of the watcher
-	opened   int64 // when the stream's first event came
+	told     bool      // that access was lost
+	heard    time.Time // changes from then on may have been missed
+	opened   int64     // when the stream's first event came
 
 	// The goroutine's own.
 	delay    wait.DelayFunc
@@ -69,6 +69,9 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 	}
 }
 
+// lag is how long an event may be under way.
+const lag = 5 * time.Second
+
 // stable is how long a stream must have lasted for the next failure to be tried again at once.
 const stable = 5 * time.Second
 
@@ -104,7 +107,7 @@ func (o *object) took(e stream.Event, beginning map[types.UID]struct{}) map[type
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
 	if beginning == nil {
-		o.heard = o.watcher.ticks
+		o.heard = o.watcher.options.Clock.Now().Add(-lag)
 	} else if len(beginning) == 0 {
 		o.opened = o.watcher.ticks
 	}
@@ -166,7 +169,7 @@ func (o *object) sync(e stream.Event, beginning map[types.UID]struct{}) {
 	o.told = false
 	o.welcomeAll()
 	o.tellGlimpses(again)
-	o.heard = o.watcher.ticks
+	o.heard = o.watcher.options.Clock.Now().Add(-lag)
 	o.settle()
 }
 
@@ -182,7 +185,7 @@ func (o *object) tellGlimpses(again bool) {
 	}
 	for watcher := range o.watchers {
 		_, busy := o.watcher.busy[watcher.id]
-		if watcher.begin <= o.opened && (busy || watcher.end > o.heard) && len(watcher.triggers) == 0 {
+		if watcher.begin <= o.opened && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
 			o.watcher.notify(watcher, t)
 		}
 	}
@@ -200,7 +203,7 @@ func (o *object) absent() {
 	o.welcomeAll()
 	o.opened = o.watcher.ticks
 	o.tellGlimpses(true)
-	o.heard = o.watcher.ticks
+	o.heard = o.watcher.options.Clock.Now().Add(-lag)
 	o.settle()
 }
 

@@ -104,10 +104,9 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) []Trigger {
 func (w *dynamicWatcher) ran(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ticks++
 	delete(w.busy, watcher)
 	if record := w.registry.watchers[watcher]; record != nil {
-		record.end = w.ticks
+		record.ended = w.options.Clock.Now()
 	}
 }
 

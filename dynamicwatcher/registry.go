@@ -23,7 +23,7 @@ type watching struct {
 	triggers map[ObjectIdentifier]Trigger // by watched object
 	began    time.Time                    // when its last reconcile began
 	begin    int64                        // of that reconcile, in ticks of the watcher
-	end      int64                        // 0 before the first has ended
+	ended    time.Time
 }
 
 // subscription is one watcher's interest in one object.

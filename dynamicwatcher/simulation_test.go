@@ -74,6 +74,7 @@ type simulation struct {
 	universe []dynamicwatcher.ObjectIdentifier // what can be watched
 	watchers []dynamicwatcher.ObjectIdentifier
 	storm    atomic.Bool
+	changing chan struct{} // holds one who changes what is watched, who may wait for the server
 
 	mu         sync.Mutex
 	random     *rand.Rand // of faults and reconciles, whose order is not the seed's
@@ -85,7 +86,8 @@ type simulation struct {
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{
-		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), random: rand.New(rand.NewPCG(seed, 2)),
+		changing: make(chan struct{}, 1),
+		seed:     seed, rand: rand.New(rand.NewPCG(seed, 1)), random: rand.New(rand.NewPCG(seed, 2)),
 		watches: map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]bool{},
 		seen:    map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]string{},
 		running: map[dynamicwatcher.ObjectIdentifier]bool{},
@@ -119,8 +121,11 @@ func (s *simulation) run() {
 	s.storm.Store(true)
 	s.api.Hook(s.fault)
 	s.api.CreateCRD(widget, "widgets", true, 0)
+	for _, o := range s.universe[:4] {
+		s.put(o)
+	}
 	early := s.rand.IntN(10) // begin before Start
-	for step := range 60 {
+	for step := range 100 {
 		if step == early {
 			s.start()
 		}
@@ -150,7 +155,7 @@ func (s *simulation) step() {
 	case n < 50:
 		s.remove(o)
 	case n < 75:
-		s.change(s.watchers[s.rand.IntN(len(s.watchers))])
+		s.change(s.rand, s.watchers[s.rand.IntN(len(s.watchers))])
 	case n < 80:
 		s.api.DeleteCRD(widget, "widgets")
 	case n < 85:
@@ -169,19 +174,21 @@ func (s *simulation) step() {
 }
 
 // change changes what a watcher watches.
-func (s *simulation) change(watcher dynamicwatcher.ObjectIdentifier) {
-	switch s.rand.IntN(5) {
+func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIdentifier) {
+	s.changing <- struct{}{}
+	defer func() { <-s.changing }()
+	switch random.IntN(8) {
 	case 0:
 		s.must(s.RemoveWatcher(watcher))
 		s.replaced(watcher, true)
 	case 1:
-		o := s.universe[s.rand.IntN(len(s.universe))]
+		o := s.universe[random.IntN(len(s.universe))]
 		if s.AddWatcher(watcher, o) == nil {
 			s.replaced(watcher, false, o)
 		}
 	default:
 		var set []dynamicwatcher.ObjectIdentifier
-		for _, i := range s.rand.Perm(len(s.universe))[:s.rand.IntN(5)] {
+		for _, i := range random.Perm(len(s.universe))[:random.IntN(6)] {
 			set = append(set, s.universe[i])
 		}
 		if s.AddOrUpdateWatcher(watcher, set...) == nil {
@@ -229,7 +236,16 @@ func (s *simulation) look(o dynamicwatcher.ObjectIdentifier) string {
 	return strings.Join(all, ",")
 }
 
-// reconcile looks at everything, sometimes for long, and sometimes fails.
+// lookAround notes what a watcher sees. The lock is held.
+func (s *simulation) lookAround(watcher dynamicwatcher.ObjectIdentifier) {
+	seen := map[dynamicwatcher.ObjectIdentifier]string{}
+	for _, o := range s.universe {
+		seen[o] = s.look(o)
+	}
+	s.seen[watcher] = seen
+}
+
+// reconcile looks at everything, sometimes for long, and changes what is watched, or fails.
 func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	s.mu.Lock()
 	if s.running[watcher] {
@@ -237,12 +253,9 @@ func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectI
 	}
 	s.running[watcher] = true
 	s.reconciles++
-	seen := map[dynamicwatcher.ObjectIdentifier]string{}
-	for _, o := range s.universe {
-		seen[o] = s.look(o)
-	}
-	s.seen[watcher] = seen
-	n, d := s.random.IntN(20), time.Duration(s.random.IntN(30))*time.Millisecond
+	s.lookAround(watcher)
+	n, d := s.random.IntN(40), time.Duration(s.random.IntN(30))*time.Millisecond
+	mine := rand.New(rand.NewPCG(s.seed, s.random.Uint64()))
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -254,6 +267,12 @@ func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectI
 	}
 	switch {
 	case !s.storm.Load():
+	case n > 34:
+		s.change(mine, watcher)
+		time.Sleep(d)
+		s.mu.Lock()
+		s.lookAround(watcher)
+		s.mu.Unlock()
 	case n == 0:
 		panic("on purpose")
 	case n < 3:

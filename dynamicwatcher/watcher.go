@@ -39,7 +39,7 @@ type dynamicWatcher struct {
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
-	ticks    int64                         // counts beginnings and ends of reconciles
+	ticks    int64                         // counts reconciles
 	busy     map[ObjectIdentifier]struct{} // whose reconcile is under way
 	logger   klog.Logger
 }
@@ -289,7 +289,7 @@ func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) b
 func (w *dynamicWatcher) newObject(want wanted) *object {
 	o := &object{
 		watcher: w, id: want.id, settled: make(chan struct{}),
-		watchers: map[*watching]subscription{}, known: map[types.UID]string{}, heard: w.ticks,
+		watchers: map[*watching]subscription{}, known: map[types.UID]string{}, heard: w.options.Clock.Now(),
 		status: WatchStatus{Object: want.id, State: Establishing, Since: w.options.Clock.Now()},
 	}
 	if w.options.EnableCache {
