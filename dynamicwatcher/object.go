@@ -191,6 +191,13 @@ func (o *object) tellGlimpses(again bool) {
 	}
 }
 
+// stillAbsent is absent for a kind that may have come and gone.
+func (o *object) stillAbsent() {
+	o.watcher.mu.Lock()
+	defer o.watcher.mu.Unlock()
+	o.absent()
+}
+
 // absent books that the kind does not exist, and so none of its objects. The lock is held.
 func (o *object) absent() {
 	if o.synced && len(o.known) > 0 {

@@ -88,7 +88,7 @@ func (o *object) recover(ctx context.Context, err error) bool {
 		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
 	case awaitKind:
 		o.delay = nil
-		return o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind()) == nil
+		return o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind(), o.stillAbsent) == nil
 	case refuse:
 		if o.refusedForGood() && o.lost(err) {
 			return false

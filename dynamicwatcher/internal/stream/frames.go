@@ -155,7 +155,7 @@ func objectEvent(wire string, obj *unstructured.Unstructured) (Event, error) {
 func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 	e := Event{
 		ResourceVersion: obj.GetResourceVersion(), UID: obj.GetUID(),
-		Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), Deleting: obj.GetDeletionTimestamp() != nil,
 	}
 	switch watch.EventType(wire) {
 	case watch.Added:

@@ -48,6 +48,7 @@ type Event struct {
 	// The rest is empty in Synced and Bookmark.
 	UID             types.UID
 	Namespace, Name string
+	Deleting        bool                       // it waits for its finalizers
 	Object          *unstructured.Unstructured // of a Target that is Whole
 }
 
