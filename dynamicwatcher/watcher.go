@@ -148,6 +148,7 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	w.mu.Lock()
 	w.stopped = true
 	close(w.ended)
+	clear(w.batches)
 	w.mu.Unlock()
 	workers.Wait()
 	w.group.Wait()
