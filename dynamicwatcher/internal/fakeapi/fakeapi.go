@@ -228,6 +228,25 @@ func (s *Server) list(gvk schema.GroupVersionKind, f filter) []*unstructured.Uns
 	return all
 }
 
+// listAt is list at an earlier version. The lock is held.
+func (s *Server) listAt(gvk schema.GroupVersionKind, f filter, version int64) []*unstructured.Unstructured {
+	now := s.objects
+	defer func() { s.objects = now }()
+	s.objects = maps.Clone(now)
+	for _, c := range slices.Backward(s.history) {
+		if c.version <= version {
+			break
+		}
+		if c.now != nil {
+			delete(s.objects, key{c.gvk, c.now.GetNamespace(), c.now.GetName()})
+		}
+		if c.old != nil {
+			s.objects[key{c.gvk, c.old.GetNamespace(), c.old.GetName()}] = c.old
+		}
+	}
+	return s.list(gvk, f)
+}
+
 // Version returns the resource version of the last change.
 func (s *Server) Version() string {
 	s.mu.Lock()

@@ -200,7 +200,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 		return
 	}
 	s.mu.Lock()
-	all, version, compacted := s.list(q.Kind, f), s.version, s.compacted
+	version, compacted := s.version, s.compacted
 	s.mu.Unlock()
 	query, skip := r.URL.Query(), 0
 	limit, _ := strconv.Atoi(query.Get("limit"))
@@ -213,6 +213,9 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 			return
 		}
 	}
+	s.mu.Lock()
+	all := s.listAt(q.Kind, f, version)
+	s.mu.Unlock()
 	all = all[min(skip, len(all)):]
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(version, 10)}
 	if limit > 0 && len(all) > limit {
