@@ -119,12 +119,14 @@ func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error
 	leave := func(connected bool) { once.Do(func() { epoch = s.leave(connected) }) }
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { leave(true) }}
 	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:bodyclose // the caller's
-	if err != nil && req.Context().Err() == nil {
-		s.pool.server.failed()
-	}
 	leave(err == nil)
-	if err == nil {
+	switch {
+	case err == nil:
 		s.pool.server.reached() // one that takes connections and breaks them is as good as away
+	case req.Context().Err() == nil:
+		s.pool.server.failed()
+	default:
+		s.pool.server.tried()
 	}
 	return resp, epoch, err
 }
@@ -163,6 +165,7 @@ func (s *shard) leave(connected bool) int {
 	if connected {
 		s.warm = true
 		s.epoch++
+		s.pool.server.tried()
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -178,13 +181,14 @@ func (s *shard) failed(epoch int) {
 	}
 }
 
-// server paces the attempts of all shards to reach a server.
+// server paces the attempts of all shards to reach a server. While it is away, one at a time tries.
 type server struct {
 	clock clock.WithTicker
 
-	mu    sync.Mutex
-	delay wait.DelayFunc
-	until time.Time
+	mu     sync.Mutex
+	delay  wait.DelayFunc // nil while the server is not known to be away
+	until  time.Time
+	trying chan struct{} // closed when who tries has an outcome; nil if nobody does
 }
 
 // newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each with jitter.
@@ -192,21 +196,46 @@ func newBackoff() wait.DelayFunc {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond}.DelayFunc()
 }
 
-// wait returns when the next attempt is due.
+// wait returns when it is the caller's turn to try. One of tried, failed and reached must follow.
 func (s *server) wait(ctx context.Context) error {
-	s.mu.Lock()
-	rest := s.until.Sub(s.clock.Now())
-	s.mu.Unlock()
-	if rest <= 0 {
-		return ctx.Err()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		rest, trying, away := s.until.Sub(s.clock.Now()), s.trying, s.delay != nil
+		if away && rest <= 0 && trying == nil {
+			s.trying = make(chan struct{})
+		}
+		s.mu.Unlock()
+		switch {
+		case !away, rest <= 0 && trying == nil:
+			return nil
+		case rest <= 0:
+			select {
+			case <-trying:
+			case <-ctx.Done():
+			}
+		default:
+			timer := s.clock.NewTimer(rest)
+			select {
+			case <-timer.C():
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
 	}
-	timer := s.clock.NewTimer(rest)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
+	return ctx.Err()
+}
+
+// tried lets the next one try.
+func (s *server) tried() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.triedLocked()
+}
+
+func (s *server) triedLocked() {
+	if s.trying != nil {
+		close(s.trying)
+		s.trying = nil
 	}
 }
 
@@ -214,6 +243,7 @@ func (s *server) wait(ctx context.Context) error {
 func (s *server) failed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.triedLocked()
 	now := s.clock.Now()
 	if now.Before(s.until) {
 		return
@@ -229,4 +259,5 @@ func (s *server) reached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay, s.until = nil, time.Time{}
+	s.triedLocked()
 }
