@@ -5,6 +5,8 @@ package dynamicwatcher
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +33,7 @@ type object struct {
 	cached   map[types.UID]*unstructured.Unstructured
 	told     bool      // that access was lost
 	heard    time.Time // changes from then on may have been missed
+	ended    time.Time // when the last stream ended in an orderly way
 	opened   int64     // when the stream's first event came
 
 	// The goroutine's own.
@@ -60,6 +63,9 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 			if o.brief = beginning != nil || o.watcher.options.Clock.Since(began) <= stable; !o.brief {
 				o.delay = nil
 			}
+			if beginning == nil && errors.Is(err, io.EOF) {
+				o.endedOrderly()
+			}
 			return err
 		}
 		if e.Type == stream.Synced {
@@ -72,6 +78,9 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 // lag is how long an event may be under way.
 const lag = 5 * time.Second
 
+// orderly is how soon after the end of a stream its kind must be found to be gone to be the reason of that.
+const orderly = 500 * time.Millisecond
+
 // stable is how long a stream must have lasted for the next failure to be tried again at once.
 const stable = 5 * time.Second
 
@@ -83,6 +92,12 @@ func (o *object) establishing() string {
 		o.enter(Establishing, nil)
 	}
 	return o.status.ResourceVersion
+}
+
+func (o *object) endedOrderly() {
+	o.watcher.mu.Lock()
+	defer o.watcher.mu.Unlock()
+	o.ended = o.watcher.options.Clock.Now()
 }
 
 // enter changes the state. The lock is held.
@@ -209,8 +224,11 @@ func (o *object) absent() {
 	o.status.ResourceVersion = "" // a kind that comes back may begin anew
 	o.welcomeAll()
 	o.opened = o.watcher.ticks
-	o.tellGlimpses(true)
-	o.heard = o.watcher.options.Clock.Now().Add(-lag)
+	now := o.watcher.options.Clock.Now()
+	if now.Sub(o.ended) > orderly { // else the stream that has just ended told all
+		o.tellGlimpses(true)
+	}
+	o.heard = now
 	o.settle()
 }
 
