@@ -117,7 +117,7 @@ func TestObjectsWithoutNamespace(t *testing.T) {
 		x.must(x.AddWatcher(p, ns))
 		x.must(x.AddWatcher(p, id(fakeapi.Namespace, "wrong", "ns")))
 		if n := x.GetWatchCount(); n != 1 {
-			t.Fatalf("%d watches", n)
+			x.t.Fatalf("%d watches", n)
 		}
 		x.after(time.Second)
 		x.put(ns)
@@ -171,13 +171,13 @@ func TestBeforeStart(t *testing.T) {
 		x.must(x.RemoveWatcher(q))
 		x.after(time.Minute)
 		if c := x.api.Counts(); c.Watches != 0 || x.GetWatchCount() != 0 {
-			t.Fatalf("before Start there are %d watches, and %d requests for some", x.GetWatchCount(), c.Watches)
+			x.t.Fatalf("before Start there are %d watches, and %d requests for some", x.GetWatchCount(), c.Watches)
 		}
 		x.start()
 		x.must(x.WaitForSync(x.t.Context(), p))
 		x.expect("what was added before exists", p)
 		if c := x.api.Counts(); c.Watches != 1 || x.GetWatchCount() != 1 {
-			t.Fatalf("after Start there are %d watches, and %d requests for some", x.GetWatchCount(), c.Watches)
+			x.t.Fatalf("after Start there are %d watches, and %d requests for some", x.GetWatchCount(), c.Watches)
 		}
 		if err := x.Start(x.t.Context()); err == nil {
 			t.Error("a watcher started twice")

@@ -200,7 +200,7 @@ func TestRefusedConnections(t *testing.T) {
 			x.after(15 * time.Second)
 			for _, s := range x.Status() {
 				if s.State != dynamicwatcher.Active {
-					t.Fatalf("%d objects: the state is %+v", objects, s)
+					x.t.Fatalf("%d objects: the state is %+v", objects, s)
 				}
 			}
 			x.expect("nothing has changed")
@@ -271,7 +271,7 @@ func TestAccessLostAndDropped(t *testing.T) {
 			t.Errorf("the trigger is %+v", got)
 		}
 		if got := x.WatchesOf(p); len(got) != 1 || got[0].Kind != "ConfigMap" || x.GetWatchCount() != 1 {
-			t.Fatalf("%d watches, and p watches %v", x.GetWatchCount(), got)
+			x.t.Fatalf("%d watches, and p watches %v", x.GetWatchCount(), got)
 		}
 		asked := x.api.Counts().Watches
 		x.after(time.Hour)

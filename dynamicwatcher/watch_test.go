@@ -91,13 +91,13 @@ func TestSharing(t *testing.T) {
 		x.put(secretA)
 		x.expect("it changed", p, q)
 		if s := x.state(dynamicwatcher.Active); s.Watchers != 2 || x.GetWatchCount() != 1 {
-			t.Fatalf("the status is %+v, with %d watches", s, x.GetWatchCount())
+			x.t.Fatalf("the status is %+v, with %d watches", s, x.GetWatchCount())
 		}
 		if got := x.WatchersOf(secretA); len(got) != 2 || got[0] != p || got[1] != q {
 			t.Errorf("the watchers are %v", got)
 		}
 		if c := x.api.Counts(); c.Watches != 1 || c.Streams != 1 {
-			t.Fatalf("the server has seen %+v", c)
+			x.t.Fatalf("the server has seen %+v", c)
 		}
 		x.must(x.RemoveWatcher(p))
 		x.put(secretA)
@@ -105,7 +105,7 @@ func TestSharing(t *testing.T) {
 		x.must(x.AddOrUpdateWatcher(q))
 		x.after(0)
 		if c := x.api.Counts(); c.Streams != 0 || x.GetWatchCount() != 0 {
-			t.Fatalf("nobody watches any more, but the server sees %+v", c)
+			x.t.Fatalf("nobody watches any more, but the server sees %+v", c)
 		}
 		if got := x.WatchersOf(secretA); len(got) != 0 || len(x.WatchesOf(q)) != 0 {
 			t.Errorf("the watchers are %v, and q watches %v", got, x.WatchesOf(q))
@@ -122,7 +122,7 @@ func TestAddOrUpdateReplaces(t *testing.T) {
 		x.must(x.AddOrUpdateWatcher(p, secretB, matching(fakeapi.ConfigMap, "", "app=x")))
 		x.after(time.Second)
 		if got := x.WatchesOf(p); len(got) != 2 || got[0].Kind != "ConfigMap" || got[1] != secretB {
-			t.Fatalf("p watches %v", got)
+			x.t.Fatalf("p watches %v", got)
 		}
 		x.put(secretA)
 		x.expect("it is watched no more")
@@ -235,7 +235,7 @@ func TestWaitForSyncRefused(t *testing.T) {
 		x.must(x.AddWatcher(p, secretA))
 		for range 10 {
 			if err := x.WaitForSync(x.t.Context(), p); !apierrors.IsForbidden(err) {
-				t.Fatalf("what is refused, or fails otherwise, is in sync: %v", err)
+				x.t.Fatalf("what is refused, or fails otherwise, is in sync: %v", err)
 			}
 			x.after(100 * time.Millisecond)
 		}

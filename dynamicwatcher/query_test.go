@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+)
+
+var cached = dynamicwatcher.Options{EnableCache: true, MissingKind: dynamicwatcher.Wait}
+
+func TestQueryBatch(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.put(secretA, "app", "x")
+		x.put(secretB, "app", "x")
+		x.watch(id(fakeapi.ConfigMap, "ns", "old"))
+		x.must(x.StartQueryBatch(p))
+		got, err := x.Get(p, fakeapi.Secret, "ns", "a")
+		if err != nil || got.GetName() != "a" || got.GetLabels()["app"] != "x" {
+			x.t.Fatalf("Get returned %v, %v", got, err)
+		}
+		got.SetLabels(nil) // a copy
+		if none, err := x.Get(p, fakeapi.Secret, "ns", "none"); none != nil || err != nil {
+			x.t.Fatalf("Get of what is not there returned %v, %v", none, err)
+		}
+		list, err := x.List(p, fakeapi.Secret, "ns", labels.SelectorFromSet(labels.Set{"app": "x"}))
+		if err != nil || len(list) != 2 || list[0].GetName() != "a" || list[1].GetName() != "b" || list[0].GetLabels()["app"] != "x" {
+			x.t.Fatalf("List returned %v, %v", list, err)
+		}
+		if all, err := x.List(p, fakeapi.Secret, "", nil); err != nil || len(all) != 2 {
+			x.t.Fatalf("List of all returned %v, %v", all, err)
+		}
+		if nothing, err := x.List(p, fakeapi.Secret, "ns", labels.Nothing()); err != nil || len(nothing) != 0 {
+			x.t.Fatalf("List of nothing returned %v, %v", nothing, err)
+		}
+		for call, err := range map[string]error{
+			"AddOrUpdateWatcher": x.AddOrUpdateWatcher(p, secretA), "AddWatcher": x.AddWatcher(p, secretA),
+			"RemoveWatcher": x.RemoveWatcher(p), "StartQueryBatch": x.StartQueryBatch(p),
+		} {
+			if !errors.Is(err, dynamicwatcher.ErrQueryBatchInProgress) {
+				t.Errorf("during a batch %s returned %v", call, err)
+			}
+		}
+		x.must(x.EndQueryBatch(p))
+		if got := x.WatchesOf(p); len(got) != 4 || x.GetWatchCount() != 4 {
+			x.t.Fatalf("after the batch p watches %v", got)
+		}
+		x.after(time.Second)
+		x.r.take()
+		x.put(id(fakeapi.Secret, "ns", "none"))
+		x.after(0)
+		if len(x.r.take()) == 0 {
+			t.Error("what was asked for is not watched")
+		}
+		if all, err := x.ListWatchedFromCache(p); err != nil || len(all) != 7 {
+			t.Errorf("the cache has %d objects, %v", len(all), err)
+		}
+		if got, err := x.GetFromCache(fakeapi.Secret, "ns", "none"); err != nil || got == nil {
+			t.Errorf("the cache has %v, %v", got, err)
+		}
+		if _, err := x.GetFromCache(fakeapi.ConfigMap, "ns", "old"); !errors.Is(err, dynamicwatcher.ErrNoCacheEntry) {
+			t.Errorf("what is not watched any more is an error %v", err)
+		}
+	})
+}
+
+func TestAbortedQueryBatch(t *testing.T) {
+	failed := errors.New("on purpose")
+	old := id(fakeapi.ConfigMap, "ns", "old")
+	for name, batch := range map[string]func(x *fixture) error{
+		"aborted": func(x *fixture) error {
+			x.must(x.StartQueryBatch(p))
+			if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); err != nil {
+				return err
+			}
+			x.must(x.AbortQueryBatch(p))
+			return failed
+		},
+		"failed": func(x *fixture) error {
+			return x.QueryBatch(x.t.Context(), p, func(r dynamicwatcher.Querier) error {
+				if _, err := r.Get(p, fakeapi.Secret, "ns", "a"); err != nil {
+					return err
+				}
+				return failed
+			})
+		},
+		"panicked": func(x *fixture) (err error) {
+			defer func() { err, _ = recover().(error) }()
+			return x.QueryBatch(x.t.Context(), p, func(r dynamicwatcher.Querier) error {
+				if _, err := r.List(p, fakeapi.Secret, "ns", nil); err != nil {
+					return err
+				}
+				panic(failed)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script(t, cached, func(x *fixture) {
+				x.watch(old)
+				if err := batch(x); !errors.Is(err, failed) {
+					x.t.Fatalf("the batch ended with %v", err)
+				}
+				x.after(0)
+				if got := x.WatchesOf(p); len(got) != 1 || got[0] != old || x.api.Counts().Streams != 1 {
+					t.Errorf("p watches %v, on %d streams", got, x.api.Counts().Streams)
+				}
+				for call, err := range map[string]error{"EndQueryBatch": x.EndQueryBatch(p), "AbortQueryBatch": x.AbortQueryBatch(p)} {
+					if !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
+						t.Errorf("without a batch %s returned %v", call, err)
+					}
+				}
+				x.put(old)
+				x.expect("it is watched as before", p)
+			})
+		})
+	}
+}
+
+func TestBadQueries(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
+			t.Errorf("without a batch Get returned %v", err)
+		}
+		x.must(x.StartQueryBatch(p))
+		asked := len(x.api.Requests())
+		for _, names := range [][2]string{{"ns", ""}, {"ns", "a/b"}, {"..", "a"}, {"a/b", "c"}} {
+			if _, err := x.Get(p, fakeapi.Secret, names[0], names[1]); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+				t.Errorf("Get of %q returned %v", names, err)
+			}
+		}
+		if _, err := x.List(p, fakeapi.Secret, "../..", nil); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+			t.Errorf("List returned %v", err)
+		}
+		if n := len(x.api.Requests()); n != asked {
+			t.Errorf("the server was asked: %v", x.api.Requests()[asked:])
+		}
+		x.must(x.EndQueryBatch(p))
+	})
+	script(t, dynamicwatcher.Options{}, func(x *fixture) {
+		_, get := x.GetFromCache(fakeapi.Secret, "ns", "a")
+		_, list := x.ListFromCache(fakeapi.Secret, "ns", nil)
+		_, watched := x.ListWatchedFromCache(p)
+		for call, err := range map[string]error{"StartQueryBatch": x.StartQueryBatch(p), "GetFromCache": get, "ListFromCache": list, "ListWatchedFromCache": watched} {
+			if !errors.Is(err, dynamicwatcher.ErrCacheDisabled) {
+				t.Errorf("without a cache %s returned %v", call, err)
+			}
+		}
+	})
+}
+
+func TestQueryOfSlowServer(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.watch(secretB)
+		x.faulty("watch", fakeapi.Fault{Hang: true})
+		began := time.Now()
+		err := x.QueryBatch(x.t.Context(), p, func(r dynamicwatcher.Querier) error {
+			_, err := r.Get(p, fakeapi.Secret, "ns", "a")
+			return err
+		})
+		if d := time.Since(began); err == nil || d != 10*time.Second {
+			t.Errorf("after %v the batch returned %v", d, err)
+		}
+		if got := x.WatchesOf(p); len(got) != 1 || got[0] != secretB {
+			t.Errorf("p watches %v", got)
+		}
+	})
+}
