@@ -31,7 +31,8 @@
 //
 //   - A change is never lost. After a connection ended, or an API server was restarted, the watch goes on from the
 //     resource version seen last; watchers are told when the object is not what it was, and only then
-//     ([Options].Reconnect).
+//     ([Options].Reconnect). What was not there and is not there may have come and gone meanwhile: that is told to
+//     watchers that were reconciled in that time, who may have seen it.
 //   - A watcher is reconciled once when it begins to watch an object that exists ([Options].DisableInitialReconcile), also
 //     when other watchers have watched it for long. What it read before it added the watch may be older.
 //   - No method of [DynamicWatcher] but Start, WaitForSync and those that look up a kind or query waits for the API server.

@@ -112,7 +112,7 @@ func TestResults(t *testing.T) {
 		{"a panic", func() (reconcile.Result, error) { panic(failed) }, time.Second, 7, 8, 1},
 		{"a terminal error", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.TerminalError(failed) }, time.Hour, 0, 0, 0},
 		{"after a while", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Minute}, nil }, time.Hour + time.Second, 60, 60, 0},
-		{"again", func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil }, time.Second, 7, 8, 0},
+		{"again", func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil }, time.Second, 7, 8, 0}, //nolint:staticcheck // reconcilers may still set it
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script(t, dynamicwatcher.Options{}, func(x *fixture) {

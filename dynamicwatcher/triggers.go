@@ -15,7 +15,8 @@ const (
 	Added TriggerType = "Added"
 	// Modified: the object was changed.
 	Modified TriggerType = "Modified"
-	// Deleted: the object was deleted, with its kind perhaps, or does not match the selector any more.
+	// Deleted: the object was deleted, with its kind perhaps, or does not match the selector any more. Also that there is
+	// none now where there may have been one while the watch was interrupted.
 	Deleted TriggerType = "Deleted"
 	// Resumed: the watch goes on after it was interrupted, with [NotifyAlways], or after access was lost.
 	Resumed TriggerType = "Resumed"

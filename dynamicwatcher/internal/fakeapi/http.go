@@ -35,10 +35,13 @@ type Request struct {
 type Ending int
 
 const (
-	// None: it goes on. Cut breaks the connection, End ends the response, Expired sends a status 410.
+	// None: it goes on.
 	None Ending = iota
+	// Cut breaks the connection.
 	Cut
+	// End ends the response.
 	End
+	// Expired sends a status 410.
 	Expired
 )
 

@@ -113,7 +113,7 @@ func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, e
 		accept = typeJSON
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	shard, epoch, resp, err := h.get(ctx, t, query, accept)
+	shard, epoch, resp, err := h.get(ctx, t, query, accept) //nolint:bodyclose // the stream's Close does
 	if err != nil {
 		cancel()
 		return nil, err

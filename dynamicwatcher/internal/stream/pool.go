@@ -112,13 +112,13 @@ func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error
 		return nil, 0, err
 	}
 	if !opener {
-		resp, err = s.client.Do(req) //nolint:bodyclose // the caller's
+		resp, err = s.client.Do(req)
 		return resp, epoch, err
 	}
 	var once sync.Once
 	leave := func(connected bool) { once.Do(func() { epoch = s.leave(connected) }) }
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { leave(true) }}
-	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:bodyclose // the caller's
+	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	leave(err == nil)
 	switch {
 	case err == nil:
