@@ -33,7 +33,7 @@ import (
 
 var (
 	replay = flag.Uint64("dynamicwatcher.seed", 0, "the first seed of the simulations: the only one, unless -dynamicwatcher.seeds is set")
-	seeds  = flag.Uint64("dynamicwatcher.seeds", 0, "how many seeds TestSimulation runs, 300 by default")
+	seeds  = flag.Uint64("dynamicwatcher.seeds", 0, "how many seeds TestSimulation runs, 200 by default")
 )
 
 func TestSimulation(t *testing.T) {
@@ -42,7 +42,7 @@ func TestSimulation(t *testing.T) {
 	case n == 0 && *replay != 0:
 		n = 1
 	case n == 0:
-		n = 300
+		n = 200
 	}
 	var next, events atomic.Uint64
 	var failed atomic.Bool
