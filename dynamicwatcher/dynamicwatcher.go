@@ -53,8 +53,7 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// NeedLeaderElection returns true: a reconcile writes, mostly.
 	NeedLeaderElection() bool
 
-	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object,
-	// less what Options.Consolidate saves.
+	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object.
 	GetWatchCount() int
 	// Status returns the state of each watched object, in the order of identifiers.
 	Status() []WatchStatus

@@ -128,15 +128,14 @@ func TestObjectsWithoutNamespace(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	r := &recorder{}
 	for name, options := range map[string]*dynamicwatcher.Options{
-		"nothing":                {},
-		"negative workers":       {Reconciler: r, MaxConcurrentReconciles: -1},
-		"a negative interval":    {Reconciler: r, MinInterval: -1},
-		"a negative delay":       {Reconciler: r, MaxDelay: -1},
-		"no such MissingKind":    {Reconciler: r, MissingKind: 7},
-		"no such AccessLost":     {Reconciler: r, AccessLost: 7},
-		"no such Reconnect":      {Reconciler: r, Reconnect: 7},
-		"a negative consolidate": {Reconciler: r, Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: -1}},
-		"negative memory":        {Reconciler: r, ObjectCacheOptions: dynamicwatcher.ObjectCacheOptions{GVKToGVRCacheTTL: -1}},
+		"nothing":             {},
+		"negative workers":    {Reconciler: r, MaxConcurrentReconciles: -1},
+		"a negative interval": {Reconciler: r, MinInterval: -1},
+		"a negative delay":    {Reconciler: r, MaxDelay: -1},
+		"no such MissingKind": {Reconciler: r, MissingKind: 7},
+		"no such AccessLost":  {Reconciler: r, AccessLost: 7},
+		"no such Reconnect":   {Reconciler: r, Reconnect: 7},
+		"negative memory":     {Reconciler: r, ObjectCacheOptions: dynamicwatcher.ObjectCacheOptions{GVKToGVRCacheTTL: -1}},
 	} {
 		options.Config = &rest.Config{Host: "http://fake"}
 		if _, err := dynamicwatcher.New(options); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {

@@ -50,6 +50,7 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 		t.Namespace = ""
 	}
 	o.brief = false
+	asked := o.watcher.options.Clock.Now()
 	s, err := o.watcher.opener.Open(ctx, t, o.establishing())
 	if err != nil {
 		return err
@@ -70,6 +71,9 @@ func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
 		}
 		if e.Type == stream.Synced {
 			o.refusals = 0
+			if beginning != nil {
+				o.watcher.metrics.established(o.watcher.options.Clock.Since(asked))
+			}
 		}
 		beginning = o.took(e, beginning)
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	// it, about 90 watches share one.
 	HTTPClient *http.Client
 	// Metadata, if it is set, makes the watches in place of requests of the watcher's own; with EnableCache Dynamic does.
-	// They are there for tests with fake clients, and cost two more goroutines per watch.
+	// A watch then begins with a list, and takes more goroutines and memory. That is for tests with fake clients.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, finds the resource of a kind. By default discovery does, when it is first asked for one.
@@ -58,8 +58,6 @@ type Options struct {
 	AccessLost AccessLost
 	// Reconnect says when watchers are told after a watch was interrupted. Defaults to [NotifyIfChanged].
 	Reconnect Reconnect
-	// Consolidate lets one watch on a whole namespace take the place of many on single objects. Nil means never.
-	Consolidate *ConsolidateOptions
 
 	// EnableCache keeps the watched objects, for the query methods. They are then watched as a whole.
 	EnableCache bool
@@ -106,15 +104,6 @@ const (
 	NotifyAlways
 )
 
-// ConsolidateOptions says when one watch on a namespace is cheaper than many on its objects.
-type ConsolidateOptions struct {
-	// MinObjects is from how many watched objects of one resource in one namespace it takes over; below half of that it
-	// gives back. Defaults to 32.
-	MinObjects int
-	// MaxRatio is how many times as many objects the namespace may have. Defaults to 50.
-	MaxRatio int
-}
-
 // ObjectCacheOptions is about the cache and about how long kinds are remembered.
 type ObjectCacheOptions struct {
 	// GVKToGVRCacheTTL is how long a kind's resource is remembered. Defaults to 10 minutes.
@@ -142,13 +131,6 @@ func (o *Options) validate() error {
 	case o.ObjectCacheOptions.GVKToGVRCacheTTL < 0 || o.ObjectCacheOptions.MissingAPIResourceCacheTTL < 0:
 		return fmt.Errorf("%w: the times of Options.ObjectCacheOptions must not be negative", ErrInvalidInput)
 	}
-	return o.Consolidate.validate()
-}
-
-func (c *ConsolidateOptions) validate() error {
-	if c != nil && (c.MinObjects < 0 || c.MaxRatio < 0) {
-		return fmt.Errorf("%w: the numbers of Options.Consolidate must not be negative", ErrInvalidInput)
-	}
 	return nil
 }
 
@@ -171,16 +153,6 @@ func (o *Options) withDefaults() Options {
 	}
 	if out.Clock == nil {
 		out.Clock = clock.RealClock{}
-	}
-	if c := out.Consolidate; c != nil {
-		own := *c
-		if own.MinObjects == 0 {
-			own.MinObjects = 32
-		}
-		if own.MaxRatio == 0 {
-			own.MaxRatio = 50
-		}
-		out.Consolidate = &own
 	}
 	return out
 }

@@ -212,9 +212,7 @@ func (w *dynamicWatcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstruct
 	if !w.options.EnableCache {
 		return nil, ErrCacheDisabled
 	}
-	if gvr, ok, err := w.kinds.known(id.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
-		id.Namespace = ""
-	}
+	id = w.asKnown(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.registry.objects[id]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,7 +20,11 @@ func (w *dynamicWatcher) notify(record *watching, t Trigger) {
 	if record.triggers == nil {
 		record.triggers = map[ObjectIdentifier]Trigger{}
 	}
+	if len(record.triggers) == 0 {
+		record.queued = w.options.Clock.Now()
+	}
 	record.triggers[t.Watched] = t
+	w.metrics.told(t.Type)
 	delay := w.options.MaxDelay
 	if since := w.options.Clock.Since(record.began); !record.began.IsZero() {
 		delay = max(delay, w.options.MinInterval-since)
@@ -45,24 +50,30 @@ func (w *dynamicWatcher) work(ctx context.Context) {
 func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	defer w.queue.Done(watcher)
 	defer w.ran(watcher)
-	triggers := w.takeTriggers(watcher)
+	triggers, waited := w.takeTriggers(watcher)
+	ended := w.metrics.reconciling(waited)
 	logger := w.logger.WithValues("watcher", watcher)
 	result, err := w.call(context.WithValue(klog.NewContext(ctx, logger), triggersKey{}, triggers), watcher)
 	switch {
 	case err != nil && errors.Is(err, reconcile.TerminalError(nil)):
 		logger.Error(err, "Reconcile failed, and is not tried again")
 		w.queue.Forget(watcher)
+		ended(resultTerminal)
 	case err != nil:
 		logger.Error(err, "Reconcile failed, trying again")
 		w.giveBack(watcher, triggers)
 		w.queue.AddRateLimited(watcher)
+		ended(resultError)
 	case result.RequeueAfter > 0:
 		w.queue.Forget(watcher)
 		w.queue.AddAfter(watcher, result.RequeueAfter)
+		ended(resultAfter)
 	case result.Requeue: //nolint:staticcheck // reconcilers may still set it
 		w.queue.AddRateLimited(watcher)
+		ended(resultRequeue)
 	default:
 		w.queue.Forget(watcher)
+		ended(resultSuccess)
 	}
 }
 
@@ -79,25 +90,29 @@ func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ 
 	return w.options.Reconciler.Reconcile(ctx, watcher)
 }
 
-// takeTriggers returns what a watcher was queued for, in the order of identifiers.
-func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) []Trigger {
+// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long it was.
+func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticks++
 	w.busy[watcher] = struct{}{}
 	record := w.registry.watchers[watcher]
 	if record == nil {
-		return nil
+		return nil, -1
+	}
+	waited = -1
+	if len(record.triggers) > 0 {
+		waited = w.options.Clock.Since(record.queued)
 	}
 	record.began, record.begin = w.options.Clock.Now(), w.ticks
-	triggers := make([]Trigger, 0, len(record.triggers))
+	triggers = make([]Trigger, 0, len(record.triggers))
 	for _, t := range record.triggers {
 		triggers = append(triggers, t)
 	}
 	record.triggers = nil
 	w.registry.tidy(record)
 	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
-	return triggers
+	return triggers, waited
 }
 
 // ran notes the end of a reconcile.

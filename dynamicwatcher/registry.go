@@ -21,6 +21,7 @@ type watching struct {
 	id       ObjectIdentifier
 	objects  map[*object]struct{}
 	triggers map[ObjectIdentifier]Trigger // by watched object
+	queued   time.Time                    // when the first of triggers came
 	began    time.Time                    // when its last reconcile began
 	begin    int64                        // of that reconcile, in ticks of the watcher
 	ended    time.Time

@@ -35,6 +35,11 @@ const (
 	unwatchable                // the kind will not do
 )
 
+// String returns the value of the label reason.
+func (v verdict) String() string {
+	return [...]string{"ended", "connection", "expired", "error", "refused", "not_found", "no_kind", "unwatchable"}[v]
+}
+
 // judge reads an error.
 func judge(err error) verdict {
 	var kind *KindError
@@ -102,6 +107,7 @@ func (o *object) failed(v verdict, err error) {
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
 	o.status.Restarts++
+	o.watcher.metrics.ended(v)
 	switch v {
 	case reopen:
 		return

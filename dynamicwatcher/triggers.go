@@ -27,7 +27,8 @@ const (
 // Trigger is a reason of a reconcile. Of several changes of one watched object since the last reconcile there is the
 // last.
 type Trigger struct {
-	// Watched is the identifier as it was given to AddOrUpdateWatcher.
+	// Watched is what is watched: the identifier that was given to AddOrUpdateWatcher, without the namespace where the
+	// kind has none.
 	Watched ObjectIdentifier
 	// Type says what happened.
 	Type TriggerType

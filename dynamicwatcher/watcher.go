@@ -25,6 +25,7 @@ import (
 // dynamicWatcher is the one implementation of DynamicWatcher.
 type dynamicWatcher struct {
 	options  Options
+	metrics  *metrics // nil where nobody wants them
 	kinds    *kinds
 	lookups  *http.Client // of kinds; nil where it is the user's
 	arrivals *arrivals
@@ -65,6 +66,9 @@ func New(options *Options) (DynamicWatcher, error) {
 		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
 	}
 	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
+	if err := w.measure(); err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
 	return w, nil
 }
 
@@ -81,6 +85,11 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (DynamicWatcher, e
 // connect makes the clients.
 func (w *dynamicWatcher) connect() error {
 	config := w.options.Config
+	if config == nil && w.options.Mapper != nil && w.injected() { // nothing to ask a server directly
+		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+		return nil
+	}
 	if config == nil {
 		var err error
 		if config, err = defaultConfig(); err != nil {
@@ -103,8 +112,17 @@ func (w *dynamicWatcher) connect() error {
 		return err
 	}
 	w.kinds = newKinds(d, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+	if w.injected() {
+		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+		return nil
+	}
 	w.opener, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
 	return err
+}
+
+// injected reports whether the clients of the options can make the watches.
+func (w *dynamicWatcher) injected() bool {
+	return w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
 }
 
 // defaultConfig is the configuration in the cluster, or what KUBECONFIG names.
@@ -159,6 +177,7 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	if c, ok := w.opener.(interface{ Close() }); ok {
 		c.Close()
 	}
+	w.metrics.unregister()
 	return nil
 }
 
@@ -324,6 +343,14 @@ func (w *dynamicWatcher) isStopped() bool {
 	return w.stopped
 }
 
+// asKnown is normalize for what is being watched, so that its kind is known: it asks nobody.
+func (w *dynamicWatcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
+	if gvr, ok, err := w.kinds.known(o.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
+		o.Namespace = ""
+	}
+	return o
+}
+
 // context is Start's, where that has been called.
 func (w *dynamicWatcher) context() context.Context {
 	w.mu.Lock()
@@ -360,6 +387,7 @@ func (w *dynamicWatcher) Status() []WatchStatus {
 
 // WatchersOf implements [DynamicWatcher].
 func (w *dynamicWatcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
+	watched = w.asKnown(watched)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []ObjectIdentifier

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,8 +40,9 @@ const (
 type HTTP struct {
 	base *url.URL
 	pool *pool
-	// plain is whether the server has no watches that begin with what exists.
-	plain atomic.Bool
+	// plain has the group versions whose server has no watches that begin with what exists: an aggregated one may be
+	// older than the others.
+	plain sync.Map
 }
 
 // NewHTTP returns an opener. With a client that one makes all requests; without one, HTTP has its own connections, each
@@ -67,7 +67,7 @@ func (h *HTTP) Close() { h.pool.close() }
 
 // Open implements [Opener].
 func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stream, error) {
-	if h.plain.Load() {
+	if _, plain := h.plain.Load(t.Resource.GroupVersion()); plain {
 		return h.listAndWatch(ctx, t)
 	}
 	s, err := h.watch(ctx, t, url.Values{
@@ -76,7 +76,7 @@ func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stre
 		"resourceVersion":      {orAny(resourceVersion)},
 	})
 	if lacksWatchList(err) {
-		h.plain.Store(true)
+		h.plain.Store(t.Resource.GroupVersion(), struct{}{})
 		return h.listAndWatch(ctx, t)
 	}
 	return s, err

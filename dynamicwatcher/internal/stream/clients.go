@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+)
+
+// Clients opens streams with clients that somebody else made, such as client-go's fakes: a list, and a watch from its
+// version. It uses Metadata where that is enough, and is there.
+type Clients struct {
+	Metadata metadata.Interface
+	Dynamic  dynamic.Interface
+}
+
+// lister is what the two kinds of clients have in common.
+type lister struct {
+	list  func(context.Context, metav1.ListOptions) (list metav1.ListInterface, objects []metav1.Object, err error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Open implements [Opener].
+func (c *Clients) Open(ctx context.Context, t Target, _ string) (Stream, error) {
+	l := c.lister(t)
+	options := metav1.ListOptions{LabelSelector: t.Selector}
+	if t.Name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, t.Name).String()
+	}
+	var events []Event
+	for {
+		list, objects, err := l.list(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objects {
+			if t.Name != "" && obj.GetName() != t.Name {
+				continue // fakes do not know field selectors
+			}
+			e, err := clientEvent(watch.Added, obj)
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, e)
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			options.ResourceVersion = list.GetResourceVersion()
+			break
+		}
+	}
+	options.AllowWatchBookmarks = true
+	w, err := l.watch(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	events = append(events, Event{Type: Synced, ResourceVersion: options.ResourceVersion})
+	return &listed{Stream: &clientStream{ctx: ctx, watch: w, name: t.Name}, events: events}, nil
+}
+
+func (c *Clients) lister(t Target) lister {
+	if c.Metadata != nil && !t.Whole {
+		r := c.Metadata.Resource(t.Resource).Namespace(t.Namespace)
+		return lister{
+			watch: r.Watch,
+			list: func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
+				list, err := r.List(ctx, o)
+				if err != nil {
+					return nil, nil, err
+				}
+				objects := make([]metav1.Object, len(list.Items))
+				for i := range list.Items {
+					objects[i] = &list.Items[i]
+				}
+				return list, objects, nil
+			},
+		}
+	}
+	r := c.Dynamic.Resource(t.Resource).Namespace(t.Namespace)
+	return lister{
+		watch: r.Watch,
+		list: func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
+			list, err := r.List(ctx, o)
+			if err != nil {
+				return nil, nil, err
+			}
+			objects := make([]metav1.Object, len(list.Items))
+			for i := range list.Items {
+				objects[i] = &list.Items[i]
+			}
+			return list, objects, nil
+		},
+	}
+}
+
+// clientStream reads a watch.
+type clientStream struct {
+	ctx   context.Context
+	watch watch.Interface
+	name  string
+}
+
+// Next implements [Stream].
+func (s *clientStream) Next() (Event, error) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return Event{}, s.ctx.Err()
+		case e, ok := <-s.watch.ResultChan():
+			if !ok {
+				return Event{}, io.EOF
+			}
+			if e.Type == watch.Error {
+				return Event{}, apierrors.FromObject(e.Object)
+			}
+			event, err := clientEvent(e.Type, e.Object)
+			if err != nil || s.name == "" || event.Name == s.name || event.Type == Bookmark {
+				return event, err
+			}
+		}
+	}
+}
+
+// Close implements [Stream].
+func (s *clientStream) Close() { s.watch.Stop() }
+
+// clientEvent makes an event of what a client delivers.
+func clientEvent(t watch.EventType, obj any) (Event, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && t != watch.Bookmark {
+		return objectEvent(string(t), u.DeepCopy()) // fakes keep what they deliver
+	}
+	m, ok := obj.(metav1.Object)
+	if !ok {
+		return Event{}, apierrors.FromObject(asObject(obj))
+	}
+	return metadataEvent(string(t), m)
+}
+
+func asObject(obj any) runtime.Object {
+	o, _ := obj.(runtime.Object)
+	return o
+}

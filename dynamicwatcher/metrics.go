@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Values of the label result of reconciles.
+const (
+	resultSuccess  = "success"
+	resultError    = "error"
+	resultTerminal = "terminal_error"
+	resultRequeue  = "requeue"
+	resultAfter    = "requeue_after"
+)
+
+// metrics are a watcher's. Each method does nothing on nil.
+type metrics struct {
+	watcher    *dynamicWatcher
+	registerer prometheus.Registerer
+
+	establish, reconcile, wait prometheus.Histogram
+	reconciles, events, ends   *prometheus.CounterVec
+	active                     prometheus.Gauge
+
+	watches, watchers, depth *prometheus.Desc
+}
+
+// measure makes the metrics and registers them, where the options want them.
+func (w *dynamicWatcher) measure() error {
+	if w.options.MetricsRegisterer == nil {
+		return nil
+	}
+	labels := prometheus.Labels{"name": w.options.Name}
+	full := func(name string) string { return "spokewire_dynamicwatcher_" + name }
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: full(name), Help: help, ConstLabels: labels}, []string{label})
+	}
+	times := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: full(name), Help: help, ConstLabels: labels,
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}})
+	}
+	m := &metrics{
+		watcher: w, registerer: w.options.MetricsRegisterer,
+		establish:  times("establish_seconds", "Time from the request for a watch until all that exists was told."),
+		reconcile:  times("reconcile_seconds", "Time that Reconcile took."),
+		wait:       times("queue_seconds", "Time from the first change that a watcher was queued for until its reconcile began."),
+		reconciles: counters("reconciles_total", "Calls of Reconcile.", "result"),
+		events:     counters("triggers_total", "Changes that watchers were told of, once for each watcher.", "type"),
+		ends:       counters("watch_ends_total", "Watches that ended, or could not be begun.", "reason"),
+		active: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: full("active_workers"), Help: "Reconciles under way.", ConstLabels: labels,
+		}),
+		watches:  prometheus.NewDesc(full("watches"), "API watches by state.", []string{"state"}, labels),
+		watchers: prometheus.NewDesc(full("watchers"), "Objects that watch others.", nil, labels),
+		depth:    prometheus.NewDesc(full("queue_depth"), "Watchers that wait for a reconcile.", nil, labels),
+	}
+	err := m.registerer.Register(m)
+	if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
+		return fmt.Errorf("%w: Options.MetricsRegisterer has metrics of the name %q already: two watchers on one registerer "+
+			"need two names", ErrInvalidInput, w.options.Name)
+	}
+	w.metrics = m
+	return err
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.establish, m.reconcile, m.wait, m.reconciles, m.events, m.ends, m.active}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(out)
+	}
+	out <- m.watches
+	out <- m.watchers
+	out <- m.depth
+}
+
+// Collect implements [prometheus.Collector].
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(out)
+	}
+	states := map[State]int{Establishing: 0, Active: 0, Backoff: 0, PendingKind: 0, NoAccess: 0}
+	w := m.watcher
+	w.mu.Lock()
+	for _, o := range w.registry.objects {
+		states[o.status.State]++
+	}
+	watchers, queue := len(w.registry.watchers), w.queue
+	w.mu.Unlock()
+	for state, n := range states {
+		out <- prometheus.MustNewConstMetric(m.watches, prometheus.GaugeValue, float64(n), string(state))
+	}
+	out <- prometheus.MustNewConstMetric(m.watchers, prometheus.GaugeValue, float64(watchers))
+	depth := 0
+	if queue != nil {
+		depth = queue.Len()
+	}
+	out <- prometheus.MustNewConstMetric(m.depth, prometheus.GaugeValue, float64(depth))
+}
+
+func (m *metrics) unregister() {
+	if m != nil {
+		m.registerer.Unregister(m)
+	}
+}
+
+// established books a watch that has told what exists.
+func (m *metrics) established(took time.Duration) {
+	if m != nil {
+		m.establish.Observe(took.Seconds())
+	}
+}
+
+// ended books the end of a watch.
+func (m *metrics) ended(v verdict) {
+	if m != nil {
+		m.ends.WithLabelValues(v.String()).Inc()
+	}
+}
+
+// told books a change that a watcher is told of.
+func (m *metrics) told(t TriggerType) {
+	if m != nil {
+		m.events.WithLabelValues(string(t)).Inc()
+	}
+}
+
+// reconciling books the beginning of a reconcile, for which a watcher waited (-1: for a time of
+// its own, as after a failure), and returns what books its end.
+func (m *metrics) reconciling(waited time.Duration) func(result string) {
+	if m == nil {
+		return func(string) {}
+	}
+	m.active.Inc()
+	if waited >= 0 {
+		m.wait.Observe(waited.Seconds())
+	}
+	began := m.watcher.options.Clock.Now()
+	return func(result string) {
+		m.active.Dec()
+		m.reconcile.Observe(m.watcher.options.Clock.Since(began).Seconds())
+		m.reconciles.WithLabelValues(result).Inc()
+	}
+}
