@@ -48,5 +48,47 @@
 //
 // # Access that comes and goes
 //
-// See [AccessLost].
+// A watch needs the verbs list and watch, which resourceNames may limit to the object. Refusals that pass cost nothing but
+// time. When the server has refused for some seconds, the watchers are told once, and again when access is back; see
+// [AccessLost].
+//
+// # Queries
+//
+// With [Options].EnableCache objects are watched as a whole and kept, and a watcher can read what it depends on through
+// the [Querier] of a query batch: what it reads is what it watches from then on.
+//
+//	err := watcher.QueryBatch(ctx, policy, func(q dynamicwatcher.Querier) error {
+//		secret, err := q.Get(policy, secrets, "ns", "password")
+//		…
+//	})
+//
+// A batch that ends with an error or a panic changes nothing.
+//
+// # Metrics
+//
+// With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_dynamicwatcher_:
+//
+//	watches{state}              gauge      API watches; their sum is GetWatchCount
+//	watchers                    gauge      objects that watch others
+//	queue_depth                 gauge      watchers that wait for a reconcile
+//	active_workers              gauge      reconciles under way
+//	establish_seconds           histogram  from the request for a watch until what exists was told
+//	queue_seconds               histogram  from the first change to the beginning of its reconcile
+//	reconcile_seconds           histogram  time that Reconcile took
+//	reconciles_total{result}    counter    success, error, terminal_error, requeue, requeue_after
+//	triggers_total{type}        counter    changes that watchers were told of, by [TriggerType]
+//	watch_ends_total{reason}    counter    ended, connection, expired, error, refused, not_found, no_kind, unwatchable
+//
+// # Coming from kubernetes-dependency-watches
+//
+// [NewForConfig] stands where client.New does, and types, methods and errors have the same names. What is different:
+//
+//   - AddWatcher and AddOrUpdateWatcher return when the watches are asked for, not when they are established, and work
+//     before Start too. What the server refuses is in Status, and an error of WaitForSync, not of these calls.
+//   - AddOrUpdateWatcher without any watched clears the set instead of refusing.
+//   - A watcher that joins an object which is watched already is reconciled for it. After a reconnect, watchers of objects
+//     that did not change are not reconciled.
+//   - GetWatchCount returns an int. ErrWatchStopping is never returned: an object can be watched anew at once.
+//   - Reconcile runs in Options.MaxConcurrentReconciles goroutines, and a panic in it is an error.
+//   - A failed query batch can be aborted.
 package dynamicwatcher

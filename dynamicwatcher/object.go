@@ -140,7 +140,7 @@ func (o *object) took(e stream.Event, beginning map[types.UID]struct{}) map[type
 		}
 		was, had := o.known[e.UID]
 		o.known[e.UID] = e.ResourceVersion
-		if e.Object != nil {
+		if e.Object != nil && o.cached != nil {
 			o.cached[e.UID] = trim(e.Object)
 		}
 		switch {

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+)
+
+// A policy is reconciled when the Secret that it names is created. client-go's fake client stands for the API server here:
+// a program leaves Dynamic and Mapper out.
+func ExampleNew() {
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+
+	reconciled := make(chan string)
+	watcher, err := dynamicwatcher.New(&dynamicwatcher.Options{
+		Reconciler: dynamicwatcher.ReconcilerFunc(func(ctx context.Context, policy dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			for _, t := range dynamicwatcher.TriggersFrom(ctx) {
+				reconciled <- fmt.Sprintf("%s %s: %s %s was %s", policy.Kind, policy.Name, t.Watched.Kind, t.Watched.Name, t.Type)
+			}
+			return reconcile.Result{}, nil
+		}),
+		Dynamic: client,
+		Mapper:  mapper,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- watcher.Start(ctx) }()
+
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "hub-templates"}
+	password := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
+	if err := watcher.AddOrUpdateWatcher(policy, password); err != nil {
+		fmt.Println(err)
+	}
+	if err := watcher.WaitForSync(ctx, policy); err != nil {
+		fmt.Println(err)
+	}
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "ns", "name": "password", "resourceVersion": "1"},
+	}}
+	if _, err := client.Resource(secrets).Namespace("ns").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(<-reconciled)
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// Policy hub-templates: Secret password was Added
+	// <nil>
+}
+
+// The error of an identifier says which field is wrong.
+func ExampleObjectIdentifier_Validate() {
+	fmt.Println(dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns"}.Validate())
+	// Output:
+	// Name of GroupVersion=v1, Kind=Secret, Namespace=ns, Name= is required where there is no Selector
+}
