@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source_test
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+)
+
+// A policy depends on a secret. With a real manager, builder.ControllerManagedBy(manager).WatchesRawSource(dependencies)
+// does what is done here with a queue.
+func ExampleNew() {
+	api := fakeapi.New() // in place of a cluster
+	defer api.Close()
+	dependencies, err := source.New(&dynamicwatcher.Options{Config: api.Config()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := dependencies.Start(ctx, queue); err != nil {
+		fmt.Println(err)
+	}
+
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
+	if err := dependencies.Watcher().AddOrUpdateWatcher(policy, secret); err != nil {
+		fmt.Println(err)
+	}
+	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))
+	request, _ := queue.Get()
+	fmt.Println("reconcile", request)
+	queue.Done(request)
+
+	cancel()
+	<-dependencies.Done()
+	// Output: reconcile ns/p
+}
