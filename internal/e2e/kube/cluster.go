@@ -13,8 +13,10 @@
 package kube
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -129,6 +131,40 @@ func (c *Cluster) StopAPIServer() {
 	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
 		c.t.Fatalf("kube: stop the API server: %v", err)
 	}
+}
+
+// KillAPIServer ends the API server at once, with all connections: StopAPIServer waits for those that watch.
+func (c *Cluster) KillAPIServer() {
+	c.t.Helper()
+	for _, pid := range c.apiServers() {
+		if process, err := os.FindProcess(pid); err == nil {
+			_ = process.Kill() // it may have ended
+		}
+	}
+	c.StopAPIServer() // sees that it is gone
+}
+
+// apiServers returns the process of the API server: the one that has its certificates in the cluster's folder.
+func (c *Cluster) apiServers() (pids []int) {
+	c.t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(lines) == 0 {
+		c.t.Skip("kube: there is no /proc to find the API server in")
+	}
+	for _, line := range lines {
+		args, err := os.ReadFile(line)
+		if err != nil || !bytes.HasPrefix(args, []byte(c.env.ControlPlane.APIServer.Path+"\x00")) ||
+			!bytes.Contains(args, []byte("="+c.env.ControlPlane.APIServer.CertDir+"\x00")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(line))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) != 1 {
+		c.t.Fatalf("kube: there are %d processes of the API server", len(pids))
+	}
+	return pids
 }
 
 // StartAPIServer starts the API server again after StopAPIServer, on the same

@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// watcherLimit is for what takes milliseconds on a machine with nothing else to do.
+const watcherLimit = 30 * time.Second
+
+func secretID(namespace, name string) dynamicwatcher.ObjectIdentifier {
+	return dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: namespace, Name: name}
+}
+
+func configMapID(namespace, name string) dynamicwatcher.ObjectIdentifier {
+	return dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: namespace, Name: name}
+}
+
+func policyID(namespace, name string) dynamicwatcher.ObjectIdentifier {
+	return dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: namespace, Name: name}
+}
+
+// watcher is a dynamic watcher that runs, and the reconciles it has made.
+type watcher struct {
+	dynamicwatcher.DynamicWatcher
+	t     *testing.T
+	dials atomic.Int64         // attempts to connect
+	open  atomic.Int64         // connections
+	stop  func() time.Duration // how long that took; further calls do nothing
+
+	mu    sync.Mutex
+	calls map[dynamicwatcher.ObjectIdentifier][]dynamicwatcher.Trigger // one for each reconcile
+	do    func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)
+}
+
+// counted is a connection that says when it is closed.
+type counted struct {
+	net.Conn
+	end func()
+}
+
+func (c *counted) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
+
+func (w *watcher) Reconcile(ctx context.Context, id dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	w.mu.Lock()
+	t := dynamicwatcher.Trigger{}
+	if triggers := dynamicwatcher.TriggersFrom(ctx); len(triggers) > 0 {
+		t = triggers[len(triggers)-1]
+	}
+	w.calls[id] = append(w.calls[id], t)
+	do := w.do
+	w.mu.Unlock()
+	if do == nil {
+		return reconcile.Result{}, nil
+	}
+	return do(ctx, id)
+}
+
+// startWatcher runs a watcher until the test ends.
+func startWatcher(t *testing.T, config *rest.Config, options dynamicwatcher.Options, do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)) *watcher {
+	t.Helper()
+	w := &watcher{t: t, do: do, calls: map[dynamicwatcher.ObjectIdentifier][]dynamicwatcher.Trigger{}}
+	config = rest.CopyConfig(config)
+	dialer := net.Dialer{}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		w.dials.Add(1)
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		w.open.Add(1)
+		return &counted{Conn: conn, end: sync.OnceFunc(func() { w.open.Add(-1) })}, nil
+	}
+	var err error
+	if w.DynamicWatcher, err = dynamicwatcher.NewForConfig(config, w, &options); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Start(ctx) }()
+	<-w.Started()
+	w.stop = sync.OnceValue(func() time.Duration {
+		begin := time.Now()
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Start: %v", err)
+			}
+		case <-time.After(watcherLimit):
+			t.Error("Start has not returned")
+		}
+		return time.Since(begin)
+	})
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// watch adds watched objects and waits until they are.
+func (w *watcher) watch(watcher dynamicwatcher.ObjectIdentifier, watched ...dynamicwatcher.ObjectIdentifier) {
+	w.t.Helper()
+	if err := w.AddOrUpdateWatcher(watcher, watched...); err != nil {
+		w.t.Fatal(err)
+	}
+	w.synced(watcher)
+}
+
+func (w *watcher) synced(watcher dynamicwatcher.ObjectIdentifier) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), watcherLimit)
+	defer cancel()
+	if err := w.WaitForSync(ctx, watcher); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watcher) count(id dynamicwatcher.ObjectIdentifier) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.calls[id])
+}
+
+// total is how many reconciles of any watcher there were.
+func (w *watcher) total() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, calls := range w.calls {
+		n += len(calls)
+	}
+	return n
+}
+
+// last is what caused the last reconcile of a watcher.
+func (w *watcher) last(id dynamicwatcher.ObjectIdentifier) dynamicwatcher.TriggerType {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if calls := w.calls[id]; len(calls) > 0 {
+		return calls[len(calls)-1].Type
+	}
+	return ""
+}
+
+// eventuallyCount waits until a watcher has been reconciled so often, and not more.
+func (w *watcher) eventuallyCount(id dynamicwatcher.ObjectIdentifier, want int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d reconciles of %s", want, id.Name), func() error {
+		if got := w.count(id); got < want {
+			return fmt.Errorf("there were %d", got)
+		}
+		return nil
+	})
+	if got := w.count(id); got > want {
+		w.t.Errorf("%d reconciles of %s, want %d", got, id.Name, want)
+	}
+}
+
+// eventually is the package's eventually with short intervals.
+func (w *watcher) eventually(what string, f func() error) time.Duration {
+	w.t.Helper()
+	begin := time.Now()
+	for {
+		err := f()
+		if err == nil {
+			return time.Since(begin)
+		}
+		if time.Since(begin) > watcherLimit {
+			w.t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// active waits until all watches are.
+func (w *watcher) active() time.Duration {
+	w.t.Helper()
+	return w.eventually("all watches are active", func() error {
+		for _, s := range w.Status() {
+			if s.State != dynamicwatcher.Active {
+				return fmt.Errorf("%s is %s: %v", s.Object, s.State, s.Err)
+			}
+		}
+		return nil
+	})
+}
+
+// quiet waits a while in which nothing is to be reconciled, beyond what was.
+func (w *watcher) quiet(d time.Duration) {
+	w.t.Helper()
+	before := w.total()
+	time.Sleep(d)
+	if n := w.total() - before; n != 0 {
+		w.t.Errorf("%d reconciles for nothing", n)
+	}
+}
+
+// writer writes objects as anyone may.
+type writer struct {
+	kubernetes.Interface
+	t *testing.T
+}
+
+func newWriter(t *testing.T, cluster *kube.Cluster) *writer {
+	t.Helper()
+	config := cluster.Config()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &writer{client, t}
+}
+
+// namespace makes a namespace for one test.
+func (c *writer) namespace(name string) string {
+	c.t.Helper()
+	if _, err := c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	return name
+}
+
+// setSecret creates a secret, or updates it, and returns its version.
+func (c *writer) setSecret(namespace, name, value string) string {
+	c.t.Helper()
+	secrets := c.CoreV1().Secrets(namespace)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"value": value}}
+	out, err := secrets.Create(c.t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		out, err = secrets.Update(c.t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out.ResourceVersion
+}
+
+func (c *writer) deleteSecret(namespace, name string) {
+	c.t.Helper()
+	if err := c.CoreV1().Secrets(namespace).Delete(c.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *writer) setConfigMap(namespace, name, value string) {
+	c.t.Helper()
+	maps := c.CoreV1().ConfigMaps(namespace)
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value}}
+	_, err := maps.Create(c.t.Context(), m, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = maps.Update(c.t.Context(), m, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *writer) deleteConfigMap(namespace, name string) {
+	c.t.Helper()
+	if err := c.CoreV1().ConfigMaps(namespace).Delete(c.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// singleWatches is how many watches on single objects of a resource the API server says that it serves.
+func (c *writer) singleWatches(resource string) int {
+	c.t.Helper()
+	text, err := c.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "apiserver_longrunning_requests{") && strings.Contains(line, `resource="`+resource+`"`) &&
+			strings.Contains(line, `scope="resource"`) && strings.Contains(line, `verb="WATCH"`) {
+			fields := strings.Fields(line)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			n += int(value)
+		}
+	}
+	return n
+}
+
+// eventuallySingleWatches waits until the API server serves so many.
+func (c *writer) eventuallySingleWatches(resource string, want int) {
+	c.t.Helper()
+	deadline := time.Now().Add(watcherLimit)
+	for got := c.singleWatches(resource); got != want; got = c.singleWatches(resource) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("the API server serves %d watches on single %s, want %d", got, resource, want)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// gate stands in the way of requests.
+type gate struct {
+	mu     sync.Mutex
+	hang   func(*http.Request) bool
+	status int
+	passed int // requests that were answered with the status
+	open   map[*breakable]struct{}
+}
+
+// through is a transport whose requests go through a gate.
+type through struct {
+	*gate
+	next http.RoundTripper
+}
+
+// breakable is the body of a response.
+type breakable struct {
+	io.ReadCloser
+	gate *gate
+}
+
+func (b *breakable) Close() error {
+	b.gate.mu.Lock()
+	delete(b.gate.open, b)
+	b.gate.mu.Unlock()
+	return b.ReadCloser.Close()
+}
+
+func (g *through) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.mu.Lock()
+	hang, status := g.hang != nil && g.hang(r), g.status
+	if status != 0 {
+		g.passed++
+	}
+	g.mu.Unlock()
+	switch {
+	case hang:
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	case status != 0:
+		return &http.Response{
+			StatusCode: status, Status: http.StatusText(status), Proto: "HTTP/2.0", ProtoMajor: 2, Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader("injected")), Request: r,
+		}, nil
+	}
+	response, err := g.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	b := &breakable{response.Body, g.gate}
+	response.Body = b
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[b] = struct{}{}
+	return response, nil
+}
+
+// cut breaks all responses that are under way, and leaves the connections alone.
+func (g *gate) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for b := range g.open {
+		_ = b.ReadCloser.Close()
+	}
+	clear(g.open)
+}
+
+// answer sets the status of all requests from now on; 0 lets them through.
+func (g *gate) answer(status int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.status, g.passed = status, 0
+}
+
+func (g *gate) answered() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.passed
+}
+
+// gated returns a configuration with a gate.
+func gated(config *rest.Config) (*rest.Config, *gate) {
+	g := &gate{open: map[*breakable]struct{}{}}
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &through{g, next} })
+	return config, g
+}
+
+// TestWatcherHangingRequest: a request that never ends holds up no other.
+func TestWatcherHangingRequest(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	createSecrets(client, "default", 101)
+	config, g := gated(cluster.Config())
+	g.hang = func(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "metadata.name%3Ds100&") }
+	w := startWatcher(t, config, dynamicwatcher.Options{DisableInitialReconcile: true}, nil)
+	if err := w.AddWatcher(policyID("default", "hanging"), secretID("default", "s100")); err != nil {
+		t.Fatal(err)
+	}
+	w.watch(policyID("default", "first"), secretID("default", "s0")) // with a connection
+	var took []time.Duration
+	for i := 1; i < 100; i++ {
+		begin := time.Now()
+		w.watch(policyID("default", fmt.Sprint("p", i)), secretID("default", fmt.Sprint("s", i)))
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	t.Logf("establish beside a hanging request: p50 %v, p99 %v", took[50], took[98])
+	if p99 := took[97]; p99 > 30*time.Millisecond {
+		t.Errorf("p99 %v", p99)
+	}
+	if got := w.Status(); len(got) != 101 {
+		t.Errorf("%d watched", len(got))
+	}
+	if err := w.RemoveWatcher(policyID("default", "hanging")); err != nil {
+		t.Fatal(err)
+	}
+	if took := w.stop(); took > 300*time.Millisecond {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// TestWatcherTransientRefusals: what changes while requests are refused for a moment is told once they are not.
+func TestWatcherTransientRefusals(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	config, g := gated(cluster.Config())
+	const n = 20
+	createSecrets(client, "default", n)
+	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
+	watchMany(w, "default", n)
+	w.settled(n)
+	want := n
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			w.t, client.t = t, t
+			g.answer(status)
+			g.cut()
+			w.eventually("refused", func() error {
+				if got := g.answered(); got < n {
+					return fmt.Errorf("%d requests were", got)
+				}
+				return nil
+			})
+			client.setSecret("default", "s1", fmt.Sprint(status))
+			client.deleteSecret("default", "s2")
+			g.answer(0)
+			w.active()
+			want += 2
+			w.settled(want)
+			client.setSecret("default", "s2", "1")
+			want++
+			w.settled(want)
+		})
+	}
+}
+
+// allow lets a user do what it takes to watch secrets of these names.
+func allow(t *testing.T, client *writer, user string, names ...string) {
+	t.Helper()
+	ctx, meta := t.Context(), metav1.ObjectMeta{Name: user}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"list", "watch"},
+	}}}
+	if _, err := client.RbacV1().Roles("default").Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+	}
+	if _, err := client.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatcherAccess: rights to one object by name are enough, and rights that go tell the watchers and may come back.
+func TestWatcherAccess(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	client.setSecret("default", "mine", "1")
+	client.setSecret("default", "others", "1")
+	allow(t, client, "narrow", "mine")
+	for name, feature := range map[string]dynamicwatcher.AccessLost{"retry": dynamicwatcher.RetryThenNotify, "drop": dynamicwatcher.DropAndNotify} {
+		t.Run(name, func(t *testing.T) {
+			config, g := gated(cluster.User("narrow"))
+			w := startWatcher(t, config, dynamicwatcher.Options{AccessLost: feature}, nil)
+			mine, others := policyID("default", "mine"), policyID("default", "others")
+			w.watch(mine, secretID("default", "mine"))
+			w.eventuallyCount(mine, 1)
+			if err := w.AddWatcher(others, secretID("default", "others")); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.WaitForSync(t.Context(), others); !apierrors.IsForbidden(err) {
+				t.Errorf("an object of others: %v", err)
+			}
+			w.eventuallyCount(others, 1) // is told that it cannot be watched
+			if got := w.last(others); got != dynamicwatcher.AccessWasLost {
+				t.Errorf("told of %q", got)
+			}
+
+			roles := client.RbacV1().RoleBindings("default")
+			binding, err := roles.Get(t.Context(), "narrow", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := roles.Delete(t.Context(), "narrow", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, cluster)
+			g.cut() // the server goes on with what it has allowed
+			w.eventuallyCount(mine, 2)
+			if got := w.last(mine); got != dynamicwatcher.AccessWasLost {
+				t.Errorf("told of %q", got)
+			}
+			client.setSecret("default", "mine", name)
+			binding.ResourceVersion, binding.UID = "", ""
+			if _, err := roles.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if feature == dynamicwatcher.DropAndNotify {
+				if got := w.GetWatchCount(); got != 0 {
+					t.Errorf("%d watches are left", got)
+				}
+				w.watch(mine, secretID("default", "mine"))
+			}
+			w.eventuallyCount(mine, 3)
+		})
+	}
+}
+
+// refused waits until the user's rights are gone everywhere in the API server.
+func refused(t *testing.T, cluster *kube.Cluster) {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.User("narrow"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(watcherLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		_, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"})
+		if apierrors.IsForbidden(err) {
+			return
+		}
+	}
+	t.Fatal("the rights stay")
+}
+
+// TestWatcherPanic: a panic in a reconcile is one failed reconcile, which is tried again.
+func TestWatcherPanic(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	client.setSecret("default", "s", "1")
+	p := policyID("default", "p")
+	var once sync.Once
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		once.Do(func() { panic("on purpose") })
+		return reconcile.Result{}, nil
+	})
+	w.watch(p, secretID("default", "s"))
+	w.eventuallyCount(p, 2)
+	client.setSecret("default", "s", "2")
+	w.eventuallyCount(p, 3)
+	w.stop()
+	if err := w.AddWatcher(p, secretID("default", "t")); err == nil {
+		t.Error("after the end objects can be added")
+	}
+}
+
+// TestWatcherMinInterval: an object that changes all the time is reconciled once in a while, the last state included.
+func TestWatcherMinInterval(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	client.setSecret("default", "s", "0")
+	p := policyID("default", "p")
+	var mu sync.Mutex
+	var seen string
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{MinInterval: time.Second}, func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		s, err := client.CoreV1().Secrets("default").Get(ctx, "s", metav1.GetOptions{})
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen = string(s.Data["value"])
+		return reconcile.Result{}, nil
+	})
+	w.watch(p, secretID("default", "s"))
+	w.eventuallyCount(p, 1)
+	const lasts = 5 * time.Second
+	begin, n := time.Now(), 0
+	for tick := time.Tick(10 * time.Millisecond); time.Since(begin) < lasts; <-tick {
+		n++
+		client.setSecret("default", "s", fmt.Sprint(n))
+	}
+	w.eventually("the last state", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if want := fmt.Sprint(n); seen != want {
+			return fmt.Errorf("seen is %s, want %s", seen, want)
+		}
+		return nil
+	})
+	seconds := time.Since(begin).Seconds()
+	got := w.count(p) - 1
+	t.Logf("%d updates in %.1f s, %d reconciles", n, seconds, got)
+	if most := 1.1*seconds + 1; float64(got) > most || got < 4 {
+		t.Errorf("%d reconciles in %.1f s", got, seconds)
+	}
+}
