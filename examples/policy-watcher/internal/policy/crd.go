@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy is the kind Policy and what reconciles it.
+package policy
+
+import (
+	"context"
+	_ "embed" // the CRD
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// Kind is that of policies.
+var Kind = schema.GroupVersionKind{Group: "policy.spokewire.example", Version: "v1", Kind: "Policy"}
+
+//go:embed crd.yaml
+var crd []byte
+
+// New returns an empty policy.
+func New() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(Kind)
+	return u
+}
+
+// InstallCRD creates the CRD of policies, or brings it up to date, and returns when policies are served.
+func InstallCRD(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	want := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(crd, &want.Object); err != nil {
+		return err
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if _, err := crds.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}); err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		got, err := crds.Get(ctx, want.GetName(), metav1.GetOptions{})
+		return err == nil && established(got), err
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not established: %w", want.GetName(), err)
+	}
+	return nil
+}
+
+func established(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Policy-watcher is a small controller that renders the templates of policies. A template names Secrets and ConfigMaps
+// of the policy's namespace; when one of them is created, changed or deleted, the policies that name it are rendered
+// anew, at once. There is one API watch for each object that is named, however many policies name it, and no cache.
+//
+// Run it against the cluster of a kubeconfig, with the right to manage CRDs:
+//
+//	go run ./examples/policy-watcher --kubeconfig ~/.kube/config
+//
+// It installs its CRD. Then create a policy and what it names:
+//
+//	kubectl create secret generic database --from-literal=user=alice
+//	kubectl apply -f - <<END
+//	apiVersion: policy.spokewire.example/v1
+//	kind: Policy
+//	metadata: {name: greeting}
+//	spec:
+//	  template: 'Hello {{ fromSecret "database" "user" }}, your plan is {{ fromConfigMap "plans" "default" }}.'
+//	END
+//	kubectl get policy greeting -o jsonpath='{.status}'
+//
+// The status says that the ConfigMap is missing, until it is created:
+//
+//	kubectl create configmap plans --from-literal=default=gold
+//
+// On http://localhost:8080/metrics the gauge hub_templates_active_watch_count says how many API watches there are.
+// A secret's data ends in a policy's status here, to be seen: a controller for more than looking at would not do that.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/cli"
+	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/policy"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, status, ok := cli.Handle(args, stdout, stderr)
+	if !ok {
+		return status
+	}
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
+	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
+	ctrl.SetLogger(logger)
+	config, err := o.Config()
+	if err == nil {
+		err = policyWatcher(klog.NewContext(ctx, logger), config, o)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "policy-watcher: %v\n", err)
+		return cli.Failed
+	}
+	return 0
+}
+
+// policyWatcher runs the controller until ctx ends.
+func policyWatcher(ctx context.Context, config *rest.Config, o cli.Options) error {
+	if err := policy.InstallCRD(ctx, config); err != nil {
+		return fmt.Errorf("install the CRD: %w", err)
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: o.Metrics}})
+	if err != nil {
+		return err
+	}
+	// The templates' objects are a second source of the controller, beside the policies themselves.
+	templates, err := source.New(&dynamicwatcher.Options{Config: config})
+	if err != nil {
+		return err
+	}
+	watcher := templates.Watcher()
+	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hub_templates_active_watch_count", Help: "How many API watches there are on objects that templates name.",
+	}, func() float64 { return float64(watcher.GetWatchCount()) })
+	if err := metrics.Registry.Register(gauge); err != nil {
+		return err
+	}
+	defer metrics.Registry.Unregister(gauge)
+	reconciler, err := policy.NewReconciler(manager, watcher)
+	if err != nil {
+		return err
+	}
+	// Policies come through the manager's cache, what their templates name does not.
+	if err := ctrl.NewControllerManagedBy(manager).Named("policy").For(policy.New()).WatchesRawSource(templates).Complete(reconciler); err != nil {
+		return err
+	}
+	return manager.Start(ctx)
+}
