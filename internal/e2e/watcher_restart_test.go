@@ -92,11 +92,11 @@ func TestWatcherServerRestart(t *testing.T) {
 
 	before := w.dials.Load()
 	cluster.KillAPIServer()
-	cluster.StartAPIServer()
 	begin = time.Now()
+	cluster.StartAPIServer()
 	w.restarts()
 	w.active()
-	t.Logf("all resumed in %v, %d attempts to connect", time.Since(begin), w.dials.Load()-before)
+	t.Logf("all resumed %v after the start, %d attempts to connect", time.Since(begin), w.dials.Load()-before)
 	w.settled(many)
 	if open := w.open.Load(); open > mostDials {
 		t.Errorf("%d connections are open", open)

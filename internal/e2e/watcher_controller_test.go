@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// TestWatcherSource: the controllers of a manager reconcile what depends on an object that changed, in their own queues.
+// Here config maps depend on the secrets of the same name, which nobody caches.
+func TestWatcherSource(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	manager, err := ctrl.NewManager(cluster.Config(), ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets, err := source.New(&dynamicwatcher.Options{Config: manager.GetConfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[string]string{}
+	r := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		if r.Namespace != "default" {
+			return reconcile.Result{}, nil
+		}
+		if err := secrets.Watcher().AddOrUpdateWatcher(configMapID(r.Namespace, r.Name), secretID(r.Namespace, r.Name)); err != nil {
+			return reconcile.Result{}, err
+		}
+		value := "none"
+		if s, err := client.CoreV1().Secrets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{}); err == nil {
+			value = string(s.Data["value"])
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Name] = value
+		return reconcile.Result{}, nil
+	})
+	if err := ctrl.NewControllerManagedBy(manager).Named("dependent").For(&corev1.ConfigMap{}).WatchesRawSource(secrets).Complete(r); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Start(ctx) }()
+	const n = 200
+	for i := range n {
+		client.setConfigMap("default", fmt.Sprint("s", i), "")
+	}
+	eventually := func(want string) {
+		t.Helper()
+		(&watcher{t: t}).eventually("all say "+want, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range n {
+				if got := seen[fmt.Sprint("s", i)]; got != want {
+					return fmt.Errorf("s%d says %q", i, got)
+				}
+			}
+			return nil
+		})
+	}
+	eventually("none")
+	createSecrets(client, "default", n)
+	eventually("1")
+	for i := range n {
+		client.deleteSecret("default", fmt.Sprint("s", i))
+	}
+	eventually("none")
+	if got := secrets.Watcher().GetWatchCount(); got != n {
+		t.Errorf("%d watches", got)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	<-secrets.Done()
+}
+
+// build builds a program of the SDK.
+func build(t *testing.T, pkg string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	if out, err := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", program, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// TestPolicyWatcher runs the example on a real API server as its doc says.
+func TestPolicyWatcher(t *testing.T) {
+	program := build(t, "./examples/policy-watcher")
+	cluster := kube.Start(t, kube.Options{})
+	client, dyn := newWriter(t, cluster), newDynamic(t, cluster)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := listener.Addr().String() // free, a moment from now
+	_ = listener.Close()
+	command := exec.Command(program, "--metrics", metrics)
+	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
+	var logs bytes.Buffer
+	command.Stderr = &logs
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // where it has not ended
+		_ = command.Wait()
+		if t.Failed() {
+			t.Log(logs.String())
+		}
+	})
+
+	resource := schema.GroupVersionResource{Group: "policy.spokewire.example", Version: "v1", Resource: "policies"}
+	w := &watcher{t: t}
+	eventually := func(field, want string) {
+		t.Helper()
+		for _, name := range []string{"p1", "p2"} {
+			w.eventually(name+": "+want, func() error {
+				p, err := dyn.Resource(resource).Namespace("default").Get(t.Context(), name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if got, _, _ := unstructured.NestedString(p.Object, "status", field); !strings.Contains(got, want) {
+					return fmt.Errorf("status %v", p.Object["status"])
+				}
+				return nil
+			})
+		}
+	}
+	gauge := func(want string) {
+		t.Helper()
+		w.eventually("the gauge is "+want, func() error {
+			response, err := http.Get("http://" + metrics + "/metrics")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = response.Body.Close() }()
+			text, err := io.ReadAll(response.Body)
+			if !strings.Contains(string(text), "\nhub_templates_active_watch_count "+want+"\n") {
+				return fmt.Errorf("%v\n%s", err, text)
+			}
+			return nil
+		})
+	}
+	gauge("0")
+	for _, name := range []string{"p1", "p2"} {
+		p := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "policy.spokewire.example/v1", "kind": "Policy", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"template": `{{ fromSecret "database" "value" }} has {{ fromConfigMap "plans" "value" }}`},
+		}}
+		if _, err := dyn.Resource(resource).Namespace("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually("error", `secrets "database" not found`)
+	gauge("1")
+	client.setSecret("default", "database", "alice")
+	eventually("error", `configmaps "plans" not found`)
+	gauge("2")
+	client.setConfigMap("default", "plans", "silver")
+	eventually("rendered", "alice has silver")
+	client.setConfigMap("default", "plans", "gold")
+	eventually("rendered", "alice has gold")
+	client.deleteSecret("default", "database")
+	eventually("error", `secrets "database" not found`)
+	client.setSecret("default", "database", "bob")
+	eventually("rendered", "bob has gold")
+	for _, name := range []string{"p1", "p2"} {
+		if err := dyn.Resource(resource).Namespace("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gauge("0")
+	begin := time.Now()
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("after %v: %v", time.Since(begin), err)
+	}
+}
+
+// TestWatchBench runs the example on a real API server, small.
+func TestWatchBench(t *testing.T) {
+	program := build(t, "./examples/watch-bench")
+	cluster := kube.Start(t, kube.Options{})
+	command := exec.Command(program, "--objects", "100", "--watchers", "10", "--updates", "50", "--json")
+	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r struct {
+		EstablishSeconds, HeapPerWatch, StackPerWatch, GoroutinesPerWatch, BytesPerEvent float64
+		Watches, Requests, Connections                                                   int
+		Latency                                                                          struct{ P50, P90, P99, Max float64 }
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r.Watches != 100 || r.Requests != 101 || r.Connections > 3 || r.EstablishSeconds <= 0 { // one request is for the kind
+		t.Errorf("%+v", r)
+	}
+	if r.GoroutinesPerWatch < 1 || r.GoroutinesPerWatch > 2.5 || r.HeapPerWatch < 1000 || r.StackPerWatch < 1000 || r.BytesPerEvent > 400 {
+		t.Errorf("%+v", r)
+	}
+	if l := r.Latency; !(l.P50 > 0 && l.P50 <= l.P90 && l.P90 <= l.P99 && l.P99 <= l.Max) {
+		t.Errorf("%+v", l)
+	}
+	if out, err := exec.Command(program, "--objects", "0").CombinedOutput(); command.ProcessState.ExitCode() != 0 || err == nil || !strings.Contains(string(out), "--objects") {
+		t.Errorf("a wrong command line: %v\n%s", err, out)
+	}
+	namespaces, err := newWriter(t, cluster).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ns := range namespaces.Items { // nothing but a controller manager takes them away
+		if strings.HasPrefix(ns.Name, "watch-bench-") && ns.DeletionTimestamp == nil {
+			t.Errorf("the namespace %s is left", ns.Name)
+		}
+	}
+}
