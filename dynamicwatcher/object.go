@@ -38,44 +38,66 @@ type object struct {
 
 	// The goroutine's own.
 	delay    wait.DelayFunc
-	brief    bool // the last stream ended soon after it was begun
+	asked    time.Time // when the stream was begun
+	brief    bool      // the last stream ended soon after it was begun
 	refusals int
 	refused  time.Time // when the first of them came
 }
 
-// follow reads one stream until it ends, and returns why.
-func (o *object) follow(ctx context.Context, gvr ScopedGVR) error {
-	t := stream.Target{Whole: o.watcher.options.EnableCache, Resource: gvr.GroupVersionResource, Namespace: o.id.Namespace, Name: o.id.Name, Selector: o.id.Selector}
-	if !gvr.Namespaced {
-		t.Namespace = ""
-	}
-	o.brief = false
-	asked := o.watcher.options.Clock.Now()
-	s, err := o.watcher.opener.Open(ctx, t, o.establishing())
+// follow reads one stream until it ends, and returns why. The goroutine of each object waits here nearly all the time: what
+// is on its stack then decides how large the stack is, so the work is done in functions that return.
+func (o *object) follow(ctx context.Context, gvr *ScopedGVR) error {
+	s, beginning, err := o.open(ctx, gvr)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	began := o.watcher.options.Clock.Now()
-	beginning := map[types.UID]struct{}{} // what exists, while that is told
 	for {
-		e, err := s.Next()
+		if err = s.Wait(); err == nil {
+			beginning, err = o.next(s, beginning)
+		}
 		if err != nil {
-			if o.brief = beginning != nil || o.watcher.options.Clock.Since(began) <= stable; !o.brief {
-				o.delay = nil
-			}
-			if beginning == nil && errors.Is(err, io.EOF) {
-				o.endedOrderly()
-			}
+			o.finish(err, beginning != nil, began)
 			return err
 		}
-		if e.Type == stream.Synced {
-			o.refusals = 0
-			if beginning != nil {
-				o.watcher.metrics.established(o.watcher.options.Clock.Since(asked))
-			}
+	}
+}
+
+// open begins a stream, and the set of what exists, while that is told.
+func (o *object) open(ctx context.Context, gvr *ScopedGVR) (stream.Stream, map[types.UID]struct{}, error) {
+	t := stream.Target{Whole: o.watcher.options.EnableCache, Resource: gvr.GroupVersionResource, Namespace: o.id.Namespace, Name: o.id.Name, Selector: o.id.Selector}
+	if !gvr.Namespaced {
+		t.Namespace = ""
+	}
+	o.brief = false
+	o.asked = o.watcher.options.Clock.Now()
+	s, err := o.watcher.opener.Open(ctx, t, o.establishing())
+	return s, map[types.UID]struct{}{}, err
+}
+
+// next takes the next event of a stream.
+func (o *object) next(s stream.Stream, beginning map[types.UID]struct{}) (map[types.UID]struct{}, error) {
+	e, err := s.Next()
+	if err != nil {
+		return beginning, err
+	}
+	if e.Type == stream.Synced {
+		o.refusals = 0
+		if beginning != nil {
+			o.watcher.metrics.established(o.watcher.options.Clock.Since(o.asked))
 		}
-		beginning = o.took(e, beginning)
+	}
+	return o.took(e, beginning), nil
+}
+
+// finish notes how a stream has ended, and whether that was while it told what exists.
+func (o *object) finish(err error, inBeginning bool, began time.Time) {
+	if o.brief = inBeginning || o.watcher.options.Clock.Since(began) <= stable; !o.brief {
+		o.delay = nil
+	}
+	if !inBeginning && errors.Is(err, io.EOF) {
+		o.endedOrderly()
 	}
 }
 

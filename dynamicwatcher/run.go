@@ -64,32 +64,36 @@ func judge(err error) verdict {
 
 // run keeps a stream on the object until ctx ends.
 func (o *object) run(ctx context.Context) {
-	var gvr ScopedGVR
+	gvr := &ScopedGVR{}
 	for ctx.Err() == nil {
-		var err error
-		if gvr.Empty() {
-			gvr, err = o.watcher.kinds.resolve(ctx, o.id.GroupVersionKind())
-		}
+		err := o.resolve(ctx, gvr)
 		if err == nil {
 			err = o.follow(ctx, gvr)
 		}
-		if judge(err) == lookUp {
-			gvr = ScopedGVR{}
-		}
-		if ctx.Err() != nil || !o.recover(ctx, err) {
+		if ctx.Err() != nil || !o.recover(ctx, err, gvr) {
 			return
 		}
 	}
 }
 
-// recover does what the end of a stream calls for, and reports whether to begin another.
-func (o *object) recover(ctx context.Context, err error) bool {
+// resolve looks up the kind, if it is not known.
+func (o *object) resolve(ctx context.Context, gvr *ScopedGVR) (err error) {
+	if gvr.Empty() {
+		*gvr, err = o.watcher.kinds.resolve(ctx, o.id.GroupVersionKind())
+	}
+	return err
+}
+
+// recover does what the end of a stream calls for, and reports whether to begin another. It clears gvr where that is to
+// be looked up anew.
+func (o *object) recover(ctx context.Context, err error, gvr *ScopedGVR) bool {
 	v := judge(err)
 	o.failed(v, err)
 	switch v {
 	case reopen, reconnect:
 		return !o.brief || o.pause(ctx, err)
 	case lookUp:
+		*gvr = ScopedGVR{}
 		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
 	case awaitKind:
 		o.delay = nil

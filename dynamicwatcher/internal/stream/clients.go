@@ -109,6 +109,9 @@ type clientStream struct {
 	name  string
 }
 
+// Wait implements [Stream]: fakes have no stack to save.
+func (s *clientStream) Wait() error { return nil }
+
 // Next implements [Stream].
 func (s *clientStream) Next() (Event, error) {
 	for {

@@ -29,6 +29,8 @@ var protobufMagic = []byte("k8s\x00")
 
 // frames reads the events of a response body.
 type frames interface {
+	// wait returns when an event has begun to arrive, or at once where it cannot know; next waits as well.
+	wait() error
 	next() (Event, error)
 }
 
@@ -36,12 +38,23 @@ type frames interface {
 type protobufFrames struct {
 	body io.Reader
 	head [4]byte
+	read bool // the head of the next event
+}
+
+func (f *protobufFrames) wait() error {
+	if f.read {
+		return nil
+	}
+	_, err := io.ReadFull(f.body, f.head[:])
+	f.read = err == nil
+	return err
 }
 
 func (f *protobufFrames) next() (Event, error) {
-	if _, err := io.ReadFull(f.body, f.head[:]); err != nil {
+	if err := f.wait(); err != nil {
 		return Event{}, err
 	}
+	f.read = false
 	size := binary.BigEndian.Uint32(f.head[:])
 	if size > maxFrame {
 		return Event{}, fmt.Errorf("the server sent an event of %d bytes, more than the limit of %d", size, maxFrame)
@@ -106,6 +119,8 @@ func newJSONFrames(body io.Reader, whole bool) *jsonFrames {
 	limited := &io.LimitedReader{R: body}
 	return &jsonFrames{decoder: json.NewDecoder(limited), limited: limited, whole: whole}
 }
+
+func (f *jsonFrames) wait() error { return nil }
 
 type jsonEvent struct {
 	Type   string          `json:"type"`

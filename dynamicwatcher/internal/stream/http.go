@@ -198,16 +198,32 @@ type httpStream struct {
 	once   sync.Once
 }
 
+// Wait implements [Stream].
+func (s *httpStream) Wait() error {
+	err := s.frames.wait()
+	if err != nil {
+		err = s.ended(err)
+	}
+	return err
+}
+
 // Next implements [Stream].
 func (s *httpStream) Next() (Event, error) {
 	e, err := s.frames.next()
+	if err != nil {
+		err = s.ended(err)
+	}
+	return e, err
+}
+
+// ended returns what the end of the stream is told as.
+func (s *httpStream) ended(err error) error {
 	var status apierrors.APIStatus
-	switch {
-	case err == nil, errors.Is(err, io.EOF), s.ctx.Err() != nil, errors.As(err, &status):
-		return e, err
+	if errors.Is(err, io.EOF) || s.ctx.Err() != nil || errors.As(err, &status) {
+		return err
 	}
 	s.shard.failed(s.epoch)
-	return e, fmt.Errorf("%w: %w", ErrConnection, err)
+	return fmt.Errorf("%w: %w", ErrConnection, err)
 }
 
 // Close implements [Stream].

@@ -44,6 +44,14 @@ type listed struct {
 	events []Event
 }
 
+// Wait implements [Stream].
+func (l *listed) Wait() error {
+	if len(l.events) > 0 {
+		return nil
+	}
+	return l.Stream.Wait()
+}
+
 // Next implements [Stream].
 func (l *listed) Next() (Event, error) {
 	if len(l.events) == 0 {

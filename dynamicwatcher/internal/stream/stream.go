@@ -52,8 +52,11 @@ type Event struct {
 	Object          *unstructured.Unstructured // of a Target that is Whole
 }
 
-// Stream is an open watch. One goroutine at a time may call Next; Close may be called from any and ends it.
+// Stream is an open watch. One goroutine at a time may call Wait and Next; Close may be called from any and ends it.
 type Stream interface {
+	// Wait returns when Next may have something to tell, with Next's error. It is for who waits long: it takes less stack
+	// than Next, which need not come after it.
+	Wait() error
 	// Next waits for an event. Its error ends the stream: io.EOF where the server ended it in an orderly way, a
 	// StatusError that the server sent, or the connection's.
 	Next() (Event, error)
