@@ -43,7 +43,7 @@ func policyID(namespace, name string) dynamicwatcher.ObjectIdentifier {
 // watcher is a dynamic watcher that runs, and the reconciles it has made.
 type watcher struct {
 	dynamicwatcher.DynamicWatcher
-	t     *testing.T
+	t     testing.TB
 	dials atomic.Int64         // attempts to connect
 	open  atomic.Int64         // connections
 	stop  func() time.Duration // how long that took; further calls do nothing
@@ -80,7 +80,7 @@ func (w *watcher) Reconcile(ctx context.Context, id dynamicwatcher.ObjectIdentif
 }
 
 // startWatcher runs a watcher until the test ends.
-func startWatcher(t *testing.T, config *rest.Config, options dynamicwatcher.Options, do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)) *watcher {
+func startWatcher(t testing.TB, config *rest.Config, options dynamicwatcher.Options, do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)) *watcher {
 	t.Helper()
 	w := &watcher{t: t, do: do, calls: map[dynamicwatcher.ObjectIdentifier][]dynamicwatcher.Trigger{}}
 	config = rest.CopyConfig(config)
@@ -190,7 +190,7 @@ func (w *watcher) eventually(what string, f func() error) time.Duration {
 		if time.Since(begin) > watcherLimit {
 			w.t.Fatalf("%s: %v", what, err)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -220,10 +220,10 @@ func (w *watcher) quiet(d time.Duration) {
 // writer writes objects as anyone may.
 type writer struct {
 	kubernetes.Interface
-	t *testing.T
+	t testing.TB
 }
 
-func newWriter(t *testing.T, cluster *kube.Cluster) *writer {
+func newWriter(t testing.TB, cluster *kube.Cluster) *writer {
 	t.Helper()
 	config := cluster.Config()
 	config.QPS = -1
