@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
@@ -40,8 +43,12 @@ func BenchmarkWatcherEvent(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := startWatcher(b, cluster.Config(), dynamicwatcher.Options{DisableInitialReconcile: true}, nil)
 			watchMany(w, "default", n)
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s0"}}
 			for i := 0; b.Loop(); i++ {
-				client.setSecret("default", "s0", fmt.Sprint(b.Name(), i, b.N))
+				s.StringData = map[string]string{"value": fmt.Sprint(b.Name(), i, b.N)}
+				if _, err := client.CoreV1().Secrets("default").Update(b.Context(), s, metav1.UpdateOptions{}); err != nil {
+					b.Fatal(err)
+				}
 				w.eventuallyCount(policyID("default", "p0"), i+1)
 			}
 		})
