@@ -64,6 +64,34 @@ func TestKindGoesAndComesBack(t *testing.T) {
 	})
 }
 
+// TestKindThatSettles: an API server that has just begun to serve a kind refuses watches for some milliseconds, and asks for
+// a second of patience. It does not get that.
+func TestKindThatSettles(t *testing.T) {
+	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
+		x.watch(widgetA)
+		settled := time.Now().Add(time.Minute + 200*time.Millisecond)
+		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
+			if q.Kind == widget && time.Now().Before(settled) {
+				return fakeapi.Fault{Status: 429, RetryAfter: 1}
+			}
+			return fakeapi.Fault{}
+		})
+		x.after(time.Minute)
+		x.api.CreateCRD(widget, "widgets", true, 0)
+		x.put(widgetA)
+		x.after(600 * time.Millisecond)
+		x.expect("it is there", p)
+		x.after(time.Minute)
+		x.faulty("watch", fakeapi.Fault{Status: 429, RetryAfter: 3600})
+		x.api.Disconnect()
+		x.after(10 * time.Second)
+		x.api.Hook(nil)
+		x.put(widgetA, "changed", "yes")
+		x.after(time.Minute)
+		x.expect("an hour is too long for a server that has recovered", p)
+	})
+}
+
 func TestKindsAreLookedUpOnce(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.faulty("discovery", fakeapi.Fault{Delay: time.Second})

@@ -38,6 +38,7 @@ type object struct {
 
 	// The goroutine's own.
 	delay    wait.DelayFunc
+	arrived  time.Time // when its kind came
 	asked    time.Time // when the stream was begun
 	brief    bool      // the last stream ended soon after it was begun
 	refusals int

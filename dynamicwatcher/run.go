@@ -19,6 +19,12 @@ const (
 	// lostRefusals and lostAfter say when access is lost for good: that many refusals in a row over at least that time.
 	lostRefusals = 5
 	lostAfter    = 3 * time.Second
+
+	// settling is for how long a kind has only just come. The server asks everybody to come again in a second meanwhile,
+	// and is ready much sooner.
+	settling = 2 * time.Second
+	// maxSuggested bounds how long the server can make a watch wait.
+	maxSuggested = time.Minute
 )
 
 // verdict is what to do about the end of a stream, or about one that did not begin.
@@ -97,7 +103,9 @@ func (o *object) recover(ctx context.Context, err error, gvr *ScopedGVR) bool {
 		o.watcher.kinds.forget(o.id.GroupVersionKind().GroupVersion())
 	case awaitKind:
 		o.delay = nil
-		return o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind(), o.stillAbsent) == nil
+		err := o.watcher.arrivals.wait(ctx, o.id.GroupVersionKind(), o.stillAbsent)
+		o.arrived = o.watcher.options.Clock.Now()
+		return err == nil
 	case refuse:
 		if o.refusedForGood() && o.lost(err) {
 			return false
@@ -170,8 +178,8 @@ func (o *object) pause(ctx context.Context, err error) bool {
 		o.delay = newBackoff()
 	}
 	d := o.delay()
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		d = max(d, time.Duration(seconds)*time.Second)
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && o.watcher.options.Clock.Since(o.arrived) > settling {
+		d = max(d, min(time.Duration(seconds)*time.Second, maxSuggested))
 	}
 	timer := o.watcher.options.Clock.NewTimer(d)
 	defer timer.Stop()
