@@ -107,20 +107,16 @@ type shard struct {
 
 // do sends a request. The epoch, of the connection that took it, is for failed.
 func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error) {
-	opener, epoch, err := s.enter(req.Context())
-	if err != nil {
-		return nil, 0, err
+	p := &passage{shard: s, ctx: req.Context()}
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { p.enter() },
+		GotConn: func(httptrace.GotConnInfo) { p.leave(true) },
 	}
-	if !opener {
-		resp, err = s.client.Do(req)
-		return resp, epoch, err
-	}
-	var once sync.Once
-	leave := func(connected bool) { once.Do(func() { epoch = s.leave(connected) }) }
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { leave(true) }}
 	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	leave(err == nil)
+	opener := p.opener
+	p.leave(err == nil)
 	switch {
+	case !opener:
 	case err == nil:
 		s.pool.server.reached() // one that takes connections and breaks them is as good as away
 	case req.Context().Err() == nil:
@@ -128,7 +124,33 @@ func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error
 	default:
 		s.pool.server.tried()
 	}
-	return resp, epoch, err
+	return resp, p.epoch, err
+}
+
+// passage is the way of one request to its connection. It waits where the transport looks for one, so that whatever a
+// request does before, say to get a token, holds up no other.
+type passage struct {
+	shard   *shard
+	ctx     context.Context
+	entered bool
+	opener  bool
+	left    bool
+	epoch   int
+}
+
+func (p *passage) enter() {
+	if p.entered { // the second request of a redirect
+		return
+	}
+	p.entered = true
+	p.opener, p.epoch, _ = p.shard.enter(p.ctx) // the transport sees itself that ctx has ended
+}
+
+func (p *passage) leave(connected bool) {
+	if p.opener && !p.left {
+		p.left = true
+		p.epoch = p.shard.leave(connected)
+	}
 }
 
 // enter waits until there is a connection, or until it is this request's turn to make one.
