@@ -105,18 +105,30 @@ type shard struct {
 	changed chan struct{} // closed and replaced when warm or dialing changes
 }
 
+// hesitation is how long the request that is to make a connection may take until it looks for one. What it does before,
+// say to get a token, is to hold up no other.
+const hesitation = 2 * time.Millisecond
+
 // do sends a request. The epoch, of the connection that took it, is for failed.
 func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error) {
-	p := &passage{shard: s, ctx: req.Context()}
+	opener, epoch, err := s.enter(req.Context())
+	if err != nil {
+		return nil, 0, err
+	}
+	if !opener {
+		resp, err = s.client.Do(req)
+		return resp, epoch, err
+	}
+	p := &passage{shard: s}
+	timer := time.AfterFunc(hesitation, p.giveWay)
+	defer timer.Stop()
 	trace := &httptrace.ClientTrace{
-		GetConn: func(string) { p.enter() },
+		GetConn: func(string) { timer.Stop() }, // the pool of connections may be locked here: nothing may wait
 		GotConn: func(httptrace.GotConnInfo) { p.leave(true) },
 	}
 	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	opener := p.opener
-	p.leave(err == nil)
+	epoch = p.leave(err == nil)
 	switch {
-	case !opener:
 	case err == nil:
 		s.pool.server.reached() // one that takes connections and breaks them is as good as away
 	case req.Context().Err() == nil:
@@ -124,33 +136,41 @@ func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error
 	default:
 		s.pool.server.tried()
 	}
-	return resp, p.epoch, err
+	return resp, epoch, err
 }
 
-// passage is the way of one request to its connection. It waits where the transport looks for one, so that whatever a
-// request does before, say to get a token, holds up no other.
+// passage is the turn of a request to make the connection.
 type passage struct {
-	shard   *shard
-	ctx     context.Context
-	entered bool
-	opener  bool
-	left    bool
-	epoch   int
+	shard *shard
+
+	mu    sync.Mutex
+	over  bool // the turn is another's
+	epoch int  // of the connection, if there is one
 }
 
-func (p *passage) enter() {
-	if p.entered { // the second request of a redirect
-		return
+// giveWay ends the turn of a request that does not look for a connection.
+func (p *passage) giveWay() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.over = true
+		p.shard.leave(false)
+		p.shard.pool.server.tried()
 	}
-	p.entered = true
-	p.opener, p.epoch, _ = p.shard.enter(p.ctx) // the transport sees itself that ctx has ended
 }
 
-func (p *passage) leave(connected bool) {
-	if p.opener && !p.left {
-		p.left = true
-		p.epoch = p.shard.leave(connected)
+// leave ends the turn. The first connection counts also when it comes after that.
+func (p *passage) leave(connected bool) (epoch int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case connected && p.epoch == 0:
+		p.over, p.epoch = true, p.shard.leave(true)
+	case !p.over:
+		p.over = true
+		p.shard.leave(false)
 	}
+	return p.epoch
 }
 
 // enter waits until there is a connection, or until it is this request's turn to make one.
