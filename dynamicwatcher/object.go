@@ -168,6 +168,7 @@ func (o *object) took(e stream.Event, beginning map[types.UID]struct{}) map[type
 		}
 		switch {
 		case !o.synced || had && was == e.ResourceVersion: // not news
+		case beginning != nil && o.told: // sync tells that access is back, and so this
 		case had:
 			o.notify(o.trigger(Modified, e))
 		default:

@@ -44,8 +44,9 @@ func TestHandle(t *testing.T) {
 }
 
 func TestUsageNamesEachFlag(t *testing.T) {
+	usage := cli.Usage
 	for _, name := range []string{"kubeconfig", "metrics", "v", "help"} {
-		if !strings.Contains(cli.Usage, "\n  --"+name+" ") {
+		if !strings.Contains(usage, "\n  --"+name+" ") {
 			t.Errorf("--%s is not in the usage", name)
 		}
 	}
