@@ -94,10 +94,6 @@ func (f *fleet) serveAll() {
 func (f *fleet) judge() {
 	f.calm()
 	f.serveAll()
-	if f.strict() { // a list may have told the version of a work that was on its way out then: it takes another to see that
-		f.heal()
-		f.serveAll()
-	}
 	for _, c := range f.clusters {
 		f.judgeCluster(c)
 		f.judgeStore(c.name, c.store, c.KeptRecords)

@@ -31,7 +31,6 @@ type owner struct {
 	wants    map[string]*wish
 	absent   []string             // keys of works that the present process does not have yet
 	complete bool                 // the inventory of the present process
-	resumed  bool                 // it has begun anew with a store; guarded by fleet.mu
 	lost     map[string]time.Time // by cluster: when the source last lost records; guarded by fleet.mu
 	forgot   map[string]time.Time // by cluster: when it last gave up on deletions; guarded by fleet.mu
 }
@@ -82,9 +81,6 @@ func (o *owner) restart() {
 	f.end(o.process, o.line)
 	if o.store != nil {
 		f.count.add("restarted sources with a store", 1)
-		f.mu.Lock()
-		o.resumed = true
-		f.mu.Unlock()
 		f.pause()
 		f.setClock(&o.place)
 		o.start()

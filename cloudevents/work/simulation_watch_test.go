@@ -191,13 +191,12 @@ func (f *fleet) followSpoke(c *cluster) {
 }
 
 // excuse is the second anomaly of the protocol: a late message of a dead process may act once, when the source's clock
-// went back. In the profile ManifestBundle it is enough that the next process counts its versions anew, which those of
-// works that are gone are also with a store.
+// went back. In the profile ManifestBundle it is enough that the next process counts its versions anew.
 func (f *fleet) excuse(l *life, what string) error {
 	o := f.ownerOf(l)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if lost := !o.lost[l.cluster].IsZero(); lost && o.back || f.strict() && (lost || o.resumed) {
+	if (o.back || f.strict()) && !o.lost[l.cluster].IsZero() {
 		f.count.add("excused: late message of a dead process with greater versions", 1)
 		return nil
 	}
