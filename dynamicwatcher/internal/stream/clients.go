@@ -77,11 +77,7 @@ func (c *Clients) lister(t Target) lister {
 				if err != nil {
 					return nil, nil, err
 				}
-				objects := make([]metav1.Object, len(list.Items))
-				for i := range list.Items {
-					objects[i] = &list.Items[i]
-				}
-				return list, objects, nil
+				return list, pointers(list.Items), nil
 			},
 		}
 	}
@@ -93,13 +89,20 @@ func (c *Clients) lister(t Target) lister {
 			if err != nil {
 				return nil, nil, err
 			}
-			objects := make([]metav1.Object, len(list.Items))
-			for i := range list.Items {
-				objects[i] = &list.Items[i]
-			}
-			return list, objects, nil
+			return list, pointers(list.Items), nil
 		},
 	}
+}
+
+func pointers[T any, P interface {
+	*T
+	metav1.Object
+}](items []T) []metav1.Object {
+	objects := make([]metav1.Object, len(items))
+	for i := range items {
+		objects[i] = P(&items[i])
+	}
+	return objects
 }
 
 // clientStream reads a watch.
