@@ -106,8 +106,8 @@ type shard struct {
 }
 
 // hesitation is how long the request that is to make a connection may take until it looks for one. What it does before,
-// say to get a token, is to hold up no other.
-const hesitation = 2 * time.Millisecond
+// say to get a token, is to hold up no other for longer. A busy machine may need some milliseconds for nothing at all.
+const hesitation = 20 * time.Millisecond
 
 // do sends a request. The epoch, of the connection that took it, is for failed.
 func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error) {
