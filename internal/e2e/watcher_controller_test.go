@@ -165,8 +165,11 @@ func TestPolicyWatcher(t *testing.T) {
 			}
 			defer func() { _ = response.Body.Close() }()
 			text, err := io.ReadAll(response.Body)
+			if err != nil {
+				return err
+			}
 			if !strings.Contains(string(text), "\nhub_templates_active_watch_count "+want+"\n") {
-				return fmt.Errorf("%v\n%s", err, text)
+				return fmt.Errorf("it is not:\n%s", text)
 			}
 			return nil
 		})

@@ -200,7 +200,7 @@ func (w *watcher) active() time.Duration {
 	return w.eventually("all watches are active", func() error {
 		for _, s := range w.Status() {
 			if s.State != dynamicwatcher.Active {
-				return fmt.Errorf("%s is %s: %v", s.Object, s.State, s.Err)
+				return fmt.Errorf("%s is %s (%s)", s.Object, s.State, fmt.Sprint(s.Err))
 			}
 		}
 		return nil
