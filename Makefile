@@ -36,7 +36,7 @@ check: generate-diff fmt vet lint test ## everything that a change must pass
 
 test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
 	$(GO) test -race ./...
-	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race ./...
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race -parallel 8 ./... # mostly they wait
 	cd internal/e2e && $(GO) test ./interop # what the race detector must not look at: see its package doc
 
 test-fast: ## the tests of the SDK alone, without the race detector

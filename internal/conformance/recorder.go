@@ -40,6 +40,8 @@ type Script struct {
 	// Cleans is true where the script takes the place of the controller that cleans up on the spoke; else
 	// Settle does as one would that has nothing to clean up.
 	Cleans bool
+	// Ages is true where the script calls Age, which no other may be running beside.
+	Ages bool
 }
 
 // Recorder writes the transcript of one script.

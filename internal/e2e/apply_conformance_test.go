@@ -181,7 +181,7 @@ func badApplies() []step {
 		{name: "no name", reason: "on an object that is there", call: applies("app", "one", head+"metadata: {labels: {a: b}}\n")},
 		{name: "no name of a new one", reason: "must be there", call: applies("new", "one", head+"metadata: {labels: {a: b}}\n")},
 		{name: "other namespace", reason: "must match", call: applies("app", "one", head+"metadata: {name: app, namespace: other}\n")},
-		{name: "same namespace", reason: "may be there", call: applies("app", "one", head+"metadata: {name: app, namespace: cluster1, labels: {a: b}}\n")},
+		{name: "same namespace", reason: "may be there", call: applies("app", "one", head+"metadata: {name: app, namespace: $namespace, labels: {a: b}}\n")},
 		{name: "stale", reason: "the resourceVersion is a precondition", call: applies("app", "one", head+"metadata: {name: app, resourceVersion: '1'}\n")},
 		{name: "other uid", reason: "the uid is a precondition", call: applies("app", "one", head+"metadata: {name: app, uid: other}\n")},
 		{name: "uid of a new one", reason: "there is none to match", call: applies("new", "one", head+"metadata: {name: new, uid: other}\n")},

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +19,6 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -88,8 +86,8 @@ func runMirror(ctx context.Context, name string, works workclientset.Interface) 
 // TestControllersRunUnchanged runs one hub controller (controller-runtime) and one work agent (informer, lister
 // and workqueue of client-go) on the generated clientset and on ours: only the constructor differs.
 func TestControllersRunUnchanged(t *testing.T) {
-	ctrl.SetLogger(logr.Discard()) // what it would log outlives the test
-	spokeCluster := kube.Start(t, kube.Options{})
+	t.Parallel()
+	spokeCluster := kube.Shared(t)
 	spokeClient, err := kubernetes.NewForConfig(spokeCluster.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -41,18 +39,15 @@ var (
 //
 //	go test -run TestDifferential . -args -seed 100 -seeds 50
 func TestDifferential(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
-	core := kubernetes.NewForConfigOrDie(cluster.Config())
+	t.Parallel()
+	cluster := kube.Shared(t)
 	config := cluster.Config()
 	config.WarningHandler = noWarnings{}
 	real := workclientset.NewForConfigOrDie(config).WorkV1()
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			name := fmt.Sprintf("seed-%d", seed)
-			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			if _, err := core.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			t.Parallel()
+			name := newWriter(t, cluster).namespace("seed")
 			c := real.ManifestWorks(name)
 			d := &differential{
 				t: t, bodies: bodies{rand.New(rand.NewSource(seed))}, applied: map[string]bool{},

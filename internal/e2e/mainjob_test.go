@@ -249,6 +249,7 @@ const (
 // TestMainJob is the SDK's main job on real parts: a hub, a Mosquitto and two clusters with API servers of
 // their own, through create, update, restarts and delete.
 func TestMainJob(t *testing.T) {
+	t.Parallel()
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	h := newHub(t, broker)
 	spokes := []*spoke{newSpoke(t, "cluster1", broker), newSpoke(t, "cluster2", broker)}

@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,11 +15,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/types"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -31,6 +31,16 @@ import (
 // works is the generated interface, the same for both sides.
 type works = worktyped.ManifestWorkInterface
 
+// placed is for scripts that name the namespace they run in: $namespace, in a patch.
+type placed struct {
+	works
+	namespace string
+}
+
+func (p placed) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
+	return p.works.Patch(ctx, name, pt, bytes.ReplaceAll(data, []byte("$namespace"), []byte(p.namespace)), o, subresources...)
+}
+
 // side is where a script runs: a real API server, or a source and an agent that talk over a bus.
 type side struct {
 	t *testing.T
@@ -42,13 +52,9 @@ type side struct {
 
 func realSide(t *testing.T) *side {
 	t.Helper()
-	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}}
-	core := kubernetes.NewForConfigOrDie(cluster.Config())
-	if _, err := core.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c := workclientset.NewForConfigOrDie(cluster.Config()).WorkV1().ManifestWorks("cluster1")
+	cluster := kube.Shared(t)
+	namespace := newWriter(t, cluster).namespace("transcript")
+	c := placed{workclientset.NewForConfigOrDie(cluster.Config()).WorkV1().ManifestWorks(namespace), namespace}
 	return &side{t: t, hub: c, agent: c, last: map[string]string{}}
 }
 
@@ -67,8 +73,8 @@ func ourSide(t *testing.T) *side {
 	background(t, agent.Start)
 	return &side{
 		t: t, last: map[string]string{},
-		hub:   source.Clientset().WorkV1().ManifestWorks("cluster1"),
-		agent: agent.Clientset().WorkV1().ManifestWorks("cluster1"),
+		hub:   placed{source.Clientset().WorkV1().ManifestWorks("cluster1"), "cluster1"},
+		agent: placed{agent.Clientset().WorkV1().ManifestWorks("cluster1"), "cluster1"},
 	}
 }
 
@@ -208,6 +214,7 @@ func describe(t *testing.T, obj *workv1.ManifestWork) outcome {
 // conform runs a script on both sides and compares the outcomes step by step.
 func conform(t *testing.T, script []step) {
 	t.Helper()
+	t.Parallel()
 	reference, ours := realSide(t), ourSide(t)
 	for _, st := range script {
 		want, got := reference.run(st), ours.run(st)

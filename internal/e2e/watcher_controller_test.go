@@ -35,8 +35,10 @@ import (
 // TestWatcherSource: the controllers of a manager reconcile what depends on an object that changed, in their own queues.
 // Here config maps depend on the secrets of the same name, which nobody caches.
 func TestWatcherSource(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	t.Parallel()
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
+	ns := client.namespace("source")
 	manager, err := ctrl.NewManager(cluster.Config(), ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,7 @@ func TestWatcherSource(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]string{}
 	r := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		if r.Namespace != "default" {
+		if r.Namespace != ns {
 			return reconcile.Result{}, nil
 		}
 		if err := secrets.Watcher().AddOrUpdateWatcher(configMapID(r.Namespace, r.Name), secretID(r.Namespace, r.Name)); err != nil {
@@ -71,7 +73,7 @@ func TestWatcherSource(t *testing.T) {
 	go func() { ended <- manager.Start(ctx) }()
 	const n = 200
 	for i := range n {
-		client.setConfigMap("default", fmt.Sprint("s", i), "")
+		client.setConfigMap(ns, fmt.Sprint("s", i), "")
 	}
 	eventually := func(want string) {
 		t.Helper()
@@ -87,10 +89,10 @@ func TestWatcherSource(t *testing.T) {
 		})
 	}
 	eventually("none")
-	createSecrets(client, "default", n)
+	createSecrets(client, ns, n)
 	eventually("1")
 	for i := range n {
-		client.deleteSecret("default", fmt.Sprint("s", i))
+		client.deleteSecret(ns, fmt.Sprint("s", i))
 	}
 	eventually("none")
 	if got := secrets.Watcher().GetWatchCount(); got != n {
@@ -115,9 +117,11 @@ func build(t *testing.T, pkg string) string {
 
 // TestPolicyWatcher runs the example on a real API server as its doc says.
 func TestPolicyWatcher(t *testing.T) {
+	t.Parallel()
 	program := build(t, "./examples/policy-watcher")
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client, dyn := newWriter(t, cluster), newDynamic(t, cluster)
+	ns := client.namespace("policies")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +149,7 @@ func TestPolicyWatcher(t *testing.T) {
 		t.Helper()
 		for _, name := range []string{"p1", "p2"} {
 			w.eventually(name+": "+want, func() error {
-				p, err := dyn.Resource(resource).Namespace("default").Get(t.Context(), name, metav1.GetOptions{})
+				p, err := dyn.Resource(resource).Namespace(ns).Get(t.Context(), name, metav1.GetOptions{})
 				if err != nil {
 					return err
 				}
@@ -180,25 +184,25 @@ func TestPolicyWatcher(t *testing.T) {
 			"apiVersion": "policy.spokewire.example/v1", "kind": "Policy", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{"template": `{{ fromSecret "database" "value" }} has {{ fromConfigMap "plans" "value" }}`},
 		}}
-		if _, err := dyn.Resource(resource).Namespace("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		if _, err := dyn.Resource(resource).Namespace(ns).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually("error", `secrets "database" not found`)
 	gauge("1")
-	client.setSecret("default", "database", "alice")
+	client.setSecret(ns, "database", "alice")
 	eventually("error", `configmaps "plans" not found`)
 	gauge("2")
-	client.setConfigMap("default", "plans", "silver")
+	client.setConfigMap(ns, "plans", "silver")
 	eventually("rendered", "alice has silver")
-	client.setConfigMap("default", "plans", "gold")
+	client.setConfigMap(ns, "plans", "gold")
 	eventually("rendered", "alice has gold")
-	client.deleteSecret("default", "database")
+	client.deleteSecret(ns, "database")
 	eventually("error", `secrets "database" not found`)
-	client.setSecret("default", "database", "bob")
+	client.setSecret(ns, "database", "bob")
 	eventually("rendered", "bob has gold")
 	for _, name := range []string{"p1", "p2"} {
-		if err := dyn.Resource(resource).Namespace("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		if err := dyn.Resource(resource).Namespace(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +219,7 @@ func TestPolicyWatcher(t *testing.T) {
 // TestWatchBench runs the example on a real API server, small.
 func TestWatchBench(t *testing.T) {
 	program := build(t, "./examples/watch-bench")
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	command := exec.Command(program, "--objects", "100", "--watchers", "10", "--updates", "50", "--json")
 	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
 	out, err := command.Output()

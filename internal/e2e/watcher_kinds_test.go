@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
@@ -71,15 +72,22 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// widgetResource is that of the kind that comes and goes.
+var widgetResource = schema.GroupVersionResource{Group: "kinds.example.com", Version: "v1", Resource: "widgets"}
+
+func widgetID(namespace, name string) dynamicwatcher.ObjectIdentifier {
+	return dynamicwatcher.ObjectIdentifier{Group: widgetResource.Group, Version: "v1", Kind: "Widget", Namespace: namespace, Name: name}
+}
+
 // TestWatcherKinds: a kind that comes, goes and comes back, its objects as metadata in protobuf all the while.
 func TestWatcherKinds(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
-	dyn := newDynamic(t, cluster)
-	widgets := dyn.Resource(policyResource.GroupResource().WithVersion("v1")).Namespace("default")
+	cluster := kube.Shared(t)
+	dyn, ns := newDynamic(t, cluster), newWriter(t, cluster).namespace("kinds")
+	widgets := dyn.Resource(widgetResource).Namespace(ns)
 	create := func(name string) {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "policy.example.com/v1", "kind": "Policy", "metadata": map[string]any{"name": name}, "spec": map[string]any{"text": strings.Repeat("x", 10_000)},
+			"apiVersion": "kinds.example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{"text": strings.Repeat("x", 10_000)},
 		}}
 		if _, err := widgets.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -87,14 +95,14 @@ func TestWatcherKinds(t *testing.T) {
 	}
 	config, wire := measured(cluster.Config())
 	strict := startWatcher(t, config, dynamicwatcher.Options{}, nil)
-	p, q := configMapID("default", "p"), configMapID("default", "q")
-	if err := strict.AddWatcher(p, policyID("default", "a")); !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
+	p, q := configMapID(ns, "p"), configMapID(ns, "q")
+	if err := strict.AddWatcher(p, widgetID(ns, "a")); !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
 		t.Fatalf("a kind that does not exist: %v", err)
 	}
 	w := startWatcher(t, config, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, nil)
-	w.watch(p, policyID("default", "a"))
-	w.watch(q, policyID("default", "b"))
-	crd := crdOf("policy.example.com", "Policy", "policies")
+	w.watch(p, widgetID(ns, "a"))
+	w.watch(q, widgetID(ns, "b"))
+	crd := crdOf("kinds.example.com", "Widget", "widgets")
 	establish(t, dyn, crd)
 	begin := time.Now()
 	w.active()
@@ -155,7 +163,7 @@ func TestWatcherKinds(t *testing.T) {
 
 // TestWatcherSelector: of 5,000 objects those that match are told, and an event costs what that one object does.
 func TestWatcherSelector(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
 	config, wire := measured(cluster.Config())
 	cost := map[string]int64{}
@@ -193,7 +201,7 @@ func TestWatcherSelector(t *testing.T) {
 		}
 		relabel("s0", "a1")
 		w.eventuallyCount(p, 2)
-		cost[ns] = wire.bytes.Load() - before
+		cost[size.ns] = wire.bytes.Load() - before
 		if got := w.last(p); got != dynamicwatcher.Added {
 			t.Errorf("told of %q", got)
 		}
@@ -216,16 +224,17 @@ func TestWatcherSelector(t *testing.T) {
 
 // TestWatcherLargeObject: of a secret of 500 KB an event has some metadata.
 func TestWatcherLargeObject(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	client.setSecret("default", "s", strings.Repeat("x", 500_000))
+	ns := client.namespace("large")
+	client.setSecret(ns, "s", strings.Repeat("x", 500_000))
 	config, wire := measured(cluster.Config())
 	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
-	p := policyID("default", "p")
-	w.watch(p, secretID("default", "s"))
+	p := policyID(ns, "p")
+	w.watch(p, secretID(ns, "s"))
 	w.eventuallyCount(p, 1)
 	before := wire.bytes.Load()
-	client.setSecret("default", "s", strings.Repeat("y", 500_000))
+	client.setSecret(ns, "s", strings.Repeat("y", 500_000))
 	w.eventuallyCount(p, 2)
 	n := wire.bytes.Load() - before
 	t.Logf("%d bytes for an event", n)
@@ -236,10 +245,11 @@ func TestWatcherLargeObject(t *testing.T) {
 
 // TestWatcherWithoutWatchList: a server that has no watches that begin with what exists gets a LIST and a WATCH.
 func TestWatcherWithoutWatchList(t *testing.T) {
+	t.Parallel()
 	cluster := kube.Start(t, kube.Options{APIServerFlags: map[string][]string{"feature-gates": {"WatchList=false"}}})
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", 100)
-	allow(t, client, "narrow", "s0")
+	allow(t, client, "default", "narrow", "s0")
 	config, wire := measured(cluster.Config())
 	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
 	watchMany(w, "default", 100)

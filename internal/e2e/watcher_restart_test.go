@@ -120,25 +120,26 @@ func TestWatcherServerRestart(t *testing.T) {
 // TestWatcherDisconnect: of many watches that are interrupted, those whose objects changed meanwhile cause a reconcile
 // each, and the others none.
 func TestWatcherDisconnect(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	createSecrets(client, "default", many)
+	ns := client.namespace("disconnect")
+	createSecrets(client, ns, many)
 	config := cluster.Config()
 	proxy := tcpproxy.Start(t, strings.Trim(strings.TrimPrefix(config.Host, "https:"), "/"))
 	config.Host = "https://" + proxy.Addr()
 	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
-	watchMany(w, "default", many)
+	watchMany(w, ns, many)
 	w.settled(many)
 
 	proxy.Block()
 	proxy.Cut()
 	w.restarts()
-	client.setSecret("default", "s1", "2")
-	client.setSecret("default", "s2", "2")
-	client.setSecret("default", "s2", "3")
-	client.deleteSecret("default", "s3")
-	client.deleteSecret("default", "s4")
-	client.setSecret("default", "s4", "1") // the same content, another object
+	client.setSecret(ns, "s1", "2")
+	client.setSecret(ns, "s2", "2")
+	client.setSecret(ns, "s2", "3")
+	client.deleteSecret(ns, "s3")
+	client.deleteSecret(ns, "s4")
+	client.setSecret(ns, "s4", "1") // the same content, another object
 	before := w.dials.Load()
 	proxy.Unblock()
 	w.active()
@@ -146,7 +147,7 @@ func TestWatcherDisconnect(t *testing.T) {
 	for name, want := range map[string]dynamicwatcher.TriggerType{
 		"p1": dynamicwatcher.Modified, "p2": dynamicwatcher.Modified, "p3": dynamicwatcher.Deleted, "p4": dynamicwatcher.Added,
 	} {
-		if n, got := w.count(policyID("default", name)), w.last(policyID("default", name)); n != 2 || got != want {
+		if n, got := w.count(policyID(ns, name)), w.last(policyID(ns, name)); n != 2 || got != want {
 			t.Errorf("%s: %d reconciles, the last for %s, want %s", name, n, got, want)
 		}
 	}
@@ -158,6 +159,7 @@ func TestWatcherDisconnect(t *testing.T) {
 
 // TestWatcherForgottenHistory: watches go on where etcd and the API server have forgotten the version seen last.
 func TestWatcherForgottenHistory(t *testing.T) {
+	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", 20)

@@ -39,13 +39,14 @@ func crdOf(group, kind, plural string) *unstructured.Unstructured {
 	return crd
 }
 
-// establish creates a CRD and returns when its kind is established.
+// establish creates a CRD and returns when its kind is established. The test's end takes it away.
 func establish(t *testing.T, client dynamic.Interface, crd *unstructured.Unstructured) {
 	t.Helper()
 	crds := client.Resource(crdResource)
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { abolish(t, client, crd.GetName()) })
 	for deadline := time.Now().Add(watcherLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		got, err := crds.Get(t.Context(), crd.GetName(), metav1.GetOptions{})
 		if err != nil {
@@ -59,6 +60,18 @@ func establish(t *testing.T, client dynamic.Interface, crd *unstructured.Unstruc
 		}
 	}
 	t.Fatalf("%s is not established", crd.GetName())
+}
+
+// abolish deletes a CRD, where it is, and returns when it is gone.
+func abolish(t *testing.T, client dynamic.Interface, name string) {
+	t.Helper()
+	ctx, crds := context.WithoutCancel(t.Context()), client.Resource(crdResource)
+	eventually(t, name+" is gone", func() error {
+		if err := crds.Delete(ctx, name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
 }
 
 func newDynamic(t *testing.T, cluster *kube.Cluster) dynamic.Interface {
@@ -128,7 +141,7 @@ func (p *policies) eventually(want string, names ...string) {
 // TestWatcherStory: policies follow the Secret and the ConfigMap that they name through create, update, delete and
 // re-create of each, with one watch for each object, until the last policy is gone.
 func TestWatcherStory(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client, dyn := newWriter(t, cluster), newDynamic(t, cluster)
 	establish(t, dyn, crdOf("policy.example.com", "Policy", "policies"))
 	ns := client.namespace("story")
@@ -199,25 +212,27 @@ func TestWatcherStory(t *testing.T) {
 
 // TestWatcherJoins: who watches an object that others have watched for long is reconciled once, unless it has seen it.
 func TestWatcherJoins(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	t.Parallel()
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	version := client.setSecret("default", "s", "1")
+	ns := client.namespace("joins")
+	version := client.setSecret(ns, "s", "1")
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, nil)
-	first, second, third, fourth := policyID("default", "first"), policyID("default", "second"), policyID("default", "third"), policyID("default", "fourth")
-	w.watch(first, secretID("default", "s"))
+	first, second, third, fourth := policyID(ns, "first"), policyID(ns, "second"), policyID(ns, "third"), policyID(ns, "fourth")
+	w.watch(first, secretID(ns, "s"))
 	w.eventuallyCount(first, 1)
-	w.watch(second, secretID("default", "s"))
+	w.watch(second, secretID(ns, "s"))
 	w.eventuallyCount(second, 1)
-	if err := w.AddWatcherAt(third, secretID("default", "s"), version); err != nil {
+	if err := w.AddWatcherAt(third, secretID(ns, "s"), version); err != nil {
 		t.Fatal(err)
 	}
 	w.quiet(200 * time.Millisecond)
-	client.setSecret("default", "s", "2")
+	client.setSecret(ns, "s", "2")
 	for _, id := range []dynamicwatcher.ObjectIdentifier{first, second} {
 		w.eventuallyCount(id, 2)
 	}
 	w.eventuallyCount(third, 1)
-	if err := w.AddWatcherAt(fourth, secretID("default", "s"), version); err != nil { // it has seen the one before
+	if err := w.AddWatcherAt(fourth, secretID(ns, "s"), version); err != nil { // it has seen the one before
 		t.Fatal(err)
 	}
 	w.eventuallyCount(fourth, 1)

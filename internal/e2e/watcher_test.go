@@ -234,13 +234,14 @@ func newWriter(t testing.TB, cluster *kube.Cluster) *writer {
 	return &writer{client, t}
 }
 
-// namespace makes a namespace for one test.
+// namespace makes a namespace for one test. Its name begins with what is given: the cluster may have had one before.
 func (c *writer) namespace(name string) string {
 	c.t.Helper()
-	if _, err := c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	ns, err := c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	return name
+	return ns.Name
 }
 
 // setSecret creates a secret, or updates it, and returns its version.

@@ -115,20 +115,21 @@ func gated(config *rest.Config) (*rest.Config, *gate) {
 
 // TestWatcherHangingRequest: a request that never ends holds up no other.
 func TestWatcherHangingRequest(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	createSecrets(client, "default", 101)
+	ns := client.namespace("hanging")
+	createSecrets(client, ns, 101)
 	config, g := gated(cluster.Config())
 	g.hang = func(r *http.Request) bool { return strings.Contains(r.URL.RawQuery, "metadata.name%3Ds100&") }
 	w := startWatcher(t, config, dynamicwatcher.Options{DisableInitialReconcile: true}, nil)
-	if err := w.AddWatcher(policyID("default", "hanging"), secretID("default", "s100")); err != nil {
+	if err := w.AddWatcher(policyID(ns, "hanging"), secretID(ns, "s100")); err != nil {
 		t.Fatal(err)
 	}
-	w.watch(policyID("default", "first"), secretID("default", "s0")) // with a connection
+	w.watch(policyID(ns, "first"), secretID(ns, "s0")) // with a connection
 	var took []time.Duration
 	for i := 1; i < 100; i++ {
 		begin := time.Now()
-		w.watch(policyID("default", fmt.Sprint("p", i)), secretID("default", fmt.Sprint("s", i)))
+		w.watch(policyID(ns, fmt.Sprint("p", i)), secretID(ns, fmt.Sprint("s", i)))
 		took = append(took, time.Since(begin))
 	}
 	slices.Sort(took)
@@ -139,7 +140,7 @@ func TestWatcherHangingRequest(t *testing.T) {
 	if got := w.Status(); len(got) != 101 {
 		t.Errorf("%d watched", len(got))
 	}
-	if err := w.RemoveWatcher(policyID("default", "hanging")); err != nil {
+	if err := w.RemoveWatcher(policyID(ns, "hanging")); err != nil {
 		t.Fatal(err)
 	}
 	if took := w.stop(); took > 300*time.Millisecond {
@@ -149,13 +150,14 @@ func TestWatcherHangingRequest(t *testing.T) {
 
 // TestWatcherTransientRefusals: what changes while requests are refused for a moment is told once they are not.
 func TestWatcherTransientRefusals(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
+	ns := client.namespace("transient")
 	config, g := gated(cluster.Config())
 	const n = 20
-	createSecrets(client, "default", n)
+	createSecrets(client, ns, n)
 	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
-	watchMany(w, "default", n)
+	watchMany(w, ns, n)
 	w.settled(n)
 	want := n
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable} {
@@ -169,13 +171,13 @@ func TestWatcherTransientRefusals(t *testing.T) {
 				}
 				return nil
 			})
-			client.setSecret("default", "s1", fmt.Sprint(status))
-			client.deleteSecret("default", "s2")
+			client.setSecret(ns, "s1", fmt.Sprint(status))
+			client.deleteSecret(ns, "s2")
 			g.answer(0)
 			w.active()
 			want += 2
 			w.settled(want)
-			client.setSecret("default", "s2", "1")
+			client.setSecret(ns, "s2", "1")
 			want++
 			w.settled(want)
 		})
@@ -183,39 +185,42 @@ func TestWatcherTransientRefusals(t *testing.T) {
 }
 
 // allow lets a user do what it takes to watch secrets of these names.
-func allow(t *testing.T, client *writer, user string, names ...string) {
+func allow(t *testing.T, client *writer, namespace, user string, names ...string) {
 	t.Helper()
 	ctx, meta := t.Context(), metav1.ObjectMeta{Name: user}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"list", "watch"},
 	}}}
-	if _, err := client.RbacV1().Roles("default").Create(ctx, role, metav1.CreateOptions{}); err != nil {
+	if _, err := client.RbacV1().Roles(namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 	}
-	if _, err := client.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := client.RbacV1().RoleBindings(namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestWatcherAccess: rights to one object by name are enough, and rights that go tell the watchers and may come back.
 func TestWatcherAccess(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
-	client := newWriter(t, cluster)
-	client.setSecret("default", "mine", "1")
-	client.setSecret("default", "others", "1")
-	allow(t, client, "narrow", "mine")
+	t.Parallel()
 	for name, feature := range map[string]dynamicwatcher.AccessLost{"retry": dynamicwatcher.RetryThenNotify, "drop": dynamicwatcher.DropAndNotify} {
 		t.Run(name, func(t *testing.T) {
-			config, g := gated(cluster.User("narrow"))
+			t.Parallel()
+			cluster := kube.Shared(t)
+			client := newWriter(t, cluster)
+			ns, user := client.namespace("access"), cluster.User("access-"+name)
+			client.setSecret(ns, "mine", "1")
+			client.setSecret(ns, "others", "1")
+			allow(t, client, ns, "access-"+name, "mine")
+			config, g := gated(user)
 			w := startWatcher(t, config, dynamicwatcher.Options{AccessLost: feature}, nil)
-			mine, others := policyID("default", "mine"), policyID("default", "others")
-			w.watch(mine, secretID("default", "mine"))
+			mine, others := policyID(ns, "mine"), policyID(ns, "others")
+			w.watch(mine, secretID(ns, "mine"))
 			w.eventuallyCount(mine, 1)
-			if err := w.AddWatcher(others, secretID("default", "others")); err != nil {
+			if err := w.AddWatcher(others, secretID(ns, "others")); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.WaitForSync(t.Context(), others); !apierrors.IsForbidden(err) {
@@ -226,21 +231,21 @@ func TestWatcherAccess(t *testing.T) {
 				t.Errorf("told of %q", got)
 			}
 
-			roles := client.RbacV1().RoleBindings("default")
-			binding, err := roles.Get(t.Context(), "narrow", metav1.GetOptions{})
+			roles := client.RbacV1().RoleBindings(ns)
+			binding, err := roles.Get(t.Context(), "access-"+name, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := roles.Delete(t.Context(), "narrow", metav1.DeleteOptions{}); err != nil {
+			if err := roles.Delete(t.Context(), "access-"+name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, cluster)
+			refused(t, user, ns)
 			g.cut() // the server goes on with what it has allowed
 			w.eventuallyCount(mine, 2)
 			if got := w.last(mine); got != dynamicwatcher.AccessWasLost {
 				t.Errorf("told of %q", got)
 			}
-			client.setSecret("default", "mine", name)
+			client.setSecret(ns, "mine", name)
 			binding.ResourceVersion, binding.UID = "", ""
 			if _, err := roles.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -249,7 +254,7 @@ func TestWatcherAccess(t *testing.T) {
 				if got := w.GetWatchCount(); got != 0 {
 					t.Errorf("%d watches are left", got)
 				}
-				w.watch(mine, secretID("default", "mine"))
+				w.watch(mine, secretID(ns, "mine"))
 			}
 			w.eventuallyCount(mine, 3)
 		})
@@ -257,14 +262,14 @@ func TestWatcherAccess(t *testing.T) {
 }
 
 // refused waits until the user's rights are gone everywhere in the API server.
-func refused(t *testing.T, cluster *kube.Cluster) {
+func refused(t *testing.T, config *rest.Config, namespace string) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(cluster.User("narrow"))
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(watcherLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		_, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"})
+		_, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"})
 		if apierrors.IsForbidden(err) {
 			return
 		}
@@ -274,35 +279,38 @@ func refused(t *testing.T, cluster *kube.Cluster) {
 
 // TestWatcherPanic: a panic in a reconcile is one failed reconcile, which is tried again.
 func TestWatcherPanic(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	t.Parallel()
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	client.setSecret("default", "s", "1")
-	p := policyID("default", "p")
+	ns := client.namespace("panic")
+	client.setSecret(ns, "s", "1")
+	p := policyID(ns, "p")
 	var once sync.Once
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 		once.Do(func() { panic("on purpose") })
 		return reconcile.Result{}, nil
 	})
-	w.watch(p, secretID("default", "s"))
+	w.watch(p, secretID(ns, "s"))
 	w.eventuallyCount(p, 2)
-	client.setSecret("default", "s", "2")
+	client.setSecret(ns, "s", "2")
 	w.eventuallyCount(p, 3)
 	w.stop()
-	if err := w.AddWatcher(p, secretID("default", "t")); err == nil {
+	if err := w.AddWatcher(p, secretID(ns, "t")); err == nil {
 		t.Error("after the end objects can be added")
 	}
 }
 
 // TestWatcherMinInterval: an object that changes all the time is reconciled once in a while, the last state included.
 func TestWatcherMinInterval(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	client.setSecret("default", "s", "0")
-	p := policyID("default", "p")
+	ns := client.namespace("interval")
+	client.setSecret(ns, "s", "0")
+	p := policyID(ns, "p")
 	var mu sync.Mutex
 	var seen string
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{MinInterval: time.Second}, func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
-		s, err := client.CoreV1().Secrets("default").Get(ctx, "s", metav1.GetOptions{})
+		s, err := client.CoreV1().Secrets(ns).Get(ctx, "s", metav1.GetOptions{})
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -311,13 +319,13 @@ func TestWatcherMinInterval(t *testing.T) {
 		seen = string(s.Data["value"])
 		return reconcile.Result{}, nil
 	})
-	w.watch(p, secretID("default", "s"))
+	w.watch(p, secretID(ns, "s"))
 	w.eventuallyCount(p, 1)
 	const lasts = 5 * time.Second
 	begin, n := time.Now(), 0
 	for tick := time.Tick(10 * time.Millisecond); time.Since(begin) < lasts; <-tick {
 		n++
-		client.setSecret("default", "s", fmt.Sprint(n))
+		client.setSecret(ns, "s", fmt.Sprint(n))
 	}
 	w.eventually("the last state", func() error {
 		mu.Lock()

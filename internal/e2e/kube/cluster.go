@@ -9,6 +9,9 @@
 //	cluster.StartControllerManager()
 //	client, err := kubernetes.NewForConfig(cluster.Config())
 //
+// A test that leaves the servers alone takes the one cluster that all such tests of
+// a package share, see [Shared], and works in a namespace of its own.
+//
 // There are no nodes: pods are accepted and never run.
 package kube
 
@@ -17,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,48 +47,64 @@ type Options struct {
 	APIServerFlags map[string][]string
 }
 
-// Cluster is a running control plane. Its methods must be called from the test's
-// own goroutine, except Config, which any may call.
+// Cluster is a running control plane, as one test has it. Its methods must be called
+// from the test's own goroutine, except Config, which any may call.
 type Cluster struct {
+	*plane
 	t      testing.TB
-	assets string // the folder of the binaries
-	env    *envtest.Environment
-	config *rest.Config
-	log    daemon.Log
+	shared bool
 
 	kubeconfig string // the file
 	manager    *daemon.Daemon
 }
 
-// Start runs a cluster until the end of the test. It takes some three seconds, so
-// subtests may want to share one and work in namespaces of their own. The test is skipped where the binaries are missing. When it fails, the end of the
-// API server's log is part of its output.
+// plane is etcd and the API server.
+type plane struct {
+	assets string // the folder of the binaries
+	env    *envtest.Environment
+	config *rest.Config
+	log    daemon.Log
+	users  sync.Mutex // held while one is added
+}
+
+// Start runs a cluster until the end of the test. It takes some three seconds, see
+// [Shared]. The test is skipped where the binaries are missing. When it fails, the
+// end of the API server's log is part of its output.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, assets: assets(t, "etcd", "kube-apiserver")}
-	c.env = &envtest.Environment{
-		BinaryAssetsDirectory:    c.assets,
+	c := &Cluster{plane: newPlane(assets(t, "etcd", "kube-apiserver"), t.TempDir(), opts), t: t}
+	t.Cleanup(c.cleanup)
+	if err := c.start(); err != nil {
+		t.Fatalf("kube: %v", err)
+	}
+	return c
+}
+
+// newPlane is one that is not started. The folder is for certificates: with one of
+// ours, envtest keeps them and the users over a restart.
+func newPlane(assets, folder string, opts Options) *plane {
+	p := &plane{assets: assets}
+	p.env = &envtest.Environment{
+		BinaryAssetsDirectory:    assets,
 		CRDDirectoryPaths:        opts.CRDs,
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: startLimit,
 		ControlPlaneStopTimeout:  startLimit,
 		UseExistingCluster:       new(bool), // whatever the environment says
 	}
-	server := c.env.ControlPlane.GetAPIServer()
-	// With a folder of ours, envtest keeps certificates and users over a restart.
-	server.CertDir = t.TempDir()
-	server.Path = filepath.Join(c.assets, "kube-apiserver")
-	server.Out, server.Err = &c.log, &c.log
+	server := p.env.ControlPlane.GetAPIServer()
+	server.CertDir = folder
+	server.Path = filepath.Join(assets, "kube-apiserver")
+	server.Out, server.Err = &p.log, &p.log
 	for name, values := range opts.APIServerFlags {
 		server.Configure().Append(name, values...)
 	}
-	t.Cleanup(c.cleanup)
-	config, err := c.env.Start()
-	if err != nil {
-		t.Fatalf("kube: %v", err)
-	}
-	c.config = config
-	return c
+	return p
+}
+
+func (p *plane) start() (err error) {
+	p.config, err = p.env.Start()
+	return err
 }
 
 // Config returns a copy of the configuration of a client that may do everything,
@@ -95,6 +115,8 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // name and groups: none, at first.
 func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	c.t.Helper()
+	c.users.Lock()
+	defer c.users.Unlock()
 	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, c.config)
 	if err != nil {
 		c.t.Fatalf("kube: user %s: %v", name, err)
@@ -128,6 +150,7 @@ func (c *Cluster) InstallCRDs(paths ...string) {
 // StopAPIServer ends the API server in good order. etcd and its data stay.
 func (c *Cluster) StopAPIServer() {
 	c.t.Helper()
+	c.mustOwn()
 	if err := c.env.ControlPlane.APIServer.Stop(); err != nil {
 		c.t.Fatalf("kube: stop the API server: %v", err)
 	}
@@ -136,6 +159,7 @@ func (c *Cluster) StopAPIServer() {
 // KillAPIServer ends the API server at once, with all connections: StopAPIServer waits for those that watch.
 func (c *Cluster) KillAPIServer() {
 	c.t.Helper()
+	c.mustOwn()
 	for _, pid := range c.apiServers() {
 		if process, err := os.FindProcess(pid); err == nil {
 			_ = process.Kill() // it may have ended
@@ -171,6 +195,7 @@ func (c *Cluster) apiServers() (pids []int) {
 // address and with the same users.
 func (c *Cluster) StartAPIServer() {
 	c.t.Helper()
+	c.mustOwn()
 	if err := c.env.ControlPlane.APIServer.Start(); err != nil {
 		c.t.Fatalf("kube: start the API server: %v\n%s", err, c.log.Last(logShown))
 	}
@@ -188,10 +213,16 @@ func (c *Cluster) cleanup() {
 	if err := c.env.Stop(); err != nil {
 		c.t.Errorf("kube: stop: %v", err)
 	}
-	if c.t.Failed() {
-		c.t.Logf("end of the log of kube-apiserver:\n%s", c.log.Last(logShown))
-		if c.manager != nil {
-			c.t.Logf("end of the log of kube-controller-manager:\n%s", c.manager.Log())
-		}
+	c.showLogs()
+}
+
+// showLogs is for a test that failed.
+func (c *Cluster) showLogs() {
+	if !c.t.Failed() {
+		return
+	}
+	c.t.Logf("end of the log of kube-apiserver:\n%s", c.log.Last(logShown))
+	if c.manager != nil {
+		c.t.Logf("end of the log of kube-controller-manager:\n%s", c.manager.Log())
 	}
 }

@@ -15,6 +15,7 @@ import (
 // server, which is restarted for it, its cache of watches.
 func (c *Cluster) Forget() {
 	c.t.Helper()
+	c.mustOwn()
 	var now struct {
 		Header struct{ Revision string }
 	}

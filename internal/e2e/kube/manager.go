@@ -34,6 +34,7 @@ var managerFlags = []string{
 // StopControllerManager.
 func (c *Cluster) StartControllerManager() {
 	c.t.Helper()
+	c.mustOwn()
 	path := filepath.Join(assets(c.t, "kube-controller-manager"), "kube-controller-manager")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// shared is the one cluster of a package's tests, from when the first asks for it.
+var shared struct {
+	sync.Mutex
+	folder string // for its certificates; Main has made it, and removes it
+	plane  *plane
+	err    error // that of the start: all who ask get it
+}
+
+// Shared returns the cluster that the tests of a package share, with the CRDs of
+// [ManifestWorkCRDs]; the first that asks starts it. Tests may use it at the same
+// time, so each works in namespaces, with users and with kinds of its own, and none
+// may stop or restart what all use: those methods fail the test. The package's
+// TestMain must call [Main].
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	programs := assets(t, "etcd", "kube-apiserver")
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.folder == "" {
+		t.Fatal("kube: nothing would stop the shared cluster: TestMain must call kube.Main")
+	}
+	if shared.plane == nil {
+		shared.plane = newPlane(programs, shared.folder, Options{CRDs: []string{ManifestWorkCRDs(t)}})
+		shared.err = shared.plane.start()
+	}
+	if shared.err != nil {
+		t.Fatalf("kube: the shared cluster: %v", shared.err)
+	}
+	c := &Cluster{plane: shared.plane, t: t, shared: true}
+	t.Cleanup(c.showLogs)
+	return c
+}
+
+// Main runs the tests of a package that has a [Shared] cluster, stops that, and
+// returns the exit status:
+//
+//	func TestMain(m *testing.M) { os.Exit(kube.Main(m)) }
+func Main(m *testing.M) (status int) {
+	var err error
+	if shared.folder, err = os.MkdirTemp("", "kube-shared-"); err != nil {
+		fmt.Fprintf(os.Stderr, "kube: %v\n", err)
+		return 1
+	}
+	status = m.Run()
+	if shared.plane != nil {
+		err = shared.plane.env.Stop()
+	}
+	if err = errors.Join(err, os.RemoveAll(shared.folder)); err != nil {
+		fmt.Fprintf(os.Stderr, "kube: stop the shared cluster: %v\n", err)
+		return max(status, 1)
+	}
+	return status
+}
+
+// mustOwn ends a test that would do to others what they do not expect.
+func (c *Cluster) mustOwn() {
+	c.t.Helper()
+	if c.shared {
+		c.t.Fatal("kube: the cluster is shared: a test that stops its servers, or adds one, needs one of its own")
+	}
+}
