@@ -15,43 +15,33 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/bench"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/broker"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/cli"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/floor"
-	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/logging"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/report"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // otherFiles is how many files the process opens beside one for each agent.
 const otherFiles = 100
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, status, ok := cli.Handle(args, stdout, stderr)
-	if !ok {
-		return status
-	}
-	defer logging.Route(stderr, o.Verbose)()
-	if err := fleetBench(ctx, o, stdout); err != nil {
-		_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
-		return cli.Failed
-	}
-	return 0
+	p := command.Program[cli.Options]{Name: "fleet-bench", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		return fleetBench(ctx, o, stdout)
+	})
 }
 
 // fleetBench is one whole run. What was measured before an error is shown all the same.

@@ -33,12 +33,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,38 +43,31 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/cli"
 	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/policy"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, status, ok := cli.Handle(args, stdout, stderr)
-	if !ok {
-		return status
-	}
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
-	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
-	ctrl.SetLogger(logger)
-	config, err := o.Config()
-	if err == nil {
-		err = policyWatcher(klog.NewContext(ctx, logger), config, o)
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "policy-watcher: %v\n", err)
-		return cli.Failed
-	}
-	return 0
+	p := command.Program[cli.Options]{Name: "policy-watcher", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
+		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
+		ctrl.SetLogger(logger)
+		return policyWatcher(klog.NewContext(ctx, logger), o)
+	})
 }
 
 // policyWatcher runs the controller until ctx ends.
-func policyWatcher(ctx context.Context, config *rest.Config, o cli.Options) error {
+func policyWatcher(ctx context.Context, o cli.Options) error {
+	config, err := kubeconfig.Load(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
 	if err := policy.InstallCRD(ctx, config); err != nil {
 		return fmt.Errorf("install the CRD: %w", err)
 	}

@@ -17,19 +17,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/broker"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/hub"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/logging"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/services"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/setup"
@@ -38,27 +36,18 @@ import (
 //go:embed manifests
 var shipped embed.FS
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, status, ok := cli.Handle(args, stdout, stderr)
-	if !ok {
-		return status
-	}
-	ctx, restore := logging.Route(ctx, stderr, o.Verbose)
-	defer restore()
-	// A log and a table that is redrawn do not go together.
-	console := progress.ConsoleFor(stdout, o.Verbose)
-	if err := errors.Join(quickstart(ctx, o, console), console.Err()); err != nil {
-		_, _ = fmt.Fprintf(stderr, "quickstart: %v\n", err)
-		return cli.Failed
-	}
-	return 0
+	p := command.Program[cli.Options]{Name: "quickstart", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		// A log and a table that is redrawn do not go together.
+		console := progress.ConsoleFor(stdout, o.Verbose)
+		return errors.Join(quickstart(ctx, o, console), console.Err())
+	})
 }
 
 // quickstart is one whole run.

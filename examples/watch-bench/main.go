@@ -17,43 +17,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
-
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/watch-bench/internal/bench"
 	"github.com/spokewire/sdk-go/examples/watch-bench/internal/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	o, status, ok := cli.Handle(args, stdout, stderr)
-	if !ok {
-		return status
-	}
-	var logger klog.Logger // discards
-	if o.Verbose {
-		logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr)))
-	}
-	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
-	if err := watchBench(ctx, o, stdout); err != nil {
-		_, _ = fmt.Fprintf(stderr, "watch-bench: %v\n", err)
-		return cli.Failed
-	}
-	return 0
+	p := command.Program[cli.Options]{Name: "watch-bench", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		return watchBench(ctx, o, stdout)
+	})
 }
 
 func watchBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
-	config, err := o.Config()
+	config, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -109,6 +109,7 @@ var testHelpers = []string{
 	"cloudevents/transporttest",
 	"cloudevents/work/storetest",
 	"dynamicwatcher/internal/fakeapi",
+	"examples/internal/command/commandtest",
 	"interpreter/interpretertest",
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",

@@ -6,14 +6,13 @@ package cli
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
 // Usage is what --help shows.
@@ -69,35 +68,10 @@ type Options struct {
 	SVG                           string
 }
 
-// Exit statuses beside 0.
-const (
-	Failed = 1
-	Misuse = 2
-)
-
-// Handle reads arguments and answers what is no run: a request for help, or a mistake. Then ok is false and status is
-// what to exit with.
-func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok bool) {
-	o, err := Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		if _, err := io.WriteString(stdout, Usage); err != nil {
-			_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
-			return o, Failed, false
-		}
-		return o, 0, false
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\nRun with --help to see what there is.\n", err)
-		return o, Misuse, false
-	}
-	return o, 0, true
-}
-
 // Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 func Parse(args []string) (Options, error) {
 	var o Options
-	flags := flag.NewFlagSet("fleet-bench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are returned, and help is Usage
+	flags := command.NewFlags("fleet-bench")
 	flags.StringVar(&o.Broker, "broker", "", "")
 	flags.StringVar(&o.OptionsFile, "options", "", "")
 	flags.IntVar(&o.Agents, "agents", 100, "")
@@ -117,33 +91,25 @@ func Parse(args []string) (Options, error) {
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
 	}
-	if flags.NArg() > 0 {
-		return Options{}, fmt.Errorf("unknown argument %q", flags.Arg(0))
-	}
-	given := map[string]string{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = f.Value.String() })
-	return o, o.validate(given)
+	return o, o.validate(flags)
 }
 
-func (o Options) validate(given map[string]string) error {
-	for _, name := range []string{"broker", "options", "svg"} {
-		if value, ok := given[name]; ok && strings.TrimSpace(value) == "" {
-			return fmt.Errorf("--%s must not be empty", name)
-		}
+func (o Options) validate(flags command.Flags) error {
+	if err := flags.NotEmpty("broker", "options", "svg"); err != nil {
+		return err
 	}
 	for _, n := range []struct {
 		name       string
 		value, max int
 	}{{"agents", o.Agents, MaxAgents}, {"works", o.Works, MaxWorks}, {"size", o.Size, MaxSize}, {"under-way", o.UnderWay, 10_000}} {
-		if n.value < 1 || n.value > n.max {
-			return fmt.Errorf("--%s must be from 1 to %d, not %d", n.name, n.max, n.value)
+		if err := command.Within(n.name, n.value, 1, n.max); err != nil {
+			return err
 		}
 	}
-	_, rate := given["rate"]
 	switch {
 	case o.Broker != "" && o.OptionsFile != "":
 		return errors.New("--broker and --options both name a broker: give one of them")
-	case rate && !(o.Rate > 0 && o.Rate <= 1_000_000):
+	case flags.Given("rate") && !(o.Rate > 0 && o.Rate <= 1_000_000):
 		return fmt.Errorf("--rate must be more than 0 and at most 1000000, not %v", o.Rate)
 	case o.Duration < 100*time.Millisecond || o.Duration > time.Hour:
 		return fmt.Errorf("--duration must be from 100ms to 1h, not %v", o.Duration)

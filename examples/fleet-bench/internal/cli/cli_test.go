@@ -4,11 +4,8 @@
 package cli_test
 
 import (
-	"errors"
-	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/cli"
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
 // defaults is what no arguments mean.
@@ -48,7 +46,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for args, want := range map[string]string{
+	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"mine":                             `unknown argument "mine"`,
 		"--no-such-flag":                   "-no-such-flag",
 		"--agents 0":                       "--agents must be from 1 to 60000, not 0",
@@ -66,33 +64,7 @@ func TestParseRefuses(t *testing.T) {
 		"--broker http://b":                "scheme",
 		"--svg=":                           "--svg must not be empty",
 		"--broker mqtt://b --options file": "both name a broker",
-	} {
-		if _, err := cli.Parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v; want %q", args, err, want)
-		}
-	}
-	if _, err := cli.Parse([]string{"--help"}); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v; want flag.ErrHelp", err)
-	}
-}
-
-func TestHandle(t *testing.T) {
-	for _, tt := range []struct {
-		args           []string
-		status         int
-		ok             bool
-		stdout, stderr string
-	}{
-		{nil, 0, true, "", ""},
-		{[]string{"-h"}, 0, false, cli.Usage, ""},
-		{[]string{"what"}, cli.Misuse, false, "", "fleet-bench: unknown argument \"what\"\nRun with --help to see what there is.\n"},
-	} {
-		var stdout, stderr strings.Builder
-		_, status, ok := cli.Handle(tt.args, &stdout, &stderr)
-		if status != tt.status || ok != tt.ok || stdout.String() != tt.stdout || stderr.String() != tt.stderr {
-			t.Errorf("%q: %d, %v, %q, %q", tt.args, status, ok, stdout.String(), stderr.String())
-		}
-	}
+	})
 }
 
 func TestMQTT(t *testing.T) {
@@ -128,16 +100,6 @@ func TestMQTT(t *testing.T) {
 	}
 }
 
-func TestUsageNamesEveryFlag(t *testing.T) {
-	for _, name := range []string{"broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way",
-		"rate", "duration", "floor", "timeout", "svg", "json", "verbose", "help"} {
-		if !slices.ContainsFunc(strings.Split(cli.Usage, "\n"), func(line string) bool { return strings.HasPrefix(line, "  --"+name+" ") }) {
-			t.Errorf("--%s is missing", name)
-		}
-	}
-	for line := range strings.Lines(cli.Usage) {
-		if len(line) > 100 {
-			t.Errorf("too long for a terminal: %s", line)
-		}
-	}
+func TestUsage(t *testing.T) {
+	commandtest.Usage(t, cli.Usage, "broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way", "rate", "duration", "floor", "timeout", "svg", "json", "verbose")
 }

@@ -4,57 +4,33 @@
 package cli_test
 
 import (
-	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/cli"
 )
 
-func TestHandle(t *testing.T) {
-	for _, tt := range []struct {
-		reason string
-		args   []string
-		status int
-		ok     bool
-		want   string
-	}{
-		{"nothing is needed", nil, 0, true, ""},
-		{"everything", []string{"--kubeconfig", "k", "--metrics", "127.0.0.1:0", "--v", "2"}, 0, true, ""},
-		{"no metrics", []string{"--metrics", "0"}, 0, true, ""},
-		{"help", []string{"--help"}, 0, false, "Usage: "},
-		{"an unknown flag", []string{"--now"}, 2, false, "-now"},
-		{"an argument", []string{"now"}, 2, false, `unknown argument "now"`},
-		{"no file", []string{"--kubeconfig", " "}, 2, false, "--kubeconfig must not be empty"},
-		{"no port", []string{"--metrics", "localhost"}, 2, false, "--metrics must be a host:port"},
-		{"too talkative", []string{"--v", "11"}, 2, false, "--v must be from 0 to 10"},
+func TestParse(t *testing.T) {
+	for args, want := range map[string]cli.Options{
+		"": {Metrics: ":8080"},
+		"--kubeconfig k --metrics 127.0.0.1:0 --v 2": {Kubeconfig: "k", Metrics: "127.0.0.1:0", Verbosity: 2},
+		"--metrics 0": {Metrics: "0"},
 	} {
-		t.Run(tt.reason, func(t *testing.T) {
-			var out, err bytes.Buffer
-			_, status, ok := cli.Handle(tt.args, &out, &err)
-			if status != tt.status || ok != tt.ok {
-				t.Errorf("status %d, ok %v", status, ok)
-			}
-			if text := out.String() + err.String(); !strings.Contains(text, tt.want) {
-				t.Errorf("%q lacks %q", text, tt.want)
-			}
-		})
-	}
-}
-
-func TestUsageNamesEachFlag(t *testing.T) {
-	usage := cli.Usage
-	for _, name := range []string{"kubeconfig", "metrics", "v", "help"} {
-		if !strings.Contains(usage, "\n  --"+name+" ") {
-			t.Errorf("--%s is not in the usage", name)
+		if got, err := cli.Parse(strings.Fields(args)); got != want || err != nil {
+			t.Errorf("%q: %+v, %v", args, got, err)
 		}
 	}
 }
 
-func TestConfigOfMissingFile(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	if _, err := (cli.Options{Kubeconfig: missing}).Config(); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("%v does not name the file", err)
-	}
+func TestParseRefuses(t *testing.T) {
+	commandtest.Refuses(t, cli.Parse, map[string]string{
+		"--now":               "-now",
+		"now":                 `unknown argument "now"`,
+		"--kubeconfig=":       "--kubeconfig must not be empty",
+		"--metrics localhost": "--metrics must be a host:port",
+		"--v 11":              "--v must be from 0 to 10",
+	})
 }
+
+func TestUsage(t *testing.T) { commandtest.Usage(t, cli.Usage, "kubeconfig", "metrics", "v") }

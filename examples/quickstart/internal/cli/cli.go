@@ -6,11 +6,9 @@ package cli
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"io"
-	"strings"
 	"time"
+
+	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
 // Usage is what --help shows.
@@ -57,35 +55,10 @@ type Options struct {
 	Verbose bool
 }
 
-// Exit statuses beside 0.
-const (
-	Failed = 1
-	Misuse = 2
-)
-
-// Handle reads arguments and answers what is no run: a request for help, or a mistake. Then ok is false and
-// status is what to exit with.
-func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok bool) {
-	o, err := Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		if _, err := io.WriteString(stdout, Usage); err != nil {
-			_, _ = fmt.Fprintf(stderr, "quickstart: %v\n", err)
-			return o, Failed, false
-		}
-		return o, 0, false
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "quickstart: %v\nRun with --help to see what there is.\n", err)
-		return o, Misuse, false
-	}
-	return o, 0, true
-}
-
 // Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 func Parse(args []string) (Options, error) {
 	var o Options
-	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are returned, and help is Usage
+	flags := command.NewFlags("quickstart")
 	flags.StringVar(&o.Manifests, "manifests", "", "")
 	flags.IntVar(&o.Clusters, "clusters", 2, "")
 	flags.StringVar(&o.Broker, "broker", "", "")
@@ -103,24 +76,18 @@ func Parse(args []string) (Options, error) {
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
 	}
-	if flags.NArg() > 0 {
-		return Options{}, fmt.Errorf("unknown argument %q", flags.Arg(0))
-	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	return o, o.validate(given)
+	return o, o.validate(flags)
 }
 
-func (o Options) validate(given map[string]bool) error {
-	for _, name := range []string{"manifests", "broker"} {
-		if given[name] && strings.TrimSpace(map[string]string{"manifests": o.Manifests, "broker": o.Broker}[name]) == "" {
-			return fmt.Errorf("--%s must not be empty", name)
-		}
+func (o Options) validate(flags command.Flags) error {
+	if err := flags.NotEmpty("manifests", "broker"); err != nil {
+		return err
+	}
+	if err := command.Within("clusters", o.Clusters, 1, MaxClusters); err != nil {
+		return err
 	}
 	switch {
-	case o.Clusters < 1 || o.Clusters > MaxClusters:
-		return fmt.Errorf("--clusters must be from 1 to %d, not %d", MaxClusters, o.Clusters)
-	case given["clusters"] && len(o.Kubeconfigs) > 0:
+	case flags.Given("clusters") && len(o.Kubeconfigs) > 0:
 		return errors.New("--clusters is for clusters in memory; give --kubeconfig once for each real one")
 	case o.Keep && len(o.Kubeconfigs) == 0:
 		return errors.New("--keep needs --kubeconfig: clusters in memory end with the program")

@@ -4,15 +4,13 @@
 package cli_test
 
 import (
-	"errors"
-	"flag"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
 )
 
@@ -34,7 +32,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for args, want := range map[string]string{
+	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"mine":                          `unknown argument "mine"`,
 		"--no-such-flag":                "-no-such-flag",
 		"--clusters 0":                  "--clusters must be from 1 to 1000, not 0",
@@ -47,44 +45,9 @@ func TestParseRefuses(t *testing.T) {
 		"--broker=":                     "--broker must not be empty",
 		"--kubeconfig=":                 "a file is required",
 		"--kubeconfig a --keep --other": "-other",
-	} {
-		if _, err := cli.Parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v; want %q", args, err, want)
-		}
-	}
-	if _, err := cli.Parse([]string{"--help"}); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v; want flag.ErrHelp", err)
-	}
+	})
 }
 
-func TestHandle(t *testing.T) {
-	for _, tt := range []struct {
-		args           []string
-		status         int
-		ok             bool
-		stdout, stderr string
-	}{
-		{nil, 0, true, "", ""},
-		{[]string{"-h"}, 0, false, cli.Usage, ""},
-		{[]string{"what"}, cli.Misuse, false, "", "quickstart: unknown argument \"what\"\nRun with --help to see what there is.\n"},
-	} {
-		var stdout, stderr strings.Builder
-		_, status, ok := cli.Handle(tt.args, &stdout, &stderr)
-		if status != tt.status || ok != tt.ok || stdout.String() != tt.stdout || stderr.String() != tt.stderr {
-			t.Errorf("%q: %d, %v, %q, %q", tt.args, status, ok, stdout.String(), stderr.String())
-		}
-	}
-}
-
-func TestUsageNamesEveryFlag(t *testing.T) {
-	for _, name := range []string{"manifests", "clusters", "kubeconfig", "broker", "broker-timeout", "timeout", "keep", "verbose", "help"} {
-		if !slices.ContainsFunc(strings.Split(cli.Usage, "\n"), func(line string) bool { return strings.HasPrefix(line, "  --"+name+" ") }) {
-			t.Errorf("--%s is missing", name)
-		}
-	}
-	for line := range strings.Lines(cli.Usage) {
-		if len(line) > 100 {
-			t.Errorf("too long for a terminal: %s", line)
-		}
-	}
+func TestUsage(t *testing.T) {
+	commandtest.Usage(t, cli.Usage, "manifests", "clusters", "kubeconfig", "broker", "broker-timeout", "timeout", "keep", "verbose")
 }

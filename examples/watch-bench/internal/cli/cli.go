@@ -5,16 +5,10 @@
 package cli
 
 import (
-	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/watch-bench/internal/bench"
 )
 
@@ -38,12 +32,6 @@ and how soon changes are reconciled. The objects are ConfigMaps in a namespace m
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
 
-// Exit statuses beside 0.
-const (
-	Failed = 1
-	Misuse = 2
-)
-
 // Options is what the command line asks for.
 type Options struct {
 	bench.Options
@@ -52,29 +40,10 @@ type Options struct {
 	JSON, Verbose bool
 }
 
-// Handle reads arguments and answers what is no run: a request for help, or a mistake. Then ok is false and status is
-// what to exit with.
-func Handle(args []string, stdout, stderr io.Writer) (o Options, status int, ok bool) {
-	o, err := Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		if _, err := io.WriteString(stdout, Usage); err != nil {
-			_, _ = fmt.Fprintf(stderr, "watch-bench: %v\n", err)
-			return o, Failed, false
-		}
-		return o, 0, false
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "watch-bench: %v\nRun with --help to see what there is.\n", err)
-		return o, Misuse, false
-	}
-	return o, 0, true
-}
-
 // Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 func Parse(args []string) (Options, error) {
 	var o Options
-	flags := flag.NewFlagSet("watch-bench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are returned, and help is Usage
+	flags := command.NewFlags("watch-bench")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	flags.IntVar(&o.Objects, "objects", 1000, "")
 	flags.IntVar(&o.Watchers, "watchers", 100, "")
@@ -86,34 +55,22 @@ func Parse(args []string) (Options, error) {
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
 	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	switch {
-	case flags.NArg() > 0:
-		return Options{}, fmt.Errorf("unknown argument %q", flags.Arg(0))
-	case given["kubeconfig"] && strings.TrimSpace(o.Kubeconfig) == "":
-		return Options{}, errors.New("--kubeconfig must not be empty")
-	case o.Timeout < time.Second:
+	if err := flags.NotEmpty("kubeconfig"); err != nil {
+		return Options{}, err
+	}
+	if o.Timeout < time.Second {
 		return Options{}, fmt.Errorf("--timeout must be at least 1s, not %v", o.Timeout)
+	}
+	if !flags.Given("watchers") {
+		o.Watchers = min(o.Watchers, max(o.Objects, 1))
 	}
 	for _, n := range []struct {
 		name            string
 		value, min, max int
 	}{{"objects", o.Objects, 1, 100_000}, {"watchers", o.Watchers, 1, o.Objects}, {"size", o.Size, 0, 1_000_000}, {"updates", o.Updates, 1, 1_000_000}} {
-		if n.value < n.min || n.value > n.max {
-			if n.name == "watchers" && !given[n.name] {
-				o.Watchers = o.Objects
-				continue
-			}
-			return Options{}, fmt.Errorf("--%s must be from %d to %d, not %d", n.name, n.min, n.max, n.value)
+		if err := command.Within(n.name, n.value, n.min, n.max); err != nil {
+			return Options{}, err
 		}
 	}
 	return o, nil
-}
-
-// Config is the way to the cluster.
-func (o Options) Config() (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules() // which end in the pod's own
-	rules.ExplicitPath = o.Kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 }

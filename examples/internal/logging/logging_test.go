@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 func TestRoute(t *testing.T) {
