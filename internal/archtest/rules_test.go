@@ -123,12 +123,13 @@ var testHelpers = []string{
 // directly or not. Lower a number when the test says that less is used; raise one
 // only when a new dependency is worth its weight to every user.
 var budgets = map[string]int{
-	"codec":              70,
-	"cloudevents":        65, // 41 of them come with the Prometheus client; most programs link it anyway
-	"cloudevents/memory": 115,
-	"cloudevents/mqtt":   125,
-	"cloudevents/work":   288, // 5 of them are the API server's schema validator
-	"dynamicwatcher":     534, // the source document wants controller-runtime's Result, whose package links 514
+	"codec":                 70,
+	"cloudevents":           65, // 41 of them come with the Prometheus client; most programs link it anyway
+	"cloudevents/memory":    115,
+	"cloudevents/mqtt":      125,
+	"cloudevents/work":      288, // 5 of them are the API server's schema validator
+	"dynamicwatcher":        534, // the source document wants controller-runtime's Result, whose package links 514
+	"dynamicwatcher/source": 548, // the managers, caches and typed clients of controller-runtime, which its users link anyway
 }
 
 // sourceBinaryBudget is for a whole program, the standard library included, that
