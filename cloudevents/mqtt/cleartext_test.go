@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 	"github.com/spokewire/sdk-go/internal/tcpproxy"
 )
@@ -24,9 +25,9 @@ import (
 // TestClearText: who listens on the way reads neither password nor anything else where the scheme says TLS. That
 // the listener can hear at all shows where it does not.
 func TestClearText(t *testing.T) {
-	ca, folder := newAuthority(t), t.TempDir()
-	caFile := ca.write(t, folder, "ca")
-	certFile, keyFile := ca.issue(t, "broker").write(t, folder, "broker")
+	ca, folder := certtest.New(t), t.TempDir()
+	caFile := ca.Write(t, folder, "ca")
+	certFile, keyFile := ca.Issue(t, "broker").Write(t, folder, "broker")
 	users := map[string]string{"u5er": rightPassword}
 	plain := mosquitto.Start(t, mosquitto.Options{WebSockets: true, Users: users})
 	secure := mosquitto.Start(t, mosquitto.Options{WebSockets: true, Users: users, CertFile: certFile, KeyFile: keyFile})

@@ -17,14 +17,15 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
 // silences are peers that accept a connection and stop answering, at each stage of Connect.
 func silences(t *testing.T) []struct{ name, url, stage string } {
-	ca := newAuthority(t)
-	server := ca.issue(t, "127.0.0.1")
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{server.certificate}})
+	ca := certtest.New(t)
+	server := ca.Issue(t, "127.0.0.1")
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{server.Certificate}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package mqtt_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/daemon"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
@@ -32,7 +32,7 @@ const (
 // site has what brokers and clients of the matrix use. Names of files are absolute.
 type site struct {
 	folder                        string
-	ca, other                     authority
+	ca, other                     *certtest.Authority
 	caFile, otherFile             string
 	clientCert, clientKey         string
 	strangerCert, strangerKey     string // of the other CA
@@ -43,28 +43,28 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{folder: t.TempDir(), ca: newAuthority(t), other: newAuthority(t)}
-	s.caFile, s.otherFile = s.ca.write(t, s.folder, "ca"), s.other.write(t, s.folder, "other")
-	client, stranger := s.ca.issue(t, "client"), s.other.issue(t, "stranger")
-	expired := s.ca.issueUntil(t, "expired", time.Now().Add(-time.Minute))
-	s.clientCert, s.clientKey = client.write(t, s.folder, "client")
-	s.strangerCert, s.strangerKey = stranger.write(t, s.folder, "stranger")
-	s.expiredCert, s.expiredKey = expired.write(t, s.folder, "expired")
+	s := &site{folder: t.TempDir(), ca: certtest.New(t), other: certtest.New(t)}
+	s.caFile, s.otherFile = s.ca.Write(t, s.folder, "ca"), s.other.Write(t, s.folder, "other")
+	client, stranger := s.ca.Issue(t, "client"), s.other.Issue(t, "stranger")
+	expired := s.ca.IssueUntil(t, "expired", time.Now().Add(-time.Minute))
+	s.clientCert, s.clientKey = client.Write(t, s.folder, "client")
+	s.strangerCert, s.strangerKey = stranger.Write(t, s.folder, "stranger")
+	s.expiredCert, s.expiredKey = expired.Write(t, s.folder, "expired")
 	s.passwordFile, s.wrongFile, s.none = filepath.Join(s.folder, "password"), filepath.Join(s.folder, "wrong"), filepath.Join(s.folder, "none")
 	writeFile(t, s.passwordFile, rightPassword+"\n")
 	writeFile(t, s.wrongFile, wrongPassword+"\n")
 	s.secrets = []string{rightPassword, wrongPassword}
-	for _, id := range []identity{client, stranger, expired} {
+	for _, id := range []*certtest.Identity{client, stranger, expired} {
 		// One line of the key is enough to know it by.
-		s.secrets = append(s.secrets, strings.Split(id.keyPEM, "\n")[1])
+		s.secrets = append(s.secrets, strings.Split(id.KeyPEM, "\n")[1])
 	}
 	return s
 }
 
 // broker runs Mosquitto with TLS on an MQTT and a WebSocket listener.
-func (s *site) broker(t *testing.T, id identity, o mosquitto.Options) *mosquitto.Broker {
+func (s *site) broker(t *testing.T, id *certtest.Identity, o mosquitto.Options) *mosquitto.Broker {
 	t.Helper()
-	o.CertFile, o.KeyFile = id.write(t, t.TempDir(), "broker")
+	o.CertFile, o.KeyFile = id.Write(t, t.TempDir(), "broker")
 	o.WebSockets = true
 	return mosquitto.Start(t, o)
 }
@@ -90,13 +90,13 @@ func (s *site) brokers(t *testing.T) map[string]*mosquitto.Broker {
 	passwords := filepath.Join(s.folder, "passwords")
 	passwordsOf(t, passwords, "user", rightPassword)
 	withPassword := []string{"allow_anonymous false", "password_file " + passwords}
-	id := s.ca.issue(t, "broker")
+	id := s.ca.Issue(t, "broker")
 	return map[string]*mosquitto.Broker{
 		"open":     s.broker(t, id, mosquitto.Options{}),
 		"mutual":   s.broker(t, id, mosquitto.Options{ClientCAFile: s.caFile}),
 		"password": s.broker(t, id, mosquitto.Options{Lines: withPassword}),
 		"both":     s.broker(t, id, mosquitto.Options{ClientCAFile: s.caFile, Lines: withPassword}),
-		"expired":  s.broker(t, s.ca.issueUntil(t, "broker", time.Now().Add(-time.Minute)), mosquitto.Options{}),
+		"expired":  s.broker(t, s.ca.IssueUntil(t, "broker", time.Now().Add(-time.Minute)), mosquitto.Options{}),
 	}
 }
 
@@ -111,17 +111,15 @@ type way struct {
 }
 
 func (s *site) ways() []way {
-	pool := x509.NewCertPool()
-	pool.AddCert(s.ca.certificate)
 	client, _ := tls.LoadX509KeyPair(s.clientCert, s.clientKey)
 	ca := s.caFile
 	const refused, unknown = "check CertFile and KeyFile", "certificate was not accepted: check CAFile"
 	return []way{
 		{name: "CA only", broker: "open", options: mqtt.Options{CAFile: ca}},
-		{name: "CA in TLS", broker: "open", options: mqtt.Options{TLS: &tls.Config{RootCAs: pool}}},
+		{name: "CA in TLS", broker: "open", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool()}}},
 		{name: "certificate that nobody asks for", broker: "open", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
 		{name: "mutual", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
-		{name: "mutual in TLS", broker: "mutual", options: mqtt.Options{TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{client}}}},
+		{name: "mutual in TLS", broker: "mutual", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{client}}}},
 		{name: "mutual with TLS 1.2", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}},
 		{name: "password", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", Password: rightPassword}},
 		{name: "password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", PasswordFile: s.passwordFile}},

@@ -13,19 +13,21 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+
+	"github.com/spokewire/sdk-go/internal/certtest"
 )
 
 // TestPairReplacedAtOnce: certificate and key are in a folder that is replaced as a whole, as Kubernetes replaces a
 // mounted secret, just when one of them has been read. The first key is a named pipe, so that the test knows when.
 func TestPairReplacedAtOnce(t *testing.T) {
-	folder, ca := t.TempDir(), newAuthority(t)
+	folder, ca := t.TempDir(), certtest.New(t)
 	old, next, current := filepath.Join(folder, "old"), filepath.Join(folder, "next"), filepath.Join(folder, "current")
 	if err := errors.Join(os.Mkdir(old, 0o700), os.Mkdir(next, 0o700), os.Symlink("old", current)); err != nil {
 		t.Fatal(err)
 	}
-	id := ca.issue(t, "next")
-	id.write(t, next, "tls")
-	writeFile(t, filepath.Join(old, "tls.crt"), ca.issue(t, "old").certPEM)
+	id := ca.Issue(t, "next")
+	id.Write(t, next, "tls")
+	writeFile(t, filepath.Join(old, "tls.crt"), ca.Issue(t, "old").CertPEM)
 	pipe := filepath.Join(old, "tls.key")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -38,7 +40,7 @@ func TestPairReplacedAtOnce(t *testing.T) {
 			return
 		}
 		err = errors.Join(os.Symlink("next", current+".new"), os.Rename(current+".new", current))
-		_, werr := key.WriteString(id.keyPEM)
+		_, werr := key.WriteString(id.KeyPEM)
 		replaced <- errors.Join(err, werr, key.Close())
 	}()
 	options := mqtt.Options{CertFile: filepath.Join(current, "tls.crt"), KeyFile: filepath.Join(current, "tls.key")}

@@ -13,20 +13,21 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
 // generation is one set of everything that expires.
 type generation struct {
-	ca             authority
-	broker, client identity
+	ca             *certtest.Authority
+	broker, client *certtest.Identity
 	password       string
 }
 
 func newGeneration(t *testing.T, password string) generation {
 	t.Helper()
-	ca := newAuthority(t)
-	return generation{ca, ca.issue(t, "broker"), ca.issue(t, "client"), password}
+	ca := certtest.New(t)
+	return generation{ca, ca.Issue(t, "broker"), ca.Issue(t, "client"), password}
 }
 
 // rotation is a Mosquitto that asks for certificate and password, and the files of both sides.
@@ -55,15 +56,15 @@ func newRotation(t *testing.T, g generation) *rotation {
 
 func (r *rotation) installBroker(g generation) {
 	r.t.Helper()
-	g.ca.write(r.t, r.brokers, "ca")
-	g.broker.write(r.t, r.brokers, "tls")
+	g.ca.Write(r.t, r.brokers, "ca")
+	g.broker.Write(r.t, r.brokers, "tls")
 	passwordsOf(r.t, filepath.Join(r.brokers, "passwords"), "user", g.password)
 }
 
 func (r *rotation) installClient(g generation) {
 	r.t.Helper()
-	g.ca.write(r.t, r.clients, "ca")
-	g.client.write(r.t, r.clients, "tls")
+	g.ca.Write(r.t, r.clients, "ca")
+	g.client.Write(r.t, r.clients, "tls")
 	r.write("password", g.password+"\n")
 }
 
@@ -95,7 +96,7 @@ func TestRotation(t *testing.T) {
 	r.broker.Restart()
 
 	// Each step writes one more file and tells what is missing next.
-	bundle := first.ca.pem + second.ca.pem
+	bundle := first.ca.PEM + second.ca.PEM
 	for _, step := range []struct {
 		reason, name, content, want string
 		permanent                   bool
@@ -103,15 +104,15 @@ func TestRotation(t *testing.T) {
 		{"nothing is there yet", "", "", "PasswordFile " + r.options.PasswordFile + " is empty", false},
 		{"the password is", "password", "pa55-tw0\n", "holds no certificate in PEM", false},
 		{"half a CA", "ca.crt", bundle[:len(bundle)-100], "ends within a certificate: is it being replaced?", false},
-		{"a CA that is not the broker's any more", "ca.crt", first.ca.pem, "tls.crt", false},
+		{"a CA that is not the broker's any more", "ca.crt", first.ca.PEM, "tls.crt", false},
 		{"old and new CA", "ca.crt", bundle, "failed to find any PEM data in certificate input", false},
-		{"half a certificate", "tls.crt", second.client.certPEM[:300], "failed to find any PEM data in certificate input", false},
-		{"the certificate without its key", "tls.crt", second.client.certPEM, "failed to find any PEM data in key input", false},
-		{"the key of the one before", "tls.key", first.client.keyPEM, "private key does not match public key", false},
-		{"the pair of the one before", "tls.crt", first.client.certPEM, "the broker refused the handshake: check CertFile", true},
-		{"the new key too early", "tls.key", second.client.keyPEM, "private key does not match public key", false},
+		{"half a certificate", "tls.crt", second.client.CertPEM[:300], "failed to find any PEM data in certificate input", false},
+		{"the certificate without its key", "tls.crt", second.client.CertPEM, "failed to find any PEM data in key input", false},
+		{"the key of the one before", "tls.key", first.client.KeyPEM, "private key does not match public key", false},
+		{"the pair of the one before", "tls.crt", first.client.CertPEM, "the broker refused the handshake: check CertFile", true},
+		{"the new key too early", "tls.key", second.client.KeyPEM, "private key does not match public key", false},
 		{"all but the right password", "password", "pa55-0ne", "private key does not match public key", false},
-		{"the certificate", "tls.crt", second.client.certPEM, "not authorized (CONNACK 0x87)", true},
+		{"the certificate", "tls.crt", second.client.CertPEM, "not authorized (CONNACK 0x87)", true},
 		{"everything", "password", "pa55-tw0", "", false},
 	} {
 		if step.name != "" {

@@ -5,7 +5,6 @@ package mqtt_test
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
@@ -26,13 +26,11 @@ func writeFile(t *testing.T, path, content string) {
 }
 
 // startTLS runs a broker that accepts, and stores the name of, client certificates of ca, and clients without.
-func startTLS(t *testing.T, ca authority, client *atomic.Value) embedded {
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.certificate)
+func startTLS(t *testing.T, ca *certtest.Authority, client *atomic.Value) embedded {
 	return startEmbedded(t, embeddedOptions{tls: &tls.Config{
-		Certificates: []tls.Certificate{ca.issue(t, "broker").certificate},
+		Certificates: []tls.Certificate{ca.Issue(t, "broker").Certificate},
 		ClientAuth:   tls.VerifyClientCertIfGiven,
-		ClientCAs:    pool,
+		ClientCAs:    ca.Pool(),
 		VerifyConnection: func(state tls.ConnectionState) error {
 			name := ""
 			if len(state.PeerCertificates) > 0 {
@@ -46,7 +44,7 @@ func startTLS(t *testing.T, ca authority, client *atomic.Value) embedded {
 
 // TestTLS: a CA alone is enough, another CA is not, and files are read again for each connection.
 func TestTLS(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
+	ca, other := certtest.New(t), certtest.New(t)
 	var client atomic.Value // the name in the last client's certificate
 	broker := startTLS(t, ca, &client)
 	folder := t.TempDir()
@@ -69,11 +67,11 @@ func TestTLS(t *testing.T) {
 		}
 	}
 
-	writeFile(t, caFile, other.pem)
+	writeFile(t, caFile, other.PEM)
 	wantPermanent(open(transport), "certificate was not accepted: check CAFile")
 	writeFile(t, caFile, "no certificate")
 	wantError(t, open(transport), "holds no certificate in PEM")
-	writeFile(t, caFile, ca.pem)
+	writeFile(t, caFile, ca.PEM)
 	if err := open(transport); err != nil {
 		t.Errorf("after the CA file was put right: %v", err)
 	}
@@ -83,9 +81,9 @@ func TestTLS(t *testing.T) {
 	options.TLS = &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}
 	transport = newTransport(t, options)
 	for _, name := range []string{"first", "second"} {
-		id := ca.issue(t, name)
-		writeFile(t, certFile, id.certPEM)
-		writeFile(t, keyFile, id.keyPEM)
+		id := ca.Issue(t, name)
+		writeFile(t, certFile, id.CertPEM)
+		writeFile(t, keyFile, id.KeyPEM)
 		if err := open(transport); err != nil {
 			t.Errorf("certificate %q: %v", name, err)
 		}
@@ -93,9 +91,9 @@ func TestTLS(t *testing.T) {
 			t.Errorf("the broker saw the certificate of %q, want %q", got, name)
 		}
 	}
-	stranger := other.issue(t, "stranger")
-	writeFile(t, certFile, stranger.certPEM)
-	writeFile(t, keyFile, stranger.keyPEM)
+	stranger := other.Issue(t, "stranger")
+	writeFile(t, certFile, stranger.CertPEM)
+	writeFile(t, keyFile, stranger.KeyPEM)
 	wantPermanent(open(transport), "refused the handshake: check CertFile")
 
 	wrongHost := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile, TLS: &tls.Config{ServerName: "another.example.com"}})
@@ -104,9 +102,9 @@ func TestTLS(t *testing.T) {
 
 // TestTLSVersion: below 1.2 nothing is spoken, whatever the options say.
 func TestTLSVersion(t *testing.T) {
-	ca := newAuthority(t)
+	ca := certtest.New(t)
 	broker := startEmbedded(t, embeddedOptions{tls: &tls.Config{
-		Certificates: []tls.Certificate{ca.issue(t, "broker").certificate},
+		Certificates: []tls.Certificate{ca.Issue(t, "broker").Certificate},
 		MinVersion:   tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
 	}})
 	transport := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr,
@@ -136,13 +134,13 @@ func TestNoFallbackToClearText(t *testing.T) {
 
 // TestSchemes: each on its own listener of Mosquitto.
 func TestSchemes(t *testing.T) {
-	ca := newAuthority(t)
-	id := ca.issue(t, "broker")
+	ca := certtest.New(t)
+	id := ca.Issue(t, "broker")
 	folder := t.TempDir()
 	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	writeFile(t, caFile, ca.pem)
-	writeFile(t, certFile, id.certPEM)
-	writeFile(t, keyFile, id.keyPEM)
+	writeFile(t, caFile, ca.PEM)
+	writeFile(t, certFile, id.CertPEM)
+	writeFile(t, keyFile, id.KeyPEM)
 	plain := mosquitto.Start(t, mosquitto.Options{WebSockets: true})
 	secure := mosquitto.Start(t, mosquitto.Options{WebSockets: true, CertFile: certFile, KeyFile: keyFile})
 	for _, options := range []mqtt.Options{

@@ -113,6 +113,7 @@ var testHelpers = []string{
 	"interpreter/interpretertest",
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",
+	"internal/certtest",
 	"internal/daemon",
 	"internal/metertest",
 	"internal/mosquitto",

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certtest makes certificates for tests of TLS on 127.0.0.1.
+//
+//	ca := certtest.New(t)
+//	certFile, keyFile := ca.Issue(t, "broker").Write(t, folder, "broker")
+//	caFile := ca.Write(t, folder, "ca")
+package certtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority is a CA, valid from an hour ago and for an hour.
+type Authority struct {
+	Certificate *x509.Certificate
+	PEM         string
+	key         *ecdsa.PrivateKey
+}
+
+// Identity is a certificate with its key.
+type Identity struct {
+	Certificate     tls.Certificate
+	CertPEM, KeyPEM string
+}
+
+// New makes an authority with a key of its own.
+func New(t testing.TB) *Authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Authority{certificate, encode("CERTIFICATE", der), key}
+}
+
+// Issue makes a certificate for a name, for servers and clients on 127.0.0.1, that is valid for an hour.
+func (a *Authority) Issue(t testing.TB, name string) *Identity {
+	t.Helper()
+	return a.IssueUntil(t, name, time.Now().Add(time.Hour))
+}
+
+// IssueUntil makes one that is valid for the two hours before an end.
+func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time) *Identity {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := &Identity{CertPEM: encode("CERTIFICATE", der), KeyPEM: encode("PRIVATE KEY", keyDER)}
+	if id.Certificate, err = tls.X509KeyPair([]byte(id.CertPEM), []byte(id.KeyPEM)); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Pool returns a pool that trusts the authority, and no other.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.Certificate)
+	return pool
+}
+
+// Write puts the certificate into the file name.crt of a folder, and returns its path.
+func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
+	t.Helper()
+	file = filepath.Join(folder, name+".crt")
+	replace(t, file, a.PEM)
+	return file
+}
+
+// Write puts the certificate and its key into the files name.crt and name.key of a folder, and returns their paths.
+func (id *Identity) Write(t testing.TB, folder, name string) (certFile, keyFile string) {
+	t.Helper()
+	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
+	replace(t, certFile, id.CertPEM)
+	replace(t, keyFile, id.KeyPEM)
+	return certFile, keyFile
+}
+
+// replace puts a new file in the place of an old one at once, as certificate managers do.
+func replace(t testing.TB, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
