@@ -38,6 +38,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -58,20 +59,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
 		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 		ctrl.SetLogger(logger)
-		return policyWatcher(klog.NewContext(ctx, logger), o)
+		return policyWatcher(klog.NewContext(ctx, logger), o, stdout)
 	})
 }
 
 // policyWatcher runs the controller until ctx ends.
-func policyWatcher(ctx context.Context, o cli.Options) error {
+func policyWatcher(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	config, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	if err := policy.InstallCRD(ctx, config); err != nil {
-		return fmt.Errorf("install the CRD: %w", err)
+		return fmt.Errorf("install the CRD on %s: %w", config.Host, err)
 	}
-	manager, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: o.Metrics}})
+	m, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: o.Metrics}})
 	if err != nil {
 		return err
 	}
@@ -88,13 +89,20 @@ func policyWatcher(ctx context.Context, o cli.Options) error {
 		return err
 	}
 	defer metrics.Registry.Unregister(gauge)
-	reconciler, err := policy.NewReconciler(manager, watcher)
+	reconciler, err := policy.NewReconciler(m, watcher)
 	if err != nil {
 		return err
 	}
-	// Policies come through the manager's cache, what their templates name does not.
-	if err := ctrl.NewControllerManagedBy(manager).Named("policy").For(policy.New()).WatchesRawSource(templates).Complete(reconciler); err != nil {
+	// Policies come through the m's cache, what their templates name does not.
+	if err := ctrl.NewControllerManagedBy(m).Named("policy").For(policy.New()).WatchesRawSource(templates).Complete(reconciler); err != nil {
 		return err
 	}
-	return manager.Start(ctx)
+	say := manager.RunnableFunc(func(context.Context) error {
+		_, err := fmt.Fprintf(stdout, "Policies on %s are rendered from now on; Ctrl-C ends that.\n", config.Host)
+		return err
+	})
+	if err := m.Add(say); err != nil {
+		return err
+	}
+	return m.Start(ctx)
 }

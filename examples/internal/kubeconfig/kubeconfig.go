@@ -5,14 +5,26 @@
 package kubeconfig
 
 import (
+	"errors"
+	"fmt"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Load reads the file, or where that is "" what the environment variable KUBECONFIG names, the configuration of the pod
-// that this runs in, or ~/.kube/config.
+// that this runs in, or ~/.kube/config. Errors say what to do.
 func Load(file string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules() // which end in the pod's own
 	rules.ExplicitPath = file
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	switch {
+	case err == nil:
+		return config, nil
+	case clientcmd.IsEmptyConfig(err) && file == "":
+		return nil, errors.New("there is no kubeconfig: name one with --kubeconfig or in the environment variable KUBECONFIG")
+	case clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("the kubeconfig %s names no cluster", file)
+	}
+	return nil, fmt.Errorf("kubeconfig: %w", err)
 }

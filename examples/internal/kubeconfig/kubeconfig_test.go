@@ -29,8 +29,28 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%q: %+v, %v", file, config, err)
 		}
 	}
-	missing := filepath.Join(t.TempDir(), "kubeconfig")
-	if _, err := kubeconfig.Load(missing); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("%v does not name the file", err)
+}
+
+func TestLoadSaysWhatIsMissing(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	file := func(name, content string) string {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	missing, empty, broken := filepath.Join(t.TempDir(), "missing"), file("empty", ""), file("broken", "clusters: [")
+	for _, tt := range []struct{ file, want string }{
+		{"", "name one with --kubeconfig"},
+		{missing, missing},
+		{empty, empty + " names no cluster"},
+		{broken, broken},
+	} {
+		if _, err := kubeconfig.Load(tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v; want %q", tt.file, err, tt.want)
+		}
 	}
 }
