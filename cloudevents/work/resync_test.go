@@ -321,32 +321,11 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 // has not, and the agent does not take the question for the work.
 func TestLateEventOfCompleteInventory(t *testing.T) {
 	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{})
-		first := s.agent(work.AgentOptions{})
-		if err := h.InventoryComplete(s.t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.settle()
-		var late []cloudevents.Message
-		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests") {
-				late = append(late, m)
+		lateEvent(s, func(h *hub) {
+			if err := h.InventoryComplete(s.t.Context()); err != nil {
+				s.t.Fatal(err)
 			}
-			deliver(m)
 		})
-		h.create("cluster1", newWork("app", "1"))
-		s.settle()
-		h.delete("cluster1", "app")
-		s.settle()
-		first.kill()
-		s.bus.Intercept(nil)
-		second := s.agent(work.AgentOptions{})
-		s.settle()
-		publish(s, late[0])
-		s.settle()
-		if got := second.names(); len(got) != 0 {
-			t.Errorf("a late event brought %v", got)
-		}
 	})
 }
 

@@ -291,31 +291,36 @@ func second[T any](_ T, err error) error { return err }
 
 // TestLateEvent: a spec from before this agent process is not taken for news: the source is asked first.
 func TestLateEvent(t *testing.T) {
-	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{})
-		first := s.agent(work.AgentOptions{})
-		s.settle()
-		var late []cloudevents.Message
-		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests") {
-				late = append(late, m)
-			}
-			deliver(m)
-		})
-		h.create("cluster1", newWork("app", "1"))
-		s.settle()
-		h.delete("cluster1", "app")
-		s.settle()
-		first.kill()
-		s.bus.Intercept(nil)
-		second := s.agent(work.AgentOptions{})
-		s.settle()
-		publish(s, late[0])
-		s.settle()
-		if got := second.names(); len(got) != 0 {
-			t.Errorf("a late event brought back %v", got)
+	inScene(t, func(s *scene) { lateEvent(s, func(*hub) {}) })
+}
+
+// lateEvent deletes a work, and then sends the event of its creation once more, to an agent that starts anew.
+func lateEvent(s *scene, begin func(*hub)) {
+	s.t.Helper()
+	h := s.source(work.SourceOptions{})
+	first := s.agent(work.AgentOptions{})
+	begin(h)
+	s.settle()
+	var late []cloudevents.Message
+	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests") {
+			late = append(late, m)
 		}
+		deliver(m)
 	})
+	h.create("cluster1", newWork("app", "1"))
+	s.settle()
+	h.delete("cluster1", "app")
+	s.settle()
+	first.kill()
+	s.bus.Intercept(nil)
+	second := s.agent(work.AgentOptions{})
+	s.settle()
+	publish(s, late[0])
+	s.settle()
+	if got := second.names(); len(got) != 0 {
+		s.t.Errorf("a late event brought back %v", got)
+	}
 }
 
 // publish sends a message as some client of the broker.
