@@ -5,11 +5,17 @@
 package commandtest
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
 // Usage checks that what --help shows has a line for each flag, and fits a terminal.
@@ -41,5 +47,40 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 		if _, err := parse([]string{help}); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%s: %v; want flag.ErrHelp", help, err)
 		}
+	}
+}
+
+// NeedsCluster checks that a program that runs on the cluster of a kubeconfig says in its own name, and on standard error
+// only, what is wrong: where there is no kubeconfig, and where nobody is at the address. Then what is what it could not
+// do there.
+func NeedsCluster(t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	nobody := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
+	if err := os.WriteFile(nobody, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		reason string
+		args   []string
+		status int
+		want   string
+	}{
+		{"an unknown flag", []string{"--now"}, command.Misuse, "-now\nRun with --help"},
+		{"no kubeconfig", nil, command.Failed, "name one with --kubeconfig"},
+		{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what + " on https://127.0.0.1:1: "},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status {
+				t.Errorf("exit status %d, want %d", status, tt.status)
+			}
+			if got := stderr.String(); !strings.HasPrefix(got, program+": ") || !strings.Contains(got, tt.want) || stdout.Len() > 0 {
+				t.Errorf("%q, %q; want %q", stdout.String(), got, tt.want)
+			}
+		})
 	}
 }
