@@ -153,7 +153,7 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		}
 		return nil
 	}
-	source, id, ok := parseWorkKey(key)
+	source, id, ok := parseKey(prefixWork, key)
 	if !ok {
 		return errUnknownRecord
 	}

@@ -210,6 +210,79 @@ func TestBundleBehind(t *testing.T) {
 	})
 }
 
+// TestBundleLateDeletion: a deletion that comes late does not end the next work of its name, also where the source and
+// the agent have restarted between: what a Store has of a work that is gone tells the next one where to begin.
+func TestBundleLateDeletion(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := bundleSource
+		options.Store = work.NewMemoryStore()
+		h, a := s.source(options), s.agent(bundleAgent)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		specs := s.record("sourceevents")
+		h.delete("cluster1", "app")
+		s.settle()
+		late := specs.last()
+		a.setFinalizers("app")
+		s.settle()
+		h.kill()
+		a.kill()
+		h, a = s.source(options), s.agent(bundleAgent)
+		s.settle()
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		publish(s, late)
+		s.settle()
+		if got := a.get("app"); got.DeletionTimestamp != nil || valueOf(t, got) != "2" {
+			t.Errorf("the agent has value %q, deleted %v", valueOf(t, got), got.DeletionTimestamp)
+		}
+	})
+}
+
+// TestBundleGoneWorkForgotten: what is known of a work that is gone leaves the Store in time.
+func TestBundleGoneWorkForgotten(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options, store := bundleSource, work.NewMemoryStore()
+		options.Store = store
+		h, a := s.source(options), s.agent(bundleAgent)
+		past := func() []string {
+			var keys []string
+			if err := store.Load(t.Context(), func(key string, _ []byte) error {
+				if strings.HasPrefix(key, "past/") {
+					keys = append(keys, key)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return keys
+		}
+		for _, name := range []string{"app", "again"} {
+			h.create("cluster1", newWork(name, "1"))
+			s.settle()
+			h.delete("cluster1", name)
+			s.settle()
+			a.setFinalizers(name)
+			s.settle()
+		}
+		if keys := past(); len(keys) != 2 {
+			t.Errorf("the store has %v of the two works that are gone", keys)
+		}
+		h.create("cluster1", newWork("again", "2"))
+		if keys := past(); len(keys) != 1 {
+			t.Errorf("the store has %v, and one of the works is there again", keys)
+		}
+		time.Sleep(25 * time.Hour)
+		h.kill()
+		s.source(options)
+		s.settle()
+		if keys := past(); len(keys) != 0 {
+			t.Errorf("after a day the store has %v", keys)
+		}
+	})
+}
+
 // TestBundleCollidingIDs: the peers' resource IDs can be one for works of two clusters, which stay two.
 func TestBundleCollidingIDs(t *testing.T) {
 	inScene(t, func(s *scene) {

@@ -36,8 +36,9 @@
 //     the broker is away, instead of failing.
 //   - Works have versions without the annotation cloudevents.open-cluster-management.io/resourceversion: the source counts
 //     every write, goes above what its agents have after a restart, and metadata.generation follows, since agents put
-//     the version into observedGeneration. The annotation's value "0" asks for a work without versions, which is sent
-//     again at every resync; any other value is ignored.
+//     the version into observedGeneration. So does a work whose name one had before that is gone; over a restart it takes
+//     a [Store] to know of that. The annotation's value "0" asks for a work without versions, which is sent again at
+//     every resync; any other value is ignored.
 //   - The UID of an object is its own; the resource ID is only on the wire. Of a source's finalizers only
 //     cluster.open-cluster-management.io/manifest-work-cleanup reaches agents.
 //   - A deleted work stays at the source until its agent reports it gone, also when it was never reported on.

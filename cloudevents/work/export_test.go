@@ -35,6 +35,11 @@ func (s *Source) KeptRecords() map[string]string {
 		if c.record() != nil {
 			out[prefixCluster+c.name] = encodeKept(c)
 		}
+		for id, r := range c.reported.byID {
+			if r.past {
+				out[pastKey(c.name, id)] = encodeKept(pastWork{c, id})
+			}
+		}
 	}
 	for _, w := range s.works {
 		out[workKey(w.cluster.name, w.id)] = encodeKept(w)

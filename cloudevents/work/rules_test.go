@@ -108,6 +108,8 @@ var rules = []rule{
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
 
 	// Strict peers.
+	{name: "versions go on after a work that is gone, also in the next process", test: "TestBundleLateDeletion", edits: []edit{
+		{"source_strict.go", "past: true}", "past: false}"}}},
 	{name: "events of a strict source are ordered by time", test: "TestStrictSimulation", edits: []edit{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{name: "a strict agent's status of an unknown work is answered", test: "TestStrictSimulation", edits: []edit{

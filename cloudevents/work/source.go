@@ -111,6 +111,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
 			s.joinReplicas(shared)
 		}
+		for _, c := range s.clusters {
+			c.reported.sweep(options.Clock.Now())
+		}
 		s.keepMeta()
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
@@ -237,6 +240,7 @@ func (s *Source) forget(cluster string) {
 		delete(s.clusters, cluster)
 		delete(s.partial, c)
 		s.keepCluster(c)
+		c.reported.clear()
 	}
 }
 
@@ -246,6 +250,7 @@ func (s *Source) cluster(name string) *sourceCluster {
 	if c == nil {
 		c = &sourceCluster{source: s, name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
 		c.answers.source = s
+		c.reported.keep = c.keepPast
 		s.clusters[name] = c
 	}
 	return c

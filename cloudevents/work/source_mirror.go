@@ -71,7 +71,7 @@ func (s *Source) mirror(changes []Change, whole bool) error {
 func (s *Source) readBatch(changes []Change) (mirrored, error) {
 	var batch mirrored
 	for i, c := range changes {
-		cluster, id, isWork := parseWorkKey(c.Key)
+		cluster, id, isWork := parseKey(prefixWork, c.Key)
 		switch {
 		case c.Key == keyMeta:
 			batch.meta = &changes[i]
@@ -144,7 +144,9 @@ func sameObject(a, b *workv1.ManifestWork) bool {
 
 // mirrorOther takes over what is not about a work.
 func (s *Source) mirrorOther(c Change) error {
-	switch name, isCluster := strings.CutPrefix(c.Key, prefixCluster); {
+	name, isCluster := strings.CutPrefix(c.Key, prefixCluster)
+	cluster, id, isPast := parseKey(prefixPast, c.Key)
+	switch {
 	case strings.HasPrefix(c.Key, prefixInbox):
 		if c.Value != nil {
 			s.replica.remember(c.Key, c.Value)
@@ -153,6 +155,10 @@ func (s *Source) mirrorOther(c Change) error {
 		}
 	case c.Value == nil && isCluster:
 		delete(s.clusters, name)
+	case c.Value == nil && isPast:
+		if c := s.clusters[cluster]; c != nil {
+			c.reported.take(id)
+		}
 	case c.Value == nil || c.Key == keyWriter:
 	default:
 		if err := s.loadOther(c.Key, c.Value); err != nil {

@@ -154,8 +154,8 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 		s.keep(w)
 		w.resume() // a record of its name that comes next is the one that is saved
 	}
-	if s.traits.Strict { // what comes after it under its name must be above it
-		w.cluster.reported.saw(w.id, report{version: max(w.version, w.strict.seen), seq: w.seq}, s.options.Clock.Now())
+	if s.traits.Strict {
+		w.outlive()
 	}
 	if w.cluster.tombstones[w.id] == w {
 		delete(w.cluster.tombstones, w.id)

@@ -44,6 +44,13 @@ type storedStrictWork struct {
 	Reported    bool  `json:"reported,omitempty"`
 }
 
+// storedPast is the record of a work that is gone, in a strict profile.
+type storedPast struct {
+	Version int64     `json:"version"`
+	Seq     int64     `json:"sequence,omitempty"`
+	At      time.Time `json:"at"`
+}
+
 // storedCluster is the record of what a source knows of a cluster.
 type storedCluster struct {
 	Highest int64 `json:"highest"`
@@ -54,6 +61,7 @@ type storedCluster struct {
 var (
 	_ kept = &sourceWork{}
 	_ kept = &sourceCluster{}
+	_ kept = pastWork{}
 	_ kept = &sourceMeta{}
 )
 
@@ -69,6 +77,12 @@ func (s *Source) keep(w *sourceWork) {
 func (s *Source) keepCluster(c *sourceCluster) {
 	if s.journal != nil && s.writing() {
 		s.journal.mark(prefixCluster+c.name, c)
+	}
+}
+
+func (c *sourceCluster) keepPast(id string) {
+	if s := c.source; s.journal != nil && s.writing() {
+		s.journal.mark(pastKey(c.name, id), pastWork{c, id})
 	}
 }
 
@@ -120,6 +134,26 @@ func (c *sourceCluster) record() any {
 
 func (c *sourceCluster) saved() {}
 
+// pastWork is what is known of a work that is gone, as its record.
+type pastWork struct {
+	cluster *sourceCluster
+	id      string
+}
+
+func (p pastWork) record() any {
+	r := p.cluster.reported.byID[p.id]
+	if !r.past {
+		return nil
+	}
+	return &storedPast{Version: r.version, Seq: r.seq, At: r.at.UTC()}
+}
+
+func (p pastWork) saved() {}
+
+func (c *sourceCluster) loadPast(id string, stored *storedPast) {
+	c.reported.saw(id, datedReport{report: report{stored.Version, stored.Seq}, at: stored.At, past: true})
+}
+
 // sourceMeta is the source as the record of what it knows beside works and clusters.
 type sourceMeta Source
 
@@ -153,7 +187,7 @@ func (s *Source) load(ctx context.Context) error {
 }
 
 func (s *Source) loadRecord(key string, value []byte) error {
-	cluster, id, ok := parseWorkKey(key)
+	cluster, id, ok := parseKey(prefixWork, key)
 	if !ok {
 		return s.loadOther(key, value)
 	}
@@ -177,6 +211,7 @@ func (s *Source) loadRecord(key string, value []byte) error {
 // loadOther takes over a record that is not a work's.
 func (s *Source) loadOther(key string, value []byte) error {
 	name, isCluster := strings.CutPrefix(key, prefixCluster)
+	cluster, id, isPast := parseKey(prefixPast, key)
 	switch {
 	case key == keyMeta:
 		var m storedMeta
@@ -195,6 +230,12 @@ func (s *Source) loadOther(key string, value []byte) error {
 		}
 		c := s.cluster(name)
 		c.highest, c.modern, c.strict = max(c.highest, stored.Highest), stored.Modern, stored.Strict
+	case isPast:
+		var stored storedPast
+		if err := json.Unmarshal(value, &stored); err != nil {
+			return err
+		}
+		s.cluster(cluster).loadPast(id, &stored)
 	case key == keyWriter, strings.HasPrefix(key, prefixInbox): // of replicas, which follow the store
 	default:
 		return errUnknownRecord

@@ -69,8 +69,14 @@ func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, r report) {
 			s.keep(w)
 		}
 	default:
-		c.reported.saw(id, report{version: r.version}, s.options.Clock.Now())
+		c.reported.saw(id, datedReport{report: report{version: r.version}, at: s.options.Clock.Now()})
 	}
+}
+
+// outlive remembers of a work that is dropped what comes after it under its name must be above.
+func (w *sourceWork) outlive() {
+	r := report{version: max(w.version, w.strict.seen), seq: w.seq}
+	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
 }
 
 // isOther reports whether a status is about a work that was created at another time, by an earlier process of this
@@ -185,11 +191,16 @@ type reports struct {
 	byID map[string]datedReport
 	// sweepAt is how many there must be for the old ones to be dropped.
 	sweepAt int
+	// keep is called when that of a work that is gone has changed: what this source has sent of it may come late, also
+	// after a restart, so a Store has it.
+	keep func(id string)
 }
 
 type datedReport struct {
 	report
 	at time.Time
+	// past is whether the work was here and is gone.
+	past bool
 }
 
 const (
@@ -199,18 +210,26 @@ const (
 	maxReports = 100_000
 )
 
-func (l *reports) saw(id string, r report, now time.Time) {
+func (l *reports) saw(id string, r datedReport) {
 	if l.byID == nil {
 		l.byID, l.sweepAt = map[string]datedReport{}, 1024
 	}
 	old := l.byID[id]
-	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now}
-	if len(l.byID) < l.sweepAt {
-		return
+	now, past := r.at, r.past || old.past
+	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now, past}
+	if past {
+		l.keep(id)
 	}
+	if len(l.byID) >= l.sweepAt {
+		l.sweep(now)
+	}
+}
+
+// sweep drops those that are old, and such as are too many.
+func (l *reports) sweep(now time.Time) {
 	for id, r := range l.byID {
 		if now.Sub(r.at) > reportTTL || len(l.byID) > maxReports {
-			delete(l.byID, id)
+			l.take(id)
 		}
 	}
 	l.sweepAt = max(1024, min(2*len(l.byID), maxReports+1))
@@ -220,5 +239,15 @@ func (l *reports) saw(id string, r report, now time.Time) {
 func (l *reports) take(id string) (report, bool) {
 	r, ok := l.byID[id]
 	delete(l.byID, id)
+	if r.past {
+		l.keep(id)
+	}
 	return r.report, ok
+}
+
+// clear removes all.
+func (l *reports) clear() {
+	for id := range l.byID {
+		l.take(id)
+	}
 }

@@ -18,8 +18,9 @@ import (
 // versions and tombstones. Without one it forgets, and learns anew from its peers; see the package doc.
 //
 // What is kept are records, opaque values under keys of printable text, of which a source or agent has one per work,
-// one per cluster and a few more. Keys have at most [MaxKeyLength] bytes; values are as large as works are. A Store is a place for one source or agent. Package boltstore keeps it in a file,
-// [NewMemoryStore] in memory; package storetest checks any other.
+// one per cluster and a few more; in the profile ManifestBundle also one per work that is gone, for a day at least. Keys have
+// at most [MaxKeyLength] bytes; values are as large as works are. A Store is a place for one source or agent. Package
+// boltstore keeps it in a file, [NewMemoryStore] in memory; package storetest checks any other.
 //
 // All methods may be called from any goroutine, and return soon when their context ends: Start waits for them, and ends
 // that of a write which takes longer than Start has at its own end.
@@ -188,14 +189,17 @@ func (q *memoryFollower) add(batch []Change) {
 const (
 	keyMeta       = "meta"
 	prefixWork    = "work/"
+	prefixPast    = "past/"
 	prefixCluster = "cluster/"
 )
 
 func workKey(owner, id string) string { return prefixWork + owner + "/" + id }
 
-// parseWorkKey splits what workKey has made.
-func parseWorkKey(key string) (owner, id string, ok bool) {
-	rest, ok := strings.CutPrefix(key, prefixWork)
+func pastKey(cluster, id string) string { return prefixPast + cluster + "/" + id }
+
+// parseKey splits what workKey or pastKey has made.
+func parseKey(prefix, key string) (owner, id string, ok bool) {
+	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok {
 		return "", "", false
 	}
