@@ -52,8 +52,14 @@ func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
 	return list
 }
 
+// entry tells what there is of a work. In a strict profile, where no incarnation tells what is on its way out from what
+// comes after it, it tells what comes: the source may have given both the same version, and would send nothing.
 func (w *agentWork) entry() codec.SpecEntry {
-	return codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
+	version := w.version
+	if w.agent.traits.Strict && w.state == protocol.Deleting && w.next != nil {
+		version = w.next.Version
+	}
+	return codec.SpecEntry{ResourceID: w.id, Version: version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 }
 
 // sendList queues a list, in chunks.

@@ -110,6 +110,8 @@ var rules = []rule{
 	// Strict peers.
 	{name: "versions go on after a work that is gone, also in the next process", test: "TestBundleLateDeletion", edits: []edit{
 		{"source_strict.go", "past: true}", "past: false}"}}},
+	{name: "a strict list tells what comes after a deletion", test: "TestBundleListOfLeaving", edits: []edit{
+		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{name: "events of a strict source are ordered by time", test: "TestStrictSimulation", edits: []edit{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{name: "a strict agent's status of an unknown work is answered", test: "TestStrictSimulation", edits: []edit{
