@@ -467,3 +467,42 @@ func TestBundleForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestBundleForgottenHeld is TestBundleForgotten of a work that a finalizer of the hub's holds: the agent's status tells
+// that it is there, after the deletion was lost, and nobody knows of it once the finalizer is gone.
+func TestBundleForgottenHeld(t *testing.T) {
+	inScene(t, func(s *scene) {
+		l := &link{Transport: s.bus.Transport()}
+		options := bundleSource
+		options.SourceID = "hub"
+		h, a := s.sourceOn(l, options), s.agent(bundleAgent)
+		if err := h.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		obj := newWork("app", "1")
+		obj.Finalizers = []string{"hub.example.com/own"}
+		h.create("cluster1", obj)
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		l.setCut(true)
+		h.delete("cluster1", "app")
+		if err := h.Forget(t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		lost := 0
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if m.Event.Extensions()["deletiontimestamp"] != nil && lost == 0 {
+				lost++
+				return
+			}
+			deliver(m)
+		})
+		l.setCut(false)
+		time.Sleep(15 * time.Second)
+		if names := a.names(); len(names) > 0 {
+			t.Errorf("the agent keeps %v", names)
+		}
+	})
+}

@@ -112,6 +112,8 @@ var rules = []rule{
 		{"source_strict.go", "past: true}", "past: false}"}}},
 	{name: "a strict list tells what comes after a deletion", test: "TestBundleListOfLeaving", edits: []edit{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
+	{name: "a work whose deletion has ended is deleted when its agent shows it", test: "TestBundleForgottenHeld", edits: []edit{
+		{"internal/protocol/bundle.go", "Send:      w.Done,", "Send:      false,"}}},
 	{name: "events of a strict source are ordered by time", test: "TestStrictSimulation", edits: []edit{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{name: "a strict agent's status of an unknown work is answered", test: "TestStrictSimulation", edits: []edit{

@@ -322,6 +322,7 @@ func (w *sourceWork) view() protocol.SourceWork {
 		Known:    true,
 		Version:  protocol.Version{V: w.version, UID: string(w.uid)},
 		Deleting: w.deleting,
+		Done:     w.gone,
 		Seq:      w.seq,
 		Time:     w.statusTime,
 		CreateV:  w.createV,

@@ -163,6 +163,8 @@ func (s *Source) onStatus(m *codec.Status) error {
 	case act.Raise:
 		s.raiseShown(w)
 		s.send(w)
+	case act.Send:
+		s.send(w)
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 	}
 	return SourceActions{
 		Raise:     e.V > w.V && !w.Unversioned,
+		Send:      w.Done, // the deletion: it was given up, or revived by something late, and no list need name it
 		Accept:    e.V >= w.CreateV && fresh,
 		Confirmed: e.V == w.V,
 	}

@@ -126,6 +126,8 @@ func TestOnSpecBundle(t *testing.T) {
 func TestOnStatusBundle(t *testing.T) {
 	live := protocol.SourceWork{Known: true, Version: v(3, "a"), CreateV: 2, Seq: 10}
 	deleting := protocol.SourceWork{Known: true, Version: v(4, "a"), CreateV: 2, DeleteV: 4, Seq: 10, Deleting: true}
+	done := deleting
+	done.Done = true
 	plain := protocol.SourceWork{Known: true, Seq: 10, Unversioned: true}
 	status := func(n, seq int64) protocol.StatusEvent {
 		return protocol.StatusEvent{Version: v(n, ""), Seq: seq, Strict: true, Bundle: true}
@@ -148,6 +150,8 @@ func TestOnStatusBundle(t *testing.T) {
 		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true}, "the source counts anew and met the number"},
 		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{}, "the agent gets this one after it"},
 		{"of an incarnation before, deleting", deleting, other(status(4, 11)), false, protocol.SourceActions{Accept: true, Confirmed: true}, "a deletion does not bring the time of creation"},
+		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true}, "the agent has it, and nothing else tells so"},
+		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true}, "at worst the agent says gone once more"},
 		{"gone", deleting, gone(status(4, 11)), false, protocol.SourceActions{Finish: true}, "the deletion is done"},
 		{"gone of a lower version", deleting, gone(status(3, 11)), false, protocol.SourceActions{}, "of an earlier incarnation"},
 		{"gone while live", live, gone(status(3, 11)), false, protocol.SourceActions{Raise: true}, "a deletion from before a restart was carried out"},

@@ -12,6 +12,8 @@ type SourceWork struct {
 	// Deleting is whether the work is deleted here and an agent may still hold it: an object with a
 	// deletionTimestamp or a tombstone.
 	Deleting bool
+	// Done is whether its deletion has ended, or was given up, and others than the agent hold the object.
+	Done bool
 	// Seq is the sequence ID of the last accepted status, Time the event time of that status.
 	Seq  int64
 	Time time.Time
