@@ -237,11 +237,13 @@ func TestForbiddenOverARestart(t *testing.T) {
 			t.Errorf("condition %q", got)
 		}
 		end()
+		s.bus.Disconnect() // else it may be published before it is looked at
 		h, end = start("")
 		defer end()
 		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True NotPublished" {
 			t.Errorf("condition after a restart %q", got)
 		}
+		s.bus.Reconnect()
 		s.settle()
 		s.agent(work.AgentOptions{ClusterName: "cluster1"})
 		s.settle()
