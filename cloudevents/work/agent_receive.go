@@ -151,6 +151,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		w.markDeleting(m)
 	case protocol.Remove:
 		w.uid, w.version, w.time = m.UID, m.Version, m.Time
+		w.trace.follow(m.TraceParent)
 		w.bury()
 	case protocol.TakeDelete:
 		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil

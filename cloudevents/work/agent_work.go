@@ -40,6 +40,7 @@ type agentWork struct {
 	// inherited is whether seq was heard of rather than given here.
 	inherited bool
 	time      time.Time
+	trace     traces
 	state     protocol.AgentState
 	// next is the spec to create: when a deletion has ended, or when the name is free.
 	next *codec.Spec
@@ -191,7 +192,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	status := codec.Status{
 		Header: codec.Header{
 			ID: a.ids.next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
-			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID,
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID, TraceParent: w.trace.reported(),
 		},
 		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
 		Action:     action,
@@ -213,6 +214,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	a.keep(w)
+	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	w.next, w.last, w.lastMeta, w.problem, w.shrunk = nil, nil, nil, nil, false
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
@@ -289,6 +291,7 @@ func (w *agentWork) reject(reason, message string) {
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
 	w.agent.keep(w)
+	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
 		if w.Object == nil { // what waits for its name is older than this
@@ -359,6 +362,7 @@ func mergeKeys(current, before, now map[string]string) map[string]string {
 
 // markDeleting shows the deletion; what it waits for are the object's finalizers.
 func (w *agentWork) markDeleting(spec *codec.Spec) {
+	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if w.Object == nil { // its spec could not be decoded; an earlier process may have applied another
 		w.create(spec)

@@ -121,7 +121,7 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, inval
 
 // commit replaces an object.
 func (a *Agent) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
-	out, ok, err := a.commitOne(current, next)
+	out, ok, err := a.commitOne(current, next, traceOf(ctx, a.options.TraceParent))
 	if ok && err == nil {
 		err = a.journal.durable(ctx)
 	}
@@ -130,7 +130,7 @@ func (a *Agent) commit(ctx context.Context, current, next *workv1.ManifestWork) 
 
 // commitOne stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
 // in deletion takes the object with it, and the source is told.
-func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
 	published := !sameStatus(&current.Status, &next.Status)
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -148,6 +148,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestW
 	}
 	w.relearned = false // a controller takes care of it, with or without finalizers
 	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
+		w.trace.said = trace
 		w.buryAs(next)
 		return next, true, nil
 	}
@@ -156,6 +157,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestW
 		if w.shrunk { // else the problem is with the spec, which is as bad as it was
 			w.shrunk, w.problem = false, nil
 		}
+		w.trace.said = trace
 		w.publish()
 	}
 	return next, true, nil

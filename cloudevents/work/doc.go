@@ -156,4 +156,12 @@
 // the broker's limit, NotPublished where the broker refuses it, as its access rules may, and NotEncodable otherwise. The
 // message has the cause. What the broker refuses is logged, takes no room in the outbox, and is tried again on the next
 // connection. The condition goes when the work is published, or changed.
+//
+// # Traces
+//
+// With [SourceOptions].TraceParent the trace of a write goes with the work to its agent, and with that of [AgentOptions]
+// the trace of a status to its source. A controller continues it where it reconciles:
+//
+//	carrier := propagation.MapCarrier{"traceparent": agent.TraceParent(work.Name)}
+//	ctx = propagation.TraceContext{}.Extract(ctx, carrier)
 package work

@@ -4,6 +4,7 @@
 package work
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,6 +90,10 @@ type SourceOptions struct {
 	// MetricsRegisterer takes the source's metrics, which are in the package documentation, from NewSource until
 	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
 	MetricsRegisterer prometheus.Registerer
+	// TraceParent, if it is set, returns the W3C traceparent of the context that a write of the clientset was called with,
+	// empty for none. It travels with the events of what was written, until the next write; see [Agent.TraceParent]. With
+	// OpenTelemetry, it is what propagation.TraceContext injects. It is called for each write and must not block.
+	TraceParent func(context.Context) string
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -132,7 +137,10 @@ type AgentOptions struct {
 	TombstoneTTL      time.Duration
 	DrainTimeout      time.Duration
 	MetricsRegisterer prometheus.Registerer
-	Clock             clock.WithTicker
+	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. Where it is nil or returns
+	// nothing, a status carries the traceparent of the spec that it is about.
+	TraceParent func(context.Context) string
+	Clock       clock.WithTicker
 }
 
 func (o SourceOptions) withDefaults() SourceOptions {

@@ -286,6 +286,8 @@ type sourceWork struct {
 	cluster *sourceCluster
 	id      string
 	name    string // empty for a tombstone whose name nobody has told
+	trace   string // traceparent of the write that made this version
+	heard   string // traceparent of the last status
 	uid     types.UID
 	// session is that of the agent which was there when the work was created: only such a one knows that no other process
 	// has applied it. Any other asks, unless it has the work.

@@ -85,7 +85,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 			ID:      s.ids.next(),
 			Time:    s.options.Clock.Now().UTC(),
 			Source:  s.options.SourceID,
-			Cluster: w.cluster.name,
+			Cluster: w.cluster.name, TraceParent: w.trace,
 		},
 		WorkRef:      codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
 		AgentSession: w.session,

@@ -172,7 +172,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 // accept shows a reported status. An equal one moves only the bookkeeping.
 func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	w.seq = max(w.seq, m.SequenceID)
-	w.statusTime, w.strict.reported = m.Time, true
+	w.statusTime, w.strict.reported, w.heard = m.Time, true, validTrace(m.TraceParent)
 	s.keep(w)
 	if m.Status == nil || w.Object == nil {
 		return

@@ -99,7 +99,7 @@ func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bo
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
 		}
-		out, term, err := s.createOne(obj, dryRun)
+		out, term, err := s.createOne(ctx, obj, dryRun)
 		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
 			continue
 		}
@@ -123,7 +123,7 @@ func generateName(base string) string {
 
 // createOne stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
 // holds of the old incarnation is then replaced, not deleted.
-func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
 	if obj.ResourceVersion != "" {
 		return nil, 0, internal("resourceVersion should not be set on objects to be created")
 	}
@@ -146,7 +146,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
-	key := workID{obj.Namespace, id}
+	key, trace := workID{obj.Namespace, id}, traceOf(ctx, s.options.TraceParent)
 	if err := s.fits(id, obj); err != nil {
 		return nil, 0, err
 	}
@@ -160,7 +160,7 @@ func (s *Source) createOne(obj *workv1.ManifestWork, dryRun bool) (*workv1.Manif
 		return nil, 0, exists(old, obj.GenerateName != "")
 	}
 	c := s.cluster(obj.Namespace)
-	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, uid: obj.UID, session: c.session}
+	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, trace: trace, uid: obj.UID, session: c.session}
 	if err := s.room(w); err != nil {
 		return nil, 0, err
 	}
@@ -232,7 +232,7 @@ func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork)
 	if err := s.Lead(ctx); err != nil {
 		return nil, false, err
 	}
-	out, term, err := s.commitOne(current, next)
+	out, term, err := s.commitOne(current, next, traceOf(ctx, s.options.TraceParent))
 	if out == nil || err != nil {
 		return nil, false, err
 	}
@@ -241,7 +241,7 @@ func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork)
 
 // commitOne stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
 // being deleted is not published again: nobody will apply it.
-func (s *Source) commitOne(current, next *workv1.ManifestWork) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !sameMetadata(current, next))
 	s.store.Lock()
@@ -257,6 +257,7 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork) (*workv1.Manifest
 		if err := s.room(w); err != nil {
 			return nil, 0, err
 		}
+		w.trace = trace
 		s.raise(w, next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
@@ -277,7 +278,7 @@ func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRu
 			return nil, false, err
 		}
 	}
-	out, term, err := s.removeOne(current, dryRun)
+	out, term, err := s.removeOne(current, dryRun, traceOf(ctx, s.options.TraceParent))
 	if out == nil || err != nil || dryRun {
 		return out, out != nil, err
 	}
@@ -286,7 +287,7 @@ func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRu
 
 // removeOne marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
 // agent holds it cannot be known here.
-func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace string) (*workv1.ManifestWork, uint64, error) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	w := s.store.Get(current.Namespace, current.Name)
@@ -310,7 +311,7 @@ func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool) (*workv1.M
 	if !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer) {
 		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	}
-	w.deleting, w.deleted = true, *obj.DeletionTimestamp
+	w.deleting, w.deleted, w.trace = true, *obj.DeletionTimestamp, trace
 	s.raise(w, &obj)
 	s.put(w, &obj)
 	s.send(w)
