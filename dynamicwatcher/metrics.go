@@ -93,7 +93,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	w := m.watcher
 	w.mu.Lock()
 	for _, o := range w.registry.objects {
-		states[o.status.State]++
+		states[o.state]++
 	}
 	watchers, queue := len(w.registry.watchers), w.queue
 	w.mu.Unlock()

@@ -57,11 +57,11 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 		r.objects[want.id] = o
 	}
 	w := r.watcher(watcher)
-	if _, ok := o.watchers[w]; ok {
+	if _, ok := o.watchers.get(w); ok {
 		return o, false
 	}
 	w.objects[o] = struct{}{}
-	o.watchers[w] = subscription{waits: true, seen: want.seen}
+	o.watchers.set(w, subscription{waits: true, seen: want.seen})
 	return o, true
 }
 
@@ -69,8 +69,8 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 func (r *registry) unsubscribe(w *watching, o *object) (unused bool) {
 	delete(w.objects, o)
 	delete(w.triggers, o.id)
-	delete(o.watchers, w)
-	if len(o.watchers) > 0 {
+	o.watchers.delete(w)
+	if o.watchers.len() > 0 {
 		return false
 	}
 	if r.objects[o.id] == o {

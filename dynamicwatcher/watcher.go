@@ -187,24 +187,9 @@ func (w *dynamicWatcher) Started() <-chan struct{} { return w.started }
 // NeedLeaderElection implements [DynamicWatcher].
 func (w *dynamicWatcher) NeedLeaderElection() bool { return true }
 
-// launch begins to watch an object. The lock is held.
-func (w *dynamicWatcher) launch(o *object) {
-	if w.ctx == nil || w.stopped {
-		return
-	}
-	ctx, cancel := context.WithCancel(w.ctx)
-	o.cancel = cancel
-	w.group.Go(func() {
-		defer cancel()
-		o.run(ctx)
-	})
-}
-
 // drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
 func (w *dynamicWatcher) drop(o *object) {
-	if o.cancel != nil {
-		o.cancel()
-	}
+	o.quit()
 	o.settle() // for who waits
 }
 
@@ -308,9 +293,7 @@ func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) b
 
 func (w *dynamicWatcher) newObject(want wanted) *object {
 	o := &object{
-		watcher: w, id: want.id, settled: make(chan struct{}),
-		watchers: map[*watching]subscription{}, known: map[types.UID]string{}, heard: w.options.Clock.Now(),
-		status: WatchStatus{Object: want.id, State: Establishing, Since: w.options.Clock.Now()},
+		watcher: w, id: want.id, heard: w.options.Clock.Now(), state: Establishing, since: w.options.Clock.Now(),
 	}
 	if w.options.EnableCache {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
@@ -377,9 +360,7 @@ func (w *dynamicWatcher) Status() []WatchStatus {
 	defer w.mu.Unlock()
 	all := make([]WatchStatus, 0, len(w.registry.objects))
 	for _, o := range w.registry.objects {
-		s := o.status
-		s.Watchers = len(o.watchers)
-		all = append(all, s)
+		all = append(all, o.status())
 	}
 	slices.SortFunc(all, func(a, b WatchStatus) int { return compareIdentifiers(a.Object, b.Object) })
 	return all
@@ -392,7 +373,7 @@ func (w *dynamicWatcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 	defer w.mu.Unlock()
 	var all []ObjectIdentifier
 	if o := w.registry.objects[watched]; o != nil {
-		for watcher := range o.watchers {
+		for watcher := range o.watchers.all() {
 			all = append(all, watcher.id)
 		}
 	}
@@ -428,7 +409,7 @@ func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifi
 // await waits until an object has been seen, or the server has refused to show it.
 func (w *dynamicWatcher) await(ctx context.Context, o *object) error {
 	select {
-	case <-o.settled:
+	case <-w.settled(o):
 	case <-w.ended:
 		return errStopped
 	case <-ctx.Done():
@@ -440,4 +421,20 @@ func (w *dynamicWatcher) await(ctx context.Context, o *object) error {
 		return fmt.Errorf("watch %s: %w", o.id, o.refusal)
 	}
 	return nil
+}
+
+// settled returns what is closed when an object is settled.
+func (w *dynamicWatcher) settled(o *object) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := o.waiting
+	switch {
+	case o.settled:
+		c = make(chan struct{})
+		close(c)
+	case c == nil:
+		c = make(chan struct{})
+		o.waiting = c
+	}
+	return c
 }
