@@ -53,7 +53,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// NeedLeaderElection returns true: a reconcile writes, mostly.
 	NeedLeaderElection() bool
 
-	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object.
+	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object, also
+	// where it shares its watch ([Options].Consolidate).
 	GetWatchCount() int
 	// Status returns the state of each watched object, in the order of identifiers.
 	Status() []WatchStatus

@@ -23,6 +23,7 @@ type follower struct {
 	cancel   context.CancelFunc
 	refusals int
 	refused  time.Time // when the first of them came
+	synced   time.Time // when the stream has told what exists; the watcher's lock guards it
 }
 
 // attempts paces the streams that one goroutine begins.
@@ -98,7 +99,7 @@ func (w *dynamicWatcher) launch(o *object) {
 func (o *object) quit() {
 	if o.own != nil {
 		o.own.cancel()
-		o.own = nil
+		o.own, o.live = nil, false
 	}
 }
 
@@ -145,7 +146,7 @@ func (f *follower) follow(ctx context.Context, gvr *ScopedGVR) error {
 }
 
 // open begins a stream, and the set of what exists, while that is told.
-func (f *follower) open(ctx context.Context, gvr *ScopedGVR) (stream.Stream, map[types.UID]struct{}, error) {
+func (f *follower) open(ctx context.Context, gvr *ScopedGVR) (stream.Stream, *few[types.UID, struct{}], error) {
 	id := f.object.id
 	t := stream.Target{Whole: f.watcher.options.EnableCache, Resource: gvr.GroupVersionResource, Namespace: id.Namespace, Name: id.Name, Selector: id.Selector}
 	if !gvr.Namespaced {
@@ -154,7 +155,7 @@ func (f *follower) open(ctx context.Context, gvr *ScopedGVR) (stream.Stream, map
 	f.brief = false
 	f.asked = f.watcher.options.Clock.Now()
 	s, err := f.watcher.opener.Open(ctx, t, f.establishing())
-	return s, map[types.UID]struct{}{}, err
+	return s, &few[types.UID, struct{}]{}, err
 }
 
 // establishing notes that a stream is begun, and returns the version to begin at.
@@ -162,14 +163,21 @@ func (f *follower) establishing() string {
 	o := f.object
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
+	if o.cared() { // it is to take over
+		return later(o.version, o.group.version)
+	}
 	if o.own == f && o.state == Active {
 		o.enter(Establishing, nil)
+	}
+	if o.group != nil && o.group.telling { // or to hand over
+		o.enter(Establishing, nil)
+		return later(o.version, o.group.version)
 	}
 	return o.version
 }
 
 // next takes the next event of a stream.
-func (f *follower) next(s stream.Stream, beginning map[types.UID]struct{}) (map[types.UID]struct{}, error) {
+func (f *follower) next(s stream.Stream, beginning *few[types.UID, struct{}]) (*few[types.UID, struct{}], error) {
 	e, err := s.Next()
 	if err != nil {
 		return beginning, err
@@ -184,29 +192,38 @@ func (f *follower) next(s stream.Stream, beginning map[types.UID]struct{}) (map[
 }
 
 // took takes an event, and returns what of the stream's beginning has been told: nil once that is over.
-func (f *follower) took(e stream.Event, beginning map[types.UID]struct{}) map[types.UID]struct{} {
+func (f *follower) took(e stream.Event, beginning *few[types.UID, struct{}]) *few[types.UID, struct{}] {
 	o := f.object
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
 	if o.own != f {
 		return beginning
 	}
-	if beginning == nil {
+	switch {
+	case beginning == nil:
 		o.heard = o.watcher.options.Clock.Now().Add(-lag)
-	} else if len(beginning) == 0 {
+	case beginning.len() == 0:
 		o.opened = o.watcher.ticks
 	}
+	if beginning != nil && e.Type == stream.Synced {
+		f.tookAll(e, beginning)
+		return nil
+	}
 	if beginning != nil && (e.Type == stream.Added || e.Type == stream.Modified) {
-		beginning[e.UID] = struct{}{}
+		beginning.set(e.UID, struct{}{})
 	}
-	o.take(e, beginning != nil)
-	if e.Type != stream.Synced {
-		return beginning
+	o.take(e, ofOwn, beginning != nil)
+	return beginning
+}
+
+// tookAll ends the beginning of the stream. The lock is held.
+func (f *follower) tookAll(e stream.Event, beginning *few[types.UID, struct{}]) {
+	o := f.object
+	o.sync(e, ofOwn, beginning)
+	o.live, f.synced = true, o.watcher.options.Clock.Now()
+	if o.group != nil {
+		o.group.handOver(o, f.asked, e.ResourceVersion)
 	}
-	if beginning != nil {
-		o.sync(e, beginning)
-	}
-	return nil
 }
 
 // finish notes how a stream has ended, and whether that was while it told what exists.

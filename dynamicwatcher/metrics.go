@@ -29,7 +29,8 @@ type metrics struct {
 	reconciles, events, ends   *prometheus.CounterVec
 	active                     prometheus.Gauge
 
-	watches, watchers, depth *prometheus.Desc
+	watches, watchers, depth   *prometheus.Desc
+	consolidated, consolidates *prometheus.Desc
 }
 
 // measure makes the metrics and registers them, where the options want them.
@@ -57,9 +58,11 @@ func (w *dynamicWatcher) measure() error {
 		active: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: full("active_workers"), Help: "Reconciles under way.", ConstLabels: labels,
 		}),
-		watches:  prometheus.NewDesc(full("watches"), "API watches by state.", []string{"state"}, labels),
-		watchers: prometheus.NewDesc(full("watchers"), "Objects that watch others.", nil, labels),
-		depth:    prometheus.NewDesc(full("queue_depth"), "Watchers that wait for a reconcile.", nil, labels),
+		watches:      prometheus.NewDesc(full("watches"), "Watched objects by the state of their API watch.", []string{"state"}, labels),
+		watchers:     prometheus.NewDesc(full("watchers"), "Objects that watch others.", nil, labels),
+		consolidated: prometheus.NewDesc(full("consolidated_objects"), "Watched objects that share an API watch on their namespace.", nil, labels),
+		consolidates: prometheus.NewDesc(full("consolidated_watches"), "API watches on a namespace.", nil, labels),
+		depth:        prometheus.NewDesc(full("queue_depth"), "Watchers that wait for a reconcile.", nil, labels),
 	}
 	err := m.registerer.Register(m)
 	if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
@@ -82,6 +85,8 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.watches
 	out <- m.watchers
 	out <- m.depth
+	out <- m.consolidated
+	out <- m.consolidates
 }
 
 // Collect implements [prometheus.Collector].
@@ -92,11 +97,21 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	states := map[State]int{Establishing: 0, Active: 0, Backoff: 0, PendingKind: 0, NoAccess: 0}
 	w := m.watcher
 	w.mu.Lock()
+	shared, groups := 0, 0
 	for _, o := range w.registry.objects {
-		states[o.state]++
+		if states[o.state]++; o.shared {
+			shared++
+		}
+	}
+	for _, g := range w.groups {
+		if g.serving {
+			groups++
+		}
 	}
 	watchers, queue := len(w.registry.watchers), w.queue
 	w.mu.Unlock()
+	out <- prometheus.MustNewConstMetric(m.consolidated, prometheus.GaugeValue, float64(shared))
+	out <- prometheus.MustNewConstMetric(m.consolidates, prometheus.GaugeValue, float64(groups))
 	for state, n := range states {
 		out <- prometheus.MustNewConstMetric(m.watches, prometheus.GaugeValue, float64(n), string(state))
 	}

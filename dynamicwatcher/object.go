@@ -19,7 +19,10 @@ type object struct {
 	id      ObjectIdentifier
 
 	// The watcher's lock guards what follows.
-	own      *follower     // keeps a stream on the object; nil before Start, and after the end
+	own      *follower     // keeps a stream on the object; nil before Start, while the group's is enough, and after the end
+	live     bool          // its own stream has told what exists, and tells what happens
+	group    *group        // with which it may share a stream; nil where not
+	shared   bool          // it does
 	settled  bool          // it is known what exists, or why that cannot be known
 	waiting  chan struct{} // closed when it is settled; nil where nobody waits
 	watchers few[*watching, subscription]
@@ -44,11 +47,54 @@ const lag = 5 * time.Second
 // orderly is how soon after the end of a stream its kind must be found to be gone to be the reason of that.
 const orderly = 500 * time.Millisecond
 
+// source is which of two streams tells of an object.
+type source bool
+
+const (
+	ofOwn   source = false
+	ofGroup source = true
+)
+
 // status is what users see of it. The lock is held.
 func (o *object) status() WatchStatus {
-	return WatchStatus{
-		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(),
+	s := WatchStatus{
+		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(), Consolidated: o.shared,
 		ResourceVersion: o.version, Restarts: o.restarts, Err: o.err,
+	}
+	if o.cared() {
+		s.ResourceVersion = later(o.version, o.group.version)
+	}
+	return s
+}
+
+// cared reports whether the group's stream tells all that happens to the object. The lock is held.
+func (o *object) cared() bool { return o.shared && o.group.telling }
+
+// doubled reports whether the other stream tells of the object too, so that either may lag behind. The lock is held.
+func (o *object) doubled(by source) bool {
+	if by == ofGroup {
+		return o.live
+	}
+	return o.group != nil && o.group.telling
+}
+
+// stale reports whether an event is old news, since another stream is ahead. What a stream begins with counts whatever its
+// version, where there is no other: the server may have been restored from a backup. The lock is held.
+func (o *object) stale(e stream.Event, by source, initial bool) bool {
+	if o.group == nil || !o.group.open || initial && !o.doubled(by) {
+		return false
+	}
+	return covered(e.ResourceVersion, o.version)
+}
+
+// advance notes the version that is told. The lock is held.
+func (o *object) advance(version string, by source) {
+	switch {
+	case version == "":
+	case o.doubled(by):
+		o.version = later(o.version, version)
+	default:
+		o.version = version
 	}
 }
 
@@ -69,10 +115,11 @@ func (o *object) settle() {
 }
 
 // take takes an event of a stream, at its beginning perhaps. The lock is held.
-func (o *object) take(e stream.Event, initial bool) {
-	if e.ResourceVersion != "" {
-		o.version = e.ResourceVersion
+func (o *object) take(e stream.Event, by source, initial bool) {
+	if o.stale(e, by, initial) {
+		return
 	}
+	o.advance(e.ResourceVersion, by)
 	switch e.Type {
 	case stream.Added, stream.Modified:
 		o.appeared(e, initial)
@@ -106,27 +153,44 @@ func (o *object) forget(uid types.UID) {
 	delete(o.cached, uid)
 }
 
-// sync ends the beginning of a stream: what was not told is gone. The lock is held.
-func (o *object) sync(e stream.Event, beginning map[types.UID]struct{}) {
-	for uid := range o.known.all() {
-		if _, there := beginning[uid]; !there {
-			o.forget(uid)
-			if o.synced && (o.id.Name == "" || len(beginning) == 0) { // else it was created anew, and that was told
-				o.notify(o.trigger(Deleted, e))
-			}
+// sync ends the beginning of a stream: what was not told is gone, unless another stream has told of it since. The lock is
+// held.
+func (o *object) sync(e stream.Event, by source, beginning *few[types.UID, struct{}]) {
+	doubled := o.doubled(by)
+	gap := !doubled || by == ofOwn && !o.shared
+	if !doubled || o.known.len()+beginning.len() > 0 { // else the other stream may have more to tell of the time before
+		o.advance(e.ResourceVersion, by)
+	}
+	for uid, version := range o.known.all() {
+		if _, there := beginning.get(uid); there || doubled && !covered(version, e.ResourceVersion) {
+			continue
+		}
+		o.forget(uid)
+		if o.synced && (o.id.Name == "" || beginning.len() == 0) { // else it was created anew, and that was told
+			o.notify(o.trigger(Deleted, e))
 		}
 	}
 	again := o.synced
 	o.synced = true
 	o.enter(Active, nil)
-	if o.told || again && o.watcher.options.Reconnect == NotifyAlways {
+	if o.told || again && gap && o.watcher.options.Reconnect == NotifyAlways {
 		o.notify(o.trigger(Resumed, e))
 	}
 	o.told = false
 	o.welcomeAll()
-	o.tellGlimpses(again)
+	if gap {
+		o.tellGlimpses(again)
+	}
 	o.heard = o.watcher.options.Clock.Now().Add(-lag)
 	o.settle()
+}
+
+// bridge tells what a stream that has ended may not have told of the time before another began. The lock is held.
+func (o *object) bridge() {
+	if o.known.len() == 0 {
+		o.heard = o.watcher.options.Clock.Now().Add(-lag)
+		o.tellGlimpses(true)
+	}
 }
 
 // tellGlimpses tells the watchers that may have seen what no stream told: an object that came and went while there was

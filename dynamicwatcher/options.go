@@ -59,6 +59,11 @@ type Options struct {
 	// Reconnect says when watchers are told after a watch was interrupted. Defaults to [NotifyIfChanged].
 	Reconnect Reconnect
 
+	// Consolidate, if it is set, lets one watch on a namespace take the place of many on single objects in it; a pointer to an
+	// empty struct does. Nil means that each object has a watch of its own. It cannot be set with EnableCache: one watch on the namespace would bring the
+	// content of all objects in it, not only of those that are watched. It has no effect with Metadata or Dynamic: watches
+	// take over from each other by their resource versions, and those of fake clients have no order.
+	Consolidate *ConsolidateOptions
 	// EnableCache keeps the watched objects, for the query methods. They are then watched as a whole.
 	EnableCache bool
 	// ObjectCacheOptions is about the cache and about how long kinds are remembered.
@@ -131,7 +136,7 @@ func (o *Options) validate() error {
 	case o.ObjectCacheOptions.GVKToGVRCacheTTL < 0 || o.ObjectCacheOptions.MissingAPIResourceCacheTTL < 0:
 		return fmt.Errorf("%w: the times of Options.ObjectCacheOptions must not be negative", ErrInvalidInput)
 	}
-	return nil
+	return o.Consolidate.validate(o.EnableCache)
 }
 
 func (o *Options) withDefaults() Options {
@@ -151,6 +156,7 @@ func (o *Options) withDefaults() Options {
 	if out.ObjectCacheOptions.GVKToGVRCacheTTL == 0 {
 		out.ObjectCacheOptions.GVKToGVRCacheTTL = 10 * time.Minute
 	}
+	out.Consolidate = out.Consolidate.withDefaults()
 	if out.Clock == nil {
 		out.Clock = clock.RealClock{}
 	}

@@ -65,7 +65,9 @@ func judge(err error) verdict {
 // be looked up anew.
 func (f *follower) recover(ctx context.Context, err error, gvr *ScopedGVR) bool {
 	v := judge(err)
-	f.failed(v, err)
+	if !f.failed(v, err) {
+		return false
+	}
 	switch v {
 	case reopen, reconnect:
 		return !f.brief || f.pause(ctx, err)
@@ -85,16 +87,27 @@ func (f *follower) recover(ctx context.Context, err error, gvr *ScopedGVR) bool 
 	return f.pause(ctx, err)
 }
 
-// failed books why there is no stream.
-func (f *follower) failed(v verdict, err error) {
+// failed books why there is no stream, and reports whether there is to be another.
+func (f *follower) failed(v verdict, err error) bool {
 	o := f.object
 	o.watcher.mu.Lock()
 	defer o.watcher.mu.Unlock()
+	if o.own != f {
+		return false
+	}
+	o.live = false
 	o.restarts++
 	o.watcher.metrics.ended(v)
+	switch {
+	case o.cared() && !o.group.leaving: // it was about to be ended
+		o.bridge()
+		o.quit()
+		return false
+	case o.cared() && v != awaitKind: // the group's stream tells on until there is another
+		return true
+	}
 	switch v {
 	case reopen:
-		return
 	case restart:
 		o.version = ""
 		o.enter(Backoff, err)
@@ -108,13 +121,16 @@ func (f *follower) failed(v verdict, err error) {
 	default:
 		o.enter(Backoff, err)
 	}
+	return true
 }
 
 // stillAbsent books that a kind which is awaited may have come and gone.
 func (f *follower) stillAbsent() {
 	f.watcher.mu.Lock()
 	defer f.watcher.mu.Unlock()
-	f.object.absent()
+	if f.object.own == f {
+		f.object.absent()
+	}
 }
 
 // refusedForGood counts a refusal.
@@ -132,7 +148,7 @@ func (f *follower) lost(err error) bool {
 	o, w := f.object, f.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if o.told {
+	if o.own != f || o.told || o.cared() {
 		return false
 	}
 	o.told = true
@@ -143,5 +159,8 @@ func (f *follower) lost(err error) bool {
 		w.notify(watcher, o.trigger(AccessWasLost, stream.Event{}))
 	}
 	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", w.options.AccessLost == DropAndNotify)
+	if w.options.AccessLost == DropAndNotify {
+		w.drop(o)
+	}
 	return w.options.AccessLost == DropAndNotify
 }

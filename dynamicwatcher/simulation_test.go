@@ -44,7 +44,7 @@ func TestSimulation(t *testing.T) {
 	case n == 0:
 		n = 200
 	}
-	var next, events atomic.Uint64
+	var next, events, shared atomic.Uint64
 	var failed atomic.Bool
 	next.Store(first)
 	began := time.Now()
@@ -58,12 +58,13 @@ func TestSimulation(t *testing.T) {
 						s := newSimulation(t, seed)
 						s.run()
 						events.Add(s.reconciles)
+						shared.Add(s.shared)
 					})
 				}
 			})
 		}
 	})
-	t.Logf("%.0f seeds a second, %d reconciles", float64(n)/time.Since(began).Seconds(), events.Load())
+	t.Logf("%.0f seeds a second, %d reconciles, %d objects on shared watches", float64(n)/time.Since(began).Seconds(), events.Load(), shared.Load())
 }
 
 // simulation is one run.
@@ -82,6 +83,7 @@ type simulation struct {
 	seen       map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]string
 	running    map[dynamicwatcher.ObjectIdentifier]bool
 	reconciles uint64
+	shared     uint64 // times that an object was seen to share a watch
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -102,6 +104,9 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		options.MinInterval = time.Duration(s.rand.IntN(500)) * time.Millisecond
 		options.MaxDelay = time.Duration(s.rand.IntN(100)) * time.Millisecond
 	}
+	if s.rand.IntN(2) == 0 {
+		options.EnableCache, options.Consolidate = false, &dynamicwatcher.ConsolidateOptions{MinObjects: 1 + s.rand.IntN(3), MaxRatio: 1 + s.rand.IntN(4)}
+	}
 	w, err := dynamicwatcher.NewForConfig(s.api.Config(), s.r, &options)
 	s.must(err)
 	s.DynamicWatcher = w
@@ -110,6 +115,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	}
 	s.universe = []dynamicwatcher.ObjectIdentifier{
 		secretA, secretB, id(fakeapi.Secret, "other", "a"), id(fakeapi.ConfigMap, "ns", "a"), widgetA, id(widget, "ns", "b"),
+		id(fakeapi.Secret, "ns", "c"), id(fakeapi.Secret, "ns", "d"),
 		matching(fakeapi.Secret, "ns", "app=x"), matching(fakeapi.Secret, "", "app"), matching(widget, "ns", "app=x"),
 	}
 	return s
@@ -130,6 +136,11 @@ func (s *simulation) run() {
 			s.start()
 		}
 		s.step()
+		for _, status := range s.Status() {
+			if status.Consolidated {
+				s.shared++
+			}
+		}
 		if s.rand.IntN(2) == 0 {
 			s.after(time.Duration(s.rand.IntN(1+1<<s.rand.IntN(12))) * time.Millisecond)
 		}
@@ -145,7 +156,7 @@ func (s *simulation) run() {
 
 // step is one random thing that happens.
 func (s *simulation) step() {
-	o := s.universe[s.rand.IntN(6)]
+	o := s.universe[s.rand.IntN(8)]
 	app := []string{"app", []string{"x", "y"}[s.rand.IntN(2)]}
 	switch n := s.rand.IntN(100); {
 	case n < 35:
@@ -179,7 +190,11 @@ func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIden
 	defer func() { <-s.changing }()
 	switch random.IntN(8) {
 	case 0:
+		began := time.Now()
 		s.must(s.RemoveWatcher(watcher))
+		if d := time.Since(began); d > 0 {
+			s.t.Errorf("seed %d: a removal took %v", s.seed, d)
+		}
 		s.replaced(watcher, true)
 	case 1:
 		o := s.universe[random.IntN(len(s.universe))]
@@ -188,7 +203,7 @@ func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIden
 		}
 	default:
 		var set []dynamicwatcher.ObjectIdentifier
-		for _, i := range random.Perm(len(s.universe))[:random.IntN(6)] {
+		for _, i := range random.Perm(len(s.universe))[:random.IntN(7)] {
 			set = append(set, s.universe[i])
 		}
 		if s.AddOrUpdateWatcher(watcher, set...) == nil {
@@ -291,6 +306,9 @@ func (s *simulation) fault(fakeapi.Request) fakeapi.Fault {
 	if s.random.IntN(4) == 0 {
 		f.Delay = time.Duration(s.random.IntN(300)) * time.Millisecond
 	}
+	if s.random.IntN(8) == 0 {
+		f.Lag = time.Duration(s.random.IntN(1000)) * time.Millisecond
+	}
 	switch n := s.random.IntN(30); {
 	case n < 8:
 		f.Status = []int{401, 403, 404, 410, 429, 500, 503, 504}[n]
@@ -322,11 +340,19 @@ func (s *simulation) judge() {
 			s.t.Errorf("seed %d: %s watches %v, not %v", s.seed, watcher.Name, got, set)
 		}
 	}
-	served := 0
+	served, groups := 0, map[dynamicwatcher.ObjectIdentifier]bool{}
 	for _, status := range s.Status() {
 		switch status.State {
 		case dynamicwatcher.Active:
-			served++
+			if !status.Consolidated {
+				served++
+				break
+			}
+			group := status.Object
+			group.Name = ""
+			if groups[group] = true; status.ResourceVersion == "" {
+				s.t.Errorf("seed %d: the status is %+v", s.seed, status)
+			}
 		case dynamicwatcher.PendingKind:
 			if status.Object.Kind != widget.Kind {
 				s.t.Errorf("seed %d: the status is %+v", s.seed, status)
@@ -338,6 +364,7 @@ func (s *simulation) judge() {
 	if n := s.GetWatchCount(); n != len(distinct) {
 		s.t.Errorf("seed %d: %d watches for %d objects", s.seed, n, len(distinct))
 	}
+	served += len(groups)
 	if n := s.api.Counts().Streams; n < served || n > served+1 { // the CRD's
 		s.t.Errorf("seed %d: %d streams for %d watches", s.seed, n, served)
 	}

@@ -27,6 +27,9 @@ type WatchStatus struct {
 	State  State
 	// Since is when the state began.
 	Since time.Time
+	// Consolidated is whether the object shares an API watch with others of its namespace; see [Options].Consolidate. The
+	// state and what follows is then of that watch.
+	Consolidated bool
 	// Watchers is how many share the watch.
 	Watchers int
 	// ResourceVersion is the last that the server told, also of other objects of the resource.

@@ -30,6 +30,7 @@ type dynamicWatcher struct {
 	lookups  *http.Client // of kinds; nil where it is the user's
 	arrivals *arrivals
 	opener   stream.Opener
+	wide     *stream.HTTP                                           // the opener, where it can be asked for all of a namespace; nil where clients are the user's
 	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
 	started  chan struct{}
 	ended    chan struct{}  // closed when Start's context has ended
@@ -37,6 +38,7 @@ type dynamicWatcher struct {
 
 	mu       sync.Mutex
 	registry registry
+	groups   map[groupKey]*group
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
@@ -58,6 +60,7 @@ func New(options *Options) (DynamicWatcher, error) {
 		started:  make(chan struct{}),
 		ended:    make(chan struct{}),
 		registry: newRegistry(),
+		groups:   map[groupKey]*group{},
 		batches:  map[ObjectIdentifier]*batch{},
 		busy:     map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
@@ -116,7 +119,8 @@ func (w *dynamicWatcher) connect() error {
 		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
 		return nil
 	}
-	w.opener, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
+	w.wide, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
+	w.opener = w.wide
 	return err
 }
 
@@ -154,6 +158,9 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	for _, o := range w.registry.objects {
 		w.launch(o)
 	}
+	for _, g := range w.groups {
+		g.consider()
+	}
 	close(w.started)
 	w.mu.Unlock()
 
@@ -190,6 +197,9 @@ func (w *dynamicWatcher) NeedLeaderElection() bool { return true }
 // drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
 func (w *dynamicWatcher) drop(o *object) {
 	o.quit()
+	if o.group != nil {
+		o.group.leave(o)
+	}
 	o.settle() // for who waits
 }
 
@@ -299,6 +309,9 @@ func (w *dynamicWatcher) newObject(want wanted) *object {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
 	}
 	w.launch(o)
+	if g := w.groupOf(o.id); g != nil {
+		g.join(o)
+	}
 	return o
 }
 

@@ -56,6 +56,8 @@ type Fault struct {
 	After     int
 	Ending    Ending
 	Duplicate bool
+	// Lag is how late what happens is told on a stream.
+	Lag time.Duration
 }
 
 // ServeHTTP implements [http.Handler].
@@ -98,14 +100,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pass does what goes wrong before the response, and reports whether there is to be one.
 func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
-	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			return false
-		}
+	if !sleep(r, f.Delay) {
+		return false
 	}
 	switch {
 	case f.Hang:
@@ -125,6 +121,21 @@ func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return true
+}
+
+// sleep reports whether a time has passed: else the client has left.
+func sleep(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
 }
 
 // parse reads a request. It reports false for a path that is not served.
@@ -222,8 +233,11 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 	all = all[min(skip, len(all)):]
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(version, 10)}
 	if limit > 0 && len(all) > limit {
-		all = all[:limit]
+		if !s.Plain && q.Selector == "" && q.Name == "" { // old servers do not say
+			meta["remainingItemCount"] = len(all) - limit
+		}
 		meta["continue"] = fmt.Sprintf("%d.%d", version, skip+limit)
+		all = all[:limit]
 	}
 	items := make([]any, 0, len(all))
 	for _, o := range all {

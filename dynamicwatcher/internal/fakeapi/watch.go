@@ -118,6 +118,9 @@ func (t *stream) run(r *http.Request, version int64) {
 		case <-r.Context().Done():
 			return
 		}
+		if !sleep(r, t.fault.Lag) {
+			return
+		}
 	}
 }
 

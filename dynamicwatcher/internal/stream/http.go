@@ -62,6 +62,9 @@ func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTT
 	return &HTTP{base: base, pool: newPool(config, client, c)}, nil
 }
 
+// CloseIdle ends connections that no stream needs any more.
+func (h *HTTP) CloseIdle() { h.pool.closeIdle() }
+
 // Close ends what connections are left when all streams are closed.
 func (h *HTTP) Close() { h.pool.close() }
 

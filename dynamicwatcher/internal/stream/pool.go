@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,6 +78,29 @@ func (p *pool) release(s *shard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.streams--
+}
+
+// closeIdle forgets clients without streams, with their connections.
+func (p *pool) closeIdle() {
+	for _, s := range p.forgetIdle() {
+		s.client.CloseIdleConnections()
+	}
+}
+
+func (p *pool) forgetIdle() (idle []*shard) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.perShard == 0 {
+		return nil // the client is the user's
+	}
+	p.shards = slices.DeleteFunc(p.shards, func(s *shard) bool {
+		if s.streams > 0 {
+			return false
+		}
+		idle = append(idle, s)
+		return true
+	})
+	return idle
 }
 
 // close ends the connections that are idle.

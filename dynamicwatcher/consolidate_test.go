@@ -1,0 +1,674 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/metertest"
+)
+
+// few is so few that tests can have many more.
+var few = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
+
+func secret(i int) dynamicwatcher.ObjectIdentifier { return id(fakeapi.Secret, "ns", strconv.Itoa(i)) }
+
+// watchSecrets makes watchers 0, 1, … watch one secret each, which exist but every fourth, and lets them get to rest.
+func (x *fixture) watchSecrets(n int) {
+	x.t.Helper()
+	for i := range n {
+		if i%4 != 3 {
+			x.put(secret(i))
+		}
+	}
+	for i := range n {
+		x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+	}
+	x.after(30 * time.Second)
+	x.r.take()
+}
+
+// shared checks how many objects share a watch, and by how many streams all are told of.
+func (x *fixture) shared(reason string, objects, streams int) {
+	x.t.Helper()
+	got := 0
+	for _, s := range x.Status() {
+		if s.Consolidated {
+			got++
+		}
+	}
+	if c := x.api.Counts(); got != objects || c.Streams != streams {
+		x.t.Fatalf("%s: %d objects share a watch, and there are %d streams: want %d and %d", reason, got, c.Streams, objects, streams)
+	}
+}
+
+// exact changes one object in each way, and checks that its watcher is told, and nobody else.
+func (x *fixture) exact(i int) {
+	x.t.Helper()
+	o, watcher := secret(i), policy(strconv.Itoa(i))
+	if x.api.Get(fakeapi.Secret, "ns", o.Name) == nil {
+		x.put(o)
+		x.expect("it was created", watcher)
+	}
+	version := x.put(o, "changed", "yes")
+	want := dynamicwatcher.Trigger{Watched: o, Type: dynamicwatcher.Modified, Namespace: "ns", Name: o.Name, ResourceVersion: version}
+	if got := x.trigger(x.expect("it changed", watcher)); got != want {
+		x.t.Errorf("the trigger is %+v, not %+v", got, want)
+	}
+	x.remove(o)
+	if got := x.trigger(x.expect("it is gone", watcher)); got.Type != dynamicwatcher.Deleted {
+		x.t.Errorf("the trigger is %+v", got)
+	}
+	x.put(o)
+	x.expect("it is back", watcher)
+}
+
+func TestConsolidate(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		t.Run("plain="+strconv.FormatBool(plain), func(t *testing.T) {
+			script(t, few, func(x *fixture) {
+				x.api.Plain = plain
+				x.put(id(fakeapi.Secret, "ns", "other"))
+				for i := range 10 {
+					if i != 5 {
+						x.put(secret(i))
+					}
+				}
+				for i := range 3 {
+					x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+				}
+				x.after(time.Minute)
+				x.expect("they exist", policy("0"), policy("1"), policy("2"))
+				x.shared("too few", 0, 3)
+				for i := 3; i < 10; i++ {
+					x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+				}
+				x.after(50 * time.Millisecond)
+				x.expect("they exist; 5 does not", policy("3"), policy("4"), policy("6"), policy("7"), policy("8"), policy("9"))
+				x.after(time.Minute)
+				x.expect("one watch has taken over")
+				x.shared("taken over", 10, 1)
+				for i := range 10 {
+					x.exact(i)
+				}
+				x.put(id(fakeapi.Secret, "ns", "other"), "changed", "yes")
+				x.put(id(fakeapi.Secret, "elsewhere", "1"))
+				x.put(id(fakeapi.ConfigMap, "ns", "1"))
+				x.after(time.Minute)
+				x.expect("nobody watches those")
+				if n := x.GetWatchCount(); n != 10 {
+					t.Errorf("%d objects are watched", n)
+				}
+				for _, s := range x.Status() {
+					if s.State != dynamicwatcher.Active || s.Restarts != 0 || s.Err != nil || s.Watchers != 1 || s.ResourceVersion == "" {
+						t.Errorf("the status is %+v", s)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What happens while one watch takes over from the others, and while it gives back, is told once. It happens at each
+// millisecond of that, to objects that are there, that come, and that come and go.
+func TestChangesWhileConsolidating(t *testing.T) {
+	change := func(x *fixture, n int) {
+		x.put(secret(0), "n", strconv.Itoa(n))
+		x.remove(secret(1))
+		x.put(secret(1))
+		x.put(secret(3))
+		x.remove(secret(3))
+	}
+	for _, slow := range []string{"none", "0", "1", "3", "wide", "single"} { // whose requests take some time, or events
+		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
+			plain := slow == "3" || slow == "0" && fault.Lag > 0
+			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v plain=%t", slow, fault.Delay, fault.Lag, plain), func(t *testing.T) {
+				script(t, few, func(x *fixture) {
+					x.api.Plain = plain
+					x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
+						if q.Verb != "discovery" && (q.Name == slow || q.Name == "" && slow == "wide" || q.Name != "" && slow == "single") {
+							return fault
+						}
+						return fakeapi.Fault{}
+					})
+					last := map[string]string{}
+					x.r.do = func(_ context.Context, w dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+						last[w.Name] = ""
+						if u := x.api.Get(fakeapi.Secret, "ns", w.Name); u != nil {
+							last[w.Name] = u.GetResourceVersion()
+						}
+						return reconcile.Result{}, nil
+					}
+					churn := func(d time.Duration) {
+						for n := range d / time.Millisecond {
+							change(x, int(n))
+							x.after(time.Millisecond)
+						}
+						x.after(20 * time.Second)
+						for _, i := range []string{"0", "1", "3"} {
+							want := ""
+							if u := x.api.Get(fakeapi.Secret, "ns", i); u != nil {
+								want = u.GetResourceVersion()
+							}
+							if last[i] != want {
+								x.t.Fatalf("%s was last seen at %q, and is at %q", i, last[i], want)
+							}
+						}
+						perWatcher := map[string]int{}
+						for _, c := range x.r.take() {
+							perWatcher[c.Watcher.Name]++
+						}
+						for i, most := range map[string]int{"0": 1, "1": 2, "2": 0, "3": 2} {
+							if got := perWatcher[i]; got > most*int(d/time.Millisecond) {
+								t.Errorf("%d reconciles of %s in %v", got, i, d)
+							}
+						}
+					}
+					x.watchSecrets(3)
+					for i := 2; i < 6; i++ {
+						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+					}
+					x.after(10 * time.Millisecond)
+					x.r.take()
+					churn(300 * time.Millisecond)
+					x.shared("taken over", 6, 1)
+					for i := range 6 {
+						if i == 2 || i > 3 {
+							x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+						}
+					}
+					x.must(x.AddWatcher(policy("2"), secret(2)))
+					x.must(x.RemoveWatcher(policy("2")))
+					x.must(x.AddWatcher(policy("1"), secret(1)))
+					x.r.take()
+					churn(300 * time.Millisecond)
+				})
+			})
+		}
+	}
+}
+
+// An object that comes and goes just before the streams change over, whose events are late, is told of to a watcher that was
+// reconciled in between and has seen it.
+func TestGlimpsesWhileConsolidating(t *testing.T) {
+	for name, giveBack := range map[string]bool{"take over": false, "give back": true} {
+		t.Run(name, func(t *testing.T) {
+			script(t, few, func(x *fixture) {
+				late := func(q fakeapi.Request) bool { return q.Name == "3" && !giveBack || q.Name == "" && giveBack }
+				x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
+					return fakeapi.Fault{Lag: map[bool]time.Duration{true: 2 * time.Second}[q.Verb == "watch" && late(q)]}
+				})
+				seen := false
+				x.r.do = func(_ context.Context, w dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+					if w.Name == "3" {
+						seen = x.api.Get(fakeapi.Secret, "ns", "3") != nil
+					}
+					return reconcile.Result{}, nil
+				}
+				glimpse := func() {
+					x.put(secret(3))
+					x.put(id(fakeapi.ConfigMap, "ns", "a"))
+					x.after(time.Millisecond)
+					x.expect("another object has changed", policy("3"))
+					if !seen {
+						x.t.Fatal("it was not seen")
+					}
+					x.remove(secret(3))
+				}
+				x.must(x.AddWatcher(policy("3"), id(fakeapi.ConfigMap, "ns", "a")))
+				if giveBack {
+					x.watchSecrets(4)
+					x.shared("taken over", 4, 2)
+					glimpse()
+					for i := range 3 {
+						x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+					}
+					x.after(30 * time.Second)
+					x.shared("given back", 0, 2)
+				} else {
+					for i := range 4 {
+						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+					}
+					x.after(90 * time.Millisecond)
+					glimpse()
+					x.after(30 * time.Second)
+					x.shared("taken over", 4, 2)
+				}
+				if n := len(x.r.take()); n < 1 || n > 2 || seen {
+					t.Errorf("%d reconciles, and the last has seen an object: %t", n, seen)
+				}
+			})
+		})
+	}
+}
+
+// With NotifyAlways watchers are told of interruptions, of which there is none here.
+func TestConsolidatingInterruptsNothing(t *testing.T) {
+	options := few
+	options.Reconnect = dynamicwatcher.NotifyAlways
+	script(t, options, func(x *fixture) {
+		x.watchSecrets(3)
+		x.must(x.AddWatcher(policy("3"), secret(3)))
+		x.after(time.Minute)
+		x.shared("taken over", 4, 1)
+		x.expect("not interrupted")
+		x.faulty("watch", fakeapi.Fault{Delay: time.Second})
+		for i := 1; i < 4; i++ {
+			x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+		}
+		x.after(500 * time.Millisecond)
+		x.state(dynamicwatcher.Active)
+		x.after(time.Minute)
+		x.shared("given back", 0, 1)
+		x.expect("not interrupted")
+	})
+}
+
+func TestConsolidatedGivesBack(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		x.watchSecrets(8)
+		x.shared("taken over", 8, 1)
+		for i := 7; i > 1; i-- {
+			x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+			x.after(time.Minute)
+		}
+		x.shared("half are enough", 2, 1)
+		x.exact(0)
+		x.must(x.RemoveWatcher(policy("1")))
+		x.put(secret(0))
+		x.expect("it is being given back", policy("0"))
+		x.after(time.Second)
+		x.put(secret(0))
+		x.expect("it has both watches", policy("0"))
+		x.after(time.Minute)
+		x.expect("nothing has changed")
+		x.shared("given back", 0, 1)
+		x.exact(0)
+		x.must(x.RemoveWatcher(policy("0")))
+		x.after(0)
+		x.shared("nobody watches", 0, 0)
+	})
+}
+
+// A namespace that is too large, or grows, keeps single watches or gets them back; one that shrinks is taken over later.
+func TestConsolidatedNamespaceGrows(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		script(t, few, func(x *fixture) {
+			x.api.Plain = plain
+			other := func(i int) dynamicwatcher.ObjectIdentifier {
+				return id(fakeapi.Secret, "ns", "other-"+strconv.Itoa(i))
+			}
+			for i := range 30 {
+				x.put(other(i))
+			}
+			x.watchSecrets(4)
+			x.shared("33 are more than 20", 0, 4)
+			for i := range 20 {
+				x.remove(other(i))
+			}
+			x.after(10 * time.Minute)
+			x.shared("it has become smaller", 4, 1)
+			for i := range 20 {
+				x.put(other(i))
+			}
+			x.after(time.Minute)
+			x.shared("33 are less than 40", 4, 1)
+			for i := range 20 {
+				x.put(other(100 + i))
+			}
+			x.after(30 * time.Second)
+			x.shared("53 are more than 40", 0, 4)
+			x.expect("all that was about others")
+			x.exact(0)
+		})
+	}
+}
+
+func TestConsolidatedObjectsComeAndGo(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		x.watchSecrets(4)
+		x.put(secret(10))
+		x.must(x.AddWatcher(p, secret(10)))
+		x.must(x.WaitForSync(x.t.Context(), p))
+		x.expect("it exists", p)
+		x.shared("it has joined", 5, 1)
+		x.must(x.AddWatcher(q, secret(10)))
+		x.expect("it exists, and was known to", q)
+		x.put(secret(10))
+		x.expect("it changed", p, q)
+		x.must(x.RemoveWatcher(p))
+		x.put(secret(10))
+		x.expect("it changed", q)
+		x.must(x.RemoveWatcher(q))
+		x.put(secret(10))
+		x.expect("nobody watches it")
+		x.shared("it has left", 4, 1)
+		x.faulty("watch", fakeapi.Fault{Delay: time.Second})
+		x.must(x.AddWatcher(p, secret(10)))
+		for range 20 {
+			x.put(secret(10))
+			x.after(100 * time.Millisecond)
+		}
+		if n := len(x.r.take()); n < 10 || n > 12 {
+			t.Errorf("%d reconciles for 10 changes after a second", n)
+		}
+		x.shared("it has joined slowly", 5, 1)
+	})
+}
+
+// A user who may watch some objects by name does not notice that the namespace is refused.
+func TestConsolidatedWithoutAccess(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		refuse := func(q fakeapi.Request) fakeapi.Fault {
+			return fakeapi.Fault{Status: map[bool]int{true: 403}[q.Verb != "discovery" && q.Name == ""]}
+		}
+		x.api.Hook(refuse)
+		x.watchSecrets(4)
+		x.shared("single watches", 0, 4)
+		x.exact(0)
+		before := x.api.Counts().Lists
+		x.after(10 * time.Hour)
+		if n := x.api.Counts().Lists - before; n < 15 || n > 25 {
+			t.Errorf("%d requests for the namespace in 10 hours", n)
+		}
+		x.expect("nothing has changed")
+		x.state4(dynamicwatcher.Active)
+		x.api.Hook(nil)
+		x.after(time.Hour)
+		x.shared("access was granted", 4, 1)
+		x.expect("nothing has changed")
+		x.exact(0)
+		x.after(10 * time.Second)
+
+		x.api.Hook(refuse)
+		x.api.Disconnect()
+		x.after(5 * time.Second)
+		x.shared("access was lost", 0, 4)
+		x.state4(dynamicwatcher.Active)
+		x.expect("nothing has changed")
+		x.exact(1)
+
+		x.api.Hook(nil)
+		x.after(time.Hour)
+		x.shared("access was granted again", 4, 1)
+		x.faulty("", fakeapi.Fault{Status: 403})
+		x.api.Disconnect()
+		x.after(time.Minute)
+		x.expect("all access is lost", policy("0"), policy("1"), policy("2"), policy("3"))
+		x.state4(dynamicwatcher.NoAccess)
+	})
+}
+
+// state4 checks the state of all of four objects.
+func (x *fixture) state4(want dynamicwatcher.State) {
+	x.t.Helper()
+	all := x.Status()
+	for _, s := range all {
+		if len(all) != 4 || s.State != want {
+			x.t.Fatalf("the status is %+v", all)
+		}
+	}
+}
+
+func TestConsolidatedReconnects(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		breaks   func(x *fixture)
+		recovers func(x *fixture)
+	}{
+		{"cut", func(x *fixture) { x.api.Disconnect() }, func(*fixture) {}},
+		{"away", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
+		{"compacted", func(x *fixture) { x.api.Compact(); x.api.Disconnect() }, func(*fixture) {}},
+		{"overloaded", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 2}); x.api.Disconnect() }, func(x *fixture) { x.after(3 * time.Second); x.api.Hook(nil) }},
+		{"failing", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 500}); x.api.Disconnect() }, func(x *fixture) { x.after(10 * time.Second); x.api.Hook(nil) }},
+		{"hanging", func(x *fixture) { x.faulty("", fakeapi.Fault{Hang: true}); x.api.Disconnect() }, func(x *fixture) { x.after(time.Minute); x.api.Hook(nil); x.api.Disconnect() }},
+	} {
+		for _, plain := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s plain=%t", test.name, plain), func(t *testing.T) {
+				script(t, few, func(x *fixture) {
+					x.api.Plain = plain
+					x.watchSecrets(8)
+					test.breaks(x)
+					test.recovers(x)
+					x.after(10 * time.Minute)
+					x.expect("nothing has changed")
+					x.shared("as before", 8, 1)
+					test.breaks(x)
+					x.put(secret(1))
+					x.remove(secret(2))
+					x.put(secret(3))
+					x.remove(secret(4))
+					x.put(secret(4))
+					test.recovers(x)
+					x.after(10 * time.Minute)
+					x.expect("those have changed", policy("1"), policy("2"), policy("3"), policy("4"))
+					x.shared("as before", 8, 1)
+					x.exact(5)
+				})
+			})
+		}
+	}
+}
+
+// A request for the namespace that hangs holds up the objects for half a minute, and nothing else.
+func TestConsolidatedStreamHangs(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		x.watchSecrets(4)
+		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == ""} })
+		x.api.Disconnect()
+		x.after(10 * time.Second)
+		x.state4(dynamicwatcher.Backoff)
+		x.must(x.AddWatcher(p, secret(10)))
+		x.put(secret(10))
+		x.after(time.Second)
+		x.expect("it has a watch of its own", p)
+		x.must(x.RemoveWatcher(p))
+		x.after(30 * time.Second)
+		x.state4(dynamicwatcher.Active)
+		x.shared("single watches", 0, 4)
+		x.exact(0)
+	})
+}
+
+func TestConsolidatedRestoredServer(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		script(t, few, func(x *fixture) {
+			x.api.Plain = plain
+			for i := range 4 {
+				x.put(secret(i))
+			}
+			restore := x.api.Snapshot()
+			x.watchSecrets(6)
+			x.put(secret(2))
+			x.expect("it changed", policy("2"))
+			x.after(10 * time.Second)
+			restore()
+			x.after(time.Minute)
+			x.expect("they are what they were before", policy("0"), policy("1"), policy("2"), policy("4"), policy("5"))
+			x.shared("as before", 6, 1)
+			x.exact(0)
+			x.exact(3)
+		})
+	}
+}
+
+func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
+	options := few
+	options.MissingKind = dynamicwatcher.Wait
+	script(t, options, func(x *fixture) {
+		x.api.CreateCRD(widget, "widgets", true, 0)
+		x.after(time.Second)
+		var all []dynamicwatcher.ObjectIdentifier
+		for i := range 4 {
+			o := id(widget, "ns", strconv.Itoa(i))
+			x.must(x.AddWatcher(policy(o.Name), o))
+			if all = append(all, policy(o.Name)); i > 0 {
+				x.put(o)
+			}
+		}
+		x.after(time.Minute)
+		x.r.take()
+		for range 3 {
+			x.shared("taken over", 4, 1)
+			x.api.DeleteCRD(widget, "widgets")
+			x.after(time.Minute)
+			for _, c := range x.expect("they are gone", all[1:]...) {
+				if c.Triggers[0].Type != dynamicwatcher.Deleted {
+					t.Errorf("the trigger is %+v", c.Triggers)
+				}
+			}
+			x.state4(dynamicwatcher.PendingKind)
+			x.api.CreateCRD(widget, "widgets", true, 100*time.Millisecond)
+			x.after(100 * time.Millisecond)
+			for i := range 3 {
+				x.put(id(widget, "ns", strconv.Itoa(i+1)))
+			}
+			x.after(time.Second)
+			x.expect("they are back within a second", all[1:]...)
+			x.after(time.Minute)
+			x.expect("nothing has changed")
+		}
+	})
+}
+
+func TestConsolidatedClusterScoped(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		for i := range 4 {
+			o := id(fakeapi.Namespace, "", strconv.Itoa(i))
+			x.put(o)
+			x.must(x.AddWatcher(policy(o.Name), o))
+		}
+		x.after(time.Minute)
+		x.r.take()
+		x.shared("taken over", 4, 1)
+		x.put(id(fakeapi.Namespace, "", "2"))
+		x.expect("it changed", policy("2"))
+	})
+}
+
+// Selectors keep their own watches, and do not count.
+func TestConsolidateNotSelectors(t *testing.T) {
+	script(t, few, func(x *fixture) {
+		for i := range 3 {
+			x.must(x.AddWatcher(p, secret(i)))
+			x.must(x.AddWatcher(p, matching(fakeapi.Secret, "ns", "app="+strconv.Itoa(i))))
+		}
+		x.after(time.Minute)
+		x.shared("three are too few", 0, 6)
+		x.must(x.AddWatcher(p, secret(3)))
+		x.after(time.Minute)
+		x.shared("four are enough", 4, 4)
+	})
+}
+
+func TestConsolidatedRemovalAndShutdown(t *testing.T) {
+	for name, reach := range map[string]func(x *fixture){
+		"taking over": func(x *fixture) { x.after(105 * time.Millisecond) },
+		"taken over":  func(x *fixture) { x.after(2 * time.Second) },
+		"served":      func(x *fixture) { x.after(time.Minute) },
+		"hanging":     func(x *fixture) { x.faulty("", fakeapi.Fault{Hang: true}); x.after(time.Second) },
+		"lost":        func(x *fixture) { x.after(time.Minute); x.api.Stop(); x.after(5 * time.Second) },
+		"lost, hanging": func(x *fixture) {
+			x.after(time.Minute)
+			x.faulty("", fakeapi.Fault{Hang: true})
+			x.api.Disconnect()
+			x.after(5 * time.Second)
+		},
+		"refused": func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 403}); x.after(time.Minute) },
+		"giving back": func(x *fixture) {
+			x.after(time.Minute)
+			for i := range 3 {
+				x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+			}
+			x.after(time.Second)
+		},
+	} {
+		for _, removal := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s removal=%t", name, removal), func(t *testing.T) {
+				script(t, few, func(x *fixture) {
+					for i := range 4 {
+						x.put(secret(i))
+						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
+					}
+					reach(x)
+					if !removal {
+						return // the fixture holds the shutdown to its time
+					}
+					began := time.Now()
+					for i := range 4 {
+						x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
+					}
+					if d := time.Since(began); d != 0 || x.GetWatchCount() != 0 {
+						t.Errorf("the removal took %v and left %d watches", d, x.GetWatchCount())
+					}
+					x.after(0)
+					if n := x.api.Counts().Streams; n != 0 {
+						t.Errorf("%d streams are left", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// All that are added at once are told of by one stream, or nearly.
+func TestConsolidateFromTheBeginning(t *testing.T) {
+	unstarted(t, dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}, func(x *fixture) {
+		for i := range 500 {
+			x.put(secret(i))
+			x.must(x.AddWatcher(p, secret(i)))
+		}
+		x.faulty("watch", fakeapi.Fault{Delay: 300 * time.Millisecond})
+		x.start()
+		x.must(x.WaitForSync(x.t.Context(), p))
+		x.after(time.Minute)
+		x.shared("taken over", 500, 1)
+	})
+}
+
+func TestConsolidateOptions(t *testing.T) {
+	for name, options := range map[string]dynamicwatcher.Options{
+		"negative":  {Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: -1}},
+		"too small": {Consolidate: &dynamicwatcher.ConsolidateOptions{MaxRatio: -1}},
+		"cache":     {Consolidate: &dynamicwatcher.ConsolidateOptions{}, EnableCache: true},
+	} {
+		if _, err := dynamicwatcher.NewForConfig(&rest.Config{Host: "http://fake"}, &recorder{}, &options); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	script(t, dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}, func(x *fixture) {
+		x.watchSecrets(31)
+		x.shared("31 are too few", 0, 31)
+		x.must(x.AddWatcher(p, secret(31)))
+		x.after(time.Minute)
+		x.shared("32 are enough", 32, 1)
+	})
+}
+
+func TestConsolidatedMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	options := few
+	options.MetricsRegisterer = registry
+	script(t, options, func(x *fixture) {
+		x.watchSecrets(5)
+		x.watch(id(fakeapi.ConfigMap, "ns", "a"))
+		metertest.Expect(t, registry, map[string]float64{
+			"spokewire_dynamicwatcher_watches name=dynamicwatcher state=Active": 6,
+			"spokewire_dynamicwatcher_consolidated_objects name=dynamicwatcher": 5,
+			"spokewire_dynamicwatcher_consolidated_watches name=dynamicwatcher": 1,
+		})
+		metertest.Lint(t, registry)
+	})
+}
