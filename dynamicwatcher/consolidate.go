@@ -149,11 +149,12 @@ func (g *group) consider() {
 
 // dismiss ends the keeper, on whom no object depends. It does not wait. The lock is held.
 func (g *group) dismiss() {
-	if g.keeper != nil {
-		g.keeper.cancel()
-		g.keeper = nil
-	}
 	g.open, g.telling, g.serving, g.leaving = false, false, false, false
+	if k := g.keeper; k != nil {
+		k.cancel()
+		g.keeper = nil
+		k.decided()
+	}
 }
 
 // giveBack begins a stream for each object; the keeper goes on until these tell what happens. The lock is held.
@@ -164,14 +165,17 @@ func (g *group) giveBack() {
 	g.keeper.after(g.keeper.leave)
 }
 
-// launchAll begins a stream for each object that has none. The lock is held.
+// launchAll begins a stream for each object that has none and needs one. The lock is held.
 func (g *group) launchAll() {
 	for _, o := range g.objects {
-		if o.own == nil {
+		if !o.shared || g.leaving {
 			g.watcher.launch(o)
 		}
 	}
 }
+
+// holds reports whether objects do without streams of their own for now. The lock is held.
+func (g *group) holds() bool { return g.keeper != nil && g.keeper.holds }
 
 // adopt ends the beginning of the stream for one object. The lock is held.
 func (g *group) adopt(o *object, seen sighting, e stream.Event) {

@@ -81,9 +81,9 @@ func (w *dynamicWatcher) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// launch begins to watch an object. The lock is held.
+// launch begins to watch an object, unless it has a stream or waits for its group's. The lock is held.
 func (w *dynamicWatcher) launch(o *object) {
-	if w.ctx == nil || w.stopped {
+	if w.ctx == nil || w.stopped || o.own != nil || o.group != nil && o.group.holds() {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)

@@ -18,8 +18,10 @@ import (
 const (
 	// gathering is for how long no object must have come before a group's stream is begun, so that it begins with all that
 	// come at once. mostGatherings bounds it.
-	gathering      = 100 * time.Millisecond
+	gathering      = 50 * time.Millisecond
 	mostGatherings = 10
+	// held is how long objects wait for the group's first stream, which may save them streams of their own.
+	held = time.Second
 	// patience is how long a group's stream may take to tell what exists, and how long giving back may take.
 	patience = 30 * time.Second
 	// mostFailures is how many times in a row a group's stream may fail for a reason that may be its own.
@@ -49,7 +51,10 @@ type keeper struct {
 	failures int            // in a row
 	synced   chan struct{}  // closed when the stream has told what exists
 
-	// The watcher's lock guards what follows. It is of the stream that is open, or being opened.
+	// The watcher's lock guards what follows.
+	holds bool // objects do without streams of their own until the first has told what exists, or failed
+
+	// This is of the stream that is open, or being opened.
 	stream   context.Context
 	cut      context.CancelCauseFunc
 	began    bool                 // its first event has come
@@ -70,8 +75,9 @@ func (w *dynamicWatcher) employ(g *group) {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
-	k := &keeper{attempts: attempts{watcher: w}, group: g, cancel: cancel}
+	k := &keeper{attempts: attempts{watcher: w}, group: g, cancel: cancel, holds: true}
 	g.keeper = k
+	w.group.Go(func() { k.hold(ctx) })
 	w.group.Go(func() {
 		defer cancel()
 		k.run(ctx)
@@ -103,6 +109,26 @@ func (k *keeper) members() int {
 	return len(k.group.objects)
 }
 
+// hold ends the time in which objects wait for the first stream, when that takes long.
+func (k *keeper) hold(ctx context.Context) {
+	if !k.watcher.sleep(ctx, held) {
+		return
+	}
+	k.watcher.mu.Lock()
+	defer k.watcher.mu.Unlock()
+	if k.group.keeper == k {
+		k.decided()
+	}
+}
+
+// decided lets objects begin streams of their own. The lock is held.
+func (k *keeper) decided() {
+	if k.holds {
+		k.holds = false
+		k.group.launchAll()
+	}
+}
+
 // wanted reports whether there are still enough objects, and resigns where not.
 func (k *keeper) wanted() bool {
 	k.watcher.mu.Lock()
@@ -110,6 +136,7 @@ func (k *keeper) wanted() bool {
 	g := k.group
 	if g.keeper == k && !g.serving && !k.watcher.options.Consolidate.enough(len(g.objects)) {
 		g.keeper = nil
+		k.decided()
 	}
 	return g.keeper == k
 }
@@ -253,6 +280,7 @@ func (k *keeper) failed(v verdict, err error) (resigned, ok bool) {
 	leaving := g.leaving
 	g.interrupted(v, err)
 	k.pending, k.anew = nil, k.anew || v == restart
+	k.decided()
 	switch v {
 	case reopen, reconnect, restart:
 		resigned = leaving

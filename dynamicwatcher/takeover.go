@@ -68,6 +68,7 @@ func (k *keeper) sync(e stream.Event) error {
 	}
 	k.pending, k.anew, k.failures, k.again = nil, false, 0, nil
 	close(k.synced)
+	k.decided()
 	k.watcher.metrics.established(now.Sub(k.asked))
 	k.after(k.tidy)
 	g.consider()

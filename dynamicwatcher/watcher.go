@@ -155,11 +155,11 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 		Name: w.options.Name, Clock: w.options.Clock,
 	})
 	w.ctx, w.logger = ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
-	for _, o := range w.registry.objects {
-		w.launch(o)
-	}
 	for _, g := range w.groups {
 		g.consider()
+	}
+	for _, o := range w.registry.objects {
+		w.launch(o)
 	}
 	close(w.started)
 	w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 	w.group.Wait()
 	w.kinds.close()
 	if w.lookups != nil {
-		w.lookups.CloseIdleConnections()
+		stream.CloseIdle(w.lookups)
 	}
 	if c, ok := w.opener.(interface{ Close() }); ok {
 		c.Close()
@@ -308,10 +308,10 @@ func (w *dynamicWatcher) newObject(want wanted) *object {
 	if w.options.EnableCache {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
 	}
-	w.launch(o)
 	if g := w.groupOf(o.id); g != nil {
 		g.join(o)
 	}
+	w.launch(o)
 	return o
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -80,10 +81,14 @@ func (p *pool) release(s *shard) {
 	s.streams--
 }
 
+// CloseIdle ends connections that are idle, also where the transport is wrapped, as client-go does: then the method of
+// http.Client does nothing.
+func CloseIdle(c *http.Client) { utilnet.CloseIdleConnectionsFor(c.Transport) }
+
 // closeIdle forgets clients without streams, with their connections.
 func (p *pool) closeIdle() {
 	for _, s := range p.forgetIdle() {
-		s.client.CloseIdleConnections()
+		CloseIdle(s.client)
 	}
 }
 
@@ -111,7 +116,7 @@ func (p *pool) close() {
 		return // the client is the user's
 	}
 	for _, s := range p.shards {
-		s.client.CloseIdleConnections()
+		CloseIdle(s.client)
 	}
 }
 

@@ -24,6 +24,8 @@ import (
 // Options says how much there is to watch.
 type Options struct {
 	Objects, Watchers, Size, Updates int
+	// Consolidate lets one watch take over from those on the objects, before it is measured what they take.
+	Consolidate bool
 }
 
 // writers is how many objects are created at a time.
@@ -64,7 +66,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) (result *Result, e
 		return nil, err
 	}
 	// The limits of the user's configuration stay: they are not for watches.
-	if b.watcher, err = dynamicwatcher.NewForConfig(b.traffic.measure(config), dynamicwatcher.ReconcilerFunc(b.reconcile), nil); err != nil {
+	var options dynamicwatcher.Options
+	if o.Consolidate {
+		options.Consolidate = &dynamicwatcher.ConsolidateOptions{}
+	}
+	if b.watcher, err = dynamicwatcher.NewForConfig(b.traffic.measure(config), dynamicwatcher.ReconcilerFunc(b.reconcile), &options); err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
@@ -136,7 +142,20 @@ func (b *bench) establish(ctx context.Context, r *Result) error {
 	r.EstablishSeconds = time.Since(begin).Seconds()
 	r.Watches, r.Requests, r.Connections = b.watcher.GetWatchCount(), b.traffic.requests.Load(), b.traffic.dials.Load()
 	// The API server sends each watch a bookmark on its next tick, within 1.25 s; it is no part of what an event costs.
-	time.Sleep(1500 * time.Millisecond)
+	settle := 1500 * time.Millisecond
+	if b.Consolidate {
+		settle = 12 * time.Second // single watches and their connections end some seconds after the one that takes over has begun
+	}
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, s := range b.watcher.Status() {
+		if s.Consolidated {
+			r.Consolidated++
+		}
+	}
 	after := live()
 	n := float64(b.Objects)
 	r.HeapPerWatch, r.StackPerWatch = float64(after.heap-before.heap)/n, float64(after.stack-before.stack)/n

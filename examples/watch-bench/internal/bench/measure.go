@@ -23,6 +23,7 @@ type Result struct {
 	Options
 	EstablishSeconds   float64
 	Watches            int
+	Consolidated       int // of the watches
 	Requests           int64
 	Connections        int64
 	HeapPerWatch       float64 // bytes, as StackPerWatch
@@ -43,6 +44,9 @@ func (r *Result) Text() string {
 	}
 	row("watch-bench", "%d objects of %d bytes, %d watchers", r.Objects, r.Size, r.Watchers)
 	row("establish", "%d watches in %.2f s: %d requests, %d connections", r.Watches, r.EstablishSeconds, r.Requests, r.Connections)
+	if r.Consolidate {
+		row("shared", "%d objects share a watch on the namespace", r.Consolidated)
+	}
 	row("per watch", "%.1f KiB of heap, %.1f KiB of stack, %.2f goroutines", r.HeapPerWatch/1024, r.StackPerWatch/1024, r.GoroutinesPerWatch)
 	row("per event", "%.0f bytes", r.BytesPerEvent)
 	row("latency", "p50 %.2f ms   p90 %.2f ms   p99 %.2f ms   max %.2f ms (write to reconcile, %d updates)",

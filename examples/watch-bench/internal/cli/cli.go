@@ -24,6 +24,7 @@ and how soon changes are reconciled. The objects are ConfigMaps in a namespace m
   --watchers N       for how many watchers, by turns (default 100)
   --size BYTES       how large an object is (default 1000)
   --updates N        how many changes are made, one after the other (default 500)
+  --consolidate      let one watch on the namespace take over from those on single objects
   --timeout D        fail when it takes longer (default 10m)
   --json             print the result as JSON, and nothing else
   --verbose          log what the SDK does, to standard error
@@ -49,6 +50,7 @@ func Parse(args []string) (Options, error) {
 	flags.IntVar(&o.Watchers, "watchers", 100, "")
 	flags.IntVar(&o.Size, "size", 1000, "")
 	flags.IntVar(&o.Updates, "updates", 500, "")
+	flags.BoolVar(&o.Consolidate, "consolidate", false, "")
 	flags.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "")
 	flags.BoolVar(&o.JSON, "json", false, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+var consolidated = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}
+
+// sharing is how many objects share a watch.
+func (w *watcher) sharing() int {
+	n := 0
+	for _, s := range w.Status() {
+		if s.Consolidated {
+			n++
+		}
+	}
+	return n
+}
+
+// eventuallyShared waits until so many objects share a watch, and the API server serves so many on single ones.
+func (w *watcher) eventuallyShared(client *writer, shared, single int) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%d objects share a watch", shared), func() error {
+		if got := w.sharing(); got != shared {
+			return fmt.Errorf("there are %d", got)
+		}
+		return nil
+	})
+	client.eventuallySingleWatches("secrets", single)
+}
+
+// exactly changes a secret in each way and expects a reconcile of its watcher for each.
+func (w *watcher) exactly(client *writer, i int) {
+	w.t.Helper()
+	ns, name, p := "default", fmt.Sprint("s", i), policyID("default", fmt.Sprint("p", i))
+	n, all := w.count(p), w.total()
+	client.setSecret(ns, name, fmt.Sprint("exactly ", n))
+	w.eventuallyCount(p, n+1)
+	client.deleteSecret(ns, name)
+	w.eventuallyCount(p, n+2)
+	if got := w.last(p); got != dynamicwatcher.Deleted {
+		w.t.Errorf("the last reconcile is for %s", got)
+	}
+	client.setSecret(ns, name, "1")
+	w.eventuallyCount(p, n+3)
+	w.settled(all + 3)
+}
+
+// TestWatcherConsolidate follows objects through a watch that takes over, a killed API server, and a watch that gives back.
+func TestWatcherConsolidate(t *testing.T) {
+	const n = 100
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	createSecrets(client, "default", n)
+	w := startWatcher(t, cluster.Config(), consolidated, nil)
+	watchMany(w, "default", n)
+	w.settled(n)
+	w.eventuallyShared(client, n, 0)
+	w.settled(n)
+	if got := w.GetWatchCount(); got != n {
+		t.Errorf("%d watched objects", got)
+	}
+	w.exactly(client, 7)
+
+	absent := policyID("default", "absent")
+	w.watch(absent, secretID("default", "absent"))
+	w.eventuallyShared(client, n+1, 0)
+	w.settled(n + 3)
+	client.setSecret("default", "absent", "1")
+	w.eventuallyCount(absent, 1)
+
+	cluster.KillAPIServer()
+	cluster.StartAPIServer()
+	w.restarts()
+	w.active()
+	w.settled(n + 4)
+	w.eventuallyShared(client, n+1, 0)
+	w.exactly(client, 8)
+
+	for i := 10; i < n; i++ {
+		if err := w.RemoveWatcher(policyID("default", fmt.Sprint("p", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventuallyShared(client, 0, 11)
+	w.settled(n + 7)
+	w.exactly(client, 9)
+	if took := w.stop(); took > 300*time.Millisecond {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// TestWatcherConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those
+// that go leave the others.
+func TestWatcherConsolidateAccess(t *testing.T) {
+	const n = 40
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	createSecrets(client, "default", n)
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprint("s", i))
+	}
+	allow(t, client, "narrow", names...)
+	allow(t, client, "wide") // all
+	w := startWatcher(t, cluster.User("narrow"), consolidated, nil)
+	watchMany(w, "default", n)
+	w.settled(n)
+	time.Sleep(2 * time.Second)
+	w.eventuallyShared(client, 0, n)
+	w.exactly(client, 1)
+	w.stop()
+
+	subject := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "narrow"}
+	roles := client.RbacV1().RoleBindings("default")
+	binding, err := roles.Get(t.Context(), "wide", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding.Subjects = []rbacv1.Subject{subject}
+	if _, err := roles.Update(t.Context(), binding, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config, g := gated(cluster.User("narrow"))
+	time.Sleep(time.Second) // until the API server knows
+	w = startWatcher(t, config, consolidated, nil)
+	watchMany(w, "default", n)
+	w.settled(n)
+	w.eventuallyShared(client, n, 0)
+	w.exactly(client, 2)
+	if err := roles.Delete(t.Context(), "wide", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	g.cut() // the server goes on with what it has allowed
+	w.eventuallyShared(client, 0, n)
+	w.active()
+	w.settled(n + 3)
+	w.exactly(client, 3)
+}
+
+// TestWatcherConsolidateTooLarge: a namespace with many other objects keeps single watches.
+func TestWatcherConsolidateTooLarge(t *testing.T) {
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	createSecrets(client, "default", 100)
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 10, MaxRatio: 2}}, nil)
+	watchMany(w, "default", 20)
+	w.settled(20)
+	time.Sleep(2 * time.Second)
+	w.eventuallyShared(client, 0, 20)
+	for i := 20; i < 50; i++ {
+		if err := w.AddWatcher(policyID("default", fmt.Sprint("p", i)), secretID("default", fmt.Sprint("s", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settled(50)
+}
+
+// TestWatcherConsolidateMemory measures what an object takes, all in all, that shares a watch.
+func TestWatcherConsolidateMemory(t *testing.T) {
+	const n, goal = 3000, 1024
+	cluster := kube.Start(t, kube.Options{})
+	client := newWriter(t, cluster)
+	createSecrets(client, "default", n)
+	live := func() (bytes, goroutines int64) {
+		for range 5 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse), int64(runtime.NumGoroutine()) //nolint:gosec // far below the limit
+	}
+	w := startWatcher(t, cluster.Config(), consolidated, nil)
+	names := make([]string, n) // which are the user's
+	for i := range n {
+		names[i] = strings.Clone(fmt.Sprint("s", i))
+	}
+	bytes, goroutines := live()
+	begin := time.Now()
+	p := policyID("default", "p")
+	for _, name := range names {
+		if err := w.AddWatcher(p, secretID("default", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.synced(p)
+	established := time.Since(begin)
+	w.eventuallyShared(client, n, 0)
+	time.Sleep(12 * time.Second) // until idle connections are closed
+	after, left := live()
+	each := (after - bytes) / n
+	t.Logf("%d objects in %v, %d bytes each, %d goroutines in all, %d connections of %d are open", n, established, each, left-goroutines, w.open.Load(), w.dials.Load())
+	if each > goal {
+		t.Errorf("%d bytes for each object, not %d", each, goal)
+	}
+	runtime.KeepAlive(names)
+}
