@@ -448,11 +448,13 @@ func TestConsolidatedReconnects(t *testing.T) {
 					x.expect("nothing has changed")
 					x.shared("as before", 8, 1)
 					test.breaks(x)
+					x.api.Stop() // so that nobody sees what comes one by one
 					x.put(secret(1))
 					x.remove(secret(2))
 					x.put(secret(3))
 					x.remove(secret(4))
 					x.put(secret(4))
+					x.api.Start()
 					test.recovers(x)
 					x.after(10 * time.Minute)
 					x.expect("those have changed", policy("1"), policy("2"), policy("3"), policy("4"))

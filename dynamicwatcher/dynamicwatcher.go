@@ -41,7 +41,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// AddWatcherAt is AddWatcher for a watcher that has seen the object at a resource version: it is reconciled at once
 	// only when the object is at another, or gone.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
-	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. It returns an
+	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. The watcher is not reconciled any
+	// more, whatever it was queued for, unless a reconcile that is under way asks for another. It returns an
 	// [*IdentifierError] or ErrQueryBatchInProgress.
 	RemoveWatcher(watcher ObjectIdentifier) error
 

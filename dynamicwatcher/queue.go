@@ -25,6 +25,7 @@ func (w *dynamicWatcher) notify(record *watching, t Trigger) {
 	}
 	record.triggers[t.Watched] = t
 	w.metrics.told(t.Type)
+	w.due[record.id] = struct{}{}
 	delay := w.options.MaxDelay
 	if since := w.options.Clock.Since(record.began); !record.began.IsZero() {
 		delay = max(delay, w.options.MinInterval-since)
@@ -49,8 +50,12 @@ func (w *dynamicWatcher) work(ctx context.Context) {
 
 func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	defer w.queue.Done(watcher)
+	triggers, waited, ok := w.takeTriggers(watcher)
+	if !ok {
+		w.queue.Forget(watcher)
+		return
+	}
 	defer w.ran(watcher)
-	triggers, waited := w.takeTriggers(watcher)
 	ended := w.metrics.reconciling(waited)
 	logger := w.logger.WithValues("watcher", watcher)
 	result, err := w.call(context.WithValue(klog.NewContext(ctx, logger), triggersKey{}, triggers), watcher)
@@ -62,13 +67,16 @@ func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentif
 	case err != nil:
 		logger.Error(err, "Reconcile failed, trying again")
 		w.giveBack(watcher, triggers)
+		w.owe(watcher)
 		w.queue.AddRateLimited(watcher)
 		ended(resultError)
 	case result.RequeueAfter > 0:
 		w.queue.Forget(watcher)
+		w.owe(watcher)
 		w.queue.AddAfter(watcher, result.RequeueAfter)
 		ended(resultAfter)
 	case result.Requeue: //nolint:staticcheck // reconcilers may still set it
+		w.owe(watcher)
 		w.queue.AddRateLimited(watcher)
 		ended(resultRequeue)
 	default:
@@ -90,15 +98,27 @@ func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ 
 	return w.options.Reconciler.Reconcile(ctx, watcher)
 }
 
-// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long it was.
-func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration) {
+// owe notes that a watcher is queued for a reason of its own.
+func (w *dynamicWatcher) owe(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.due[watcher] = struct{}{}
+}
+
+// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long it was. It reports false
+// for one that has been removed since.
+func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.due[watcher]; !ok {
+		return nil, 0, false
+	}
+	delete(w.due, watcher)
 	w.ticks++
 	w.busy[watcher] = struct{}{}
 	record := w.registry.watchers[watcher]
 	if record == nil {
-		return nil, -1
+		return nil, -1, true
 	}
 	waited = -1
 	if len(record.triggers) > 0 {
@@ -112,7 +132,7 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trig
 	record.triggers = nil
 	w.registry.tidy(record)
 	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
-	return triggers, waited
+	return triggers, waited, true
 }
 
 // ran notes the end of a reconcile.

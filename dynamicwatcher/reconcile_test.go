@@ -276,3 +276,60 @@ func TestNothingQueuedAfterShutdown(t *testing.T) {
 		}
 	})
 }
+
+// A watcher that is removed is not reconciled for what it was queued for before; one that is added again is for what comes.
+func TestRemovedWhileQueued(t *testing.T) {
+	failed := errors.New("on purpose")
+	for _, test := range []struct {
+		name  string
+		queue func(x *fixture) // p
+	}{
+		{"a change", func(x *fixture) { x.put(secretA) }},
+		{"a failure", func(x *fixture) {
+			x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+				return reconcile.Result{}, failed
+			}
+			x.put(secretA)
+		}},
+		{"a result", func(x *fixture) {
+			x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+				return reconcile.Result{RequeueAfter: time.Second}, nil
+			}
+			x.put(secretA)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			script(t, dynamicwatcher.Options{MaxDelay: 10 * time.Millisecond}, func(x *fixture) {
+				x.put(secretA)
+				x.watch(secretA)
+				test.queue(x)
+				x.after(9 * time.Millisecond)
+				if test.name != "a change" {
+					x.after(2 * time.Millisecond)
+				}
+				x.r.take()
+				x.r.do = nil
+				x.must(x.RemoveWatcher(p))
+				x.after(time.Minute)
+				x.expect("it is removed")
+				x.must(x.AddWatcher(p, secretA))
+				x.after(time.Second)
+				x.expect("it is back", p)
+				x.put(secretA)
+				x.after(time.Second)
+				x.expect("it changed", p)
+			})
+		})
+	}
+	script(t, dynamicwatcher.Options{}, func(x *fixture) { // one that removes itself may still ask for more
+		x.watch(secretA)
+		x.r.do = func(_ context.Context, w dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			x.r.do = nil
+			return reconcile.Result{RequeueAfter: time.Second}, x.RemoveWatcher(w)
+		}
+		x.put(secretA)
+		x.expect("it changed", p)
+		x.after(time.Minute)
+		x.expect("it has asked for it", p)
+	})
+}

@@ -44,6 +44,7 @@ type dynamicWatcher struct {
 	stopped  bool
 	ticks    int64                         // counts reconciles
 	busy     map[ObjectIdentifier]struct{} // whose reconcile is under way
+	due      map[ObjectIdentifier]struct{} // that are queued, and were not removed since
 	logger   klog.Logger
 }
 
@@ -63,6 +64,7 @@ func New(options *Options) (DynamicWatcher, error) {
 		groups:   map[groupKey]*group{},
 		batches:  map[ObjectIdentifier]*batch{},
 		busy:     map[ObjectIdentifier]struct{}{},
+		due:      map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
 	}
 	if err := w.connect(); err != nil {
@@ -236,6 +238,7 @@ func (w *dynamicWatcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	}
 	w.subscribe(watcher, true, nil)
 	delete(w.registry.watchers, watcher) // with what it was not reconciled for
+	delete(w.due, watcher)
 	return nil
 }
 
