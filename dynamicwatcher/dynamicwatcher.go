@@ -86,7 +86,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 }
 
 // Querier reads objects, and watches what it reads for a watcher. It needs Options.EnableCache and a query batch. Its
-// methods wait until the object or list has been seen, for at most 10 s.
+// methods wait until the object or list has been seen, for at most 10 s. The watcher is not reconciled for what they return,
+// but for what changes from then on.
 type Querier interface {
 	// Get returns an object, or nil where there is none.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)

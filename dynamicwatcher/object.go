@@ -203,9 +203,9 @@ func (o *object) tellGlimpses(again bool) {
 	if o.known.len() == 0 {
 		t.Type = Deleted
 	}
-	for watcher := range o.watchers.all() {
+	for watcher, s := range o.watchers.all() {
 		_, busy := o.watcher.busy[watcher.id]
-		if watcher.begin <= o.opened && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
+		if !s.reads && watcher.begin <= o.opened && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
 			o.watcher.notify(watcher, t)
 		}
 	}
@@ -247,8 +247,8 @@ func (o *object) greet(watcher ObjectIdentifier) {
 
 // welcome tells a watcher what exists when it begins to watch. The lock is held.
 func (o *object) welcome(watcher *watching, s subscription) {
-	o.watchers.set(watcher, subscription{})
-	if o.watcher.options.DisableInitialReconcile {
+	o.watchers.set(watcher, subscription{reads: s.reads})
+	if s.reads || o.watcher.options.DisableInitialReconcile {
 		return
 	}
 	t := o.trigger(Initial, stream.Event{})

@@ -164,12 +164,28 @@ func (w *dynamicWatcher) query(ctx context.Context, watcher, id ObjectIdentifier
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	if err := w.await(ctx, o); err != nil {
-		return nil, err
-	}
+	err = w.await(ctx, o)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.read(watcher, o, err == nil)
+	if err != nil {
+		return nil, err
+	}
 	return w.objectsOf(o), nil
+}
+
+// read ends the time in which a watcher is about to read an object. Where it did not, it is to be told of what exists like
+// others. The lock is held.
+func (w *dynamicWatcher) read(watcher ObjectIdentifier, o *object, did bool) {
+	record := w.registry.watchers[watcher]
+	s, ok := o.watchers.get(record)
+	if !ok || !s.reads {
+		return
+	}
+	s.reads = false
+	if o.watchers.set(record, s); !did && !s.waits {
+		o.welcome(record, s)
+	}
 }
 
 // ask adds an object to a batch.
@@ -187,9 +203,7 @@ func (w *dynamicWatcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	b.asked[o] = struct{}{}
 	if joined {
 		b.added[o] = struct{}{}
-		if o.synced {
-			o.greet(watcher)
-		}
+		o.watchers.set(w.registry.watchers[watcher], subscription{waits: !o.synced, reads: true})
 	}
 	return o, nil
 }

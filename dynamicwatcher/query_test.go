@@ -4,11 +4,13 @@
 package dynamicwatcher_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
@@ -170,5 +172,66 @@ func TestQueryOfSlowServer(t *testing.T) {
 		if got := x.WatchesOf(p); len(got) != 1 || got[0] != secretB {
 			t.Errorf("p watches %v", got)
 		}
+	})
+}
+
+// A watcher is not reconciled for what it has read in a batch, be it there or not, but for what has changed since.
+func TestNoReconcileForWhatWasRead(t *testing.T) {
+	options := cached
+	options.MaxDelay = 10 * time.Millisecond // what comes on several watches is one
+	script(t, options, func(x *fixture) {
+		x.put(secretA, "app", "x")
+		var meanwhile func()
+		x.r.do = func(ctx context.Context, w dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			return reconcile.Result{}, x.QueryBatch(ctx, w, func(r dynamicwatcher.Querier) error {
+				for _, name := range []string{"a", "b"} {
+					if _, err := r.Get(w, fakeapi.Secret, "ns", name); err != nil {
+						return err
+					}
+				}
+				if meanwhile != nil {
+					meanwhile()
+				}
+				_, err := r.List(w, fakeapi.Secret, "ns", labels.SelectorFromSet(labels.Set{"app": "x"}))
+				return err
+			})
+		}
+		x.must(x.AddWatcher(p, id(fakeapi.ConfigMap, "ns", "a")))
+		x.put(id(fakeapi.ConfigMap, "ns", "a"))
+		x.after(time.Minute)
+		x.expect("its own reconcile has read the rest", p)
+		x.must(x.AddWatcher(q, secretA))
+		x.after(time.Minute)
+		x.expect("it exists; the second has joined what is known", q)
+		x.put(secretB)
+		x.after(time.Second)
+		x.expect("it was created", p, q)
+		x.put(secretA, "app", "y")
+		x.after(time.Second)
+		x.expect("it was changed", p, q)
+
+		meanwhile = func() { meanwhile = nil; x.put(secretB, "n", "1"); time.Sleep(time.Second) }
+		x.must(x.AddWatcher(policy("r"), secretA))
+		x.after(time.Minute)
+		calls := x.r.take()
+		if n := len(calls); n != 4 {
+			t.Errorf("%d reconciles, not one of p and q, and two of r, in whose batch an object has changed", n)
+		}
+	})
+}
+
+// Who could not read an object in time is told when it is known.
+func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.put(secretA)
+		x.faulty("watch", fakeapi.Fault{Delay: 20 * time.Second})
+		x.must(x.StartQueryBatch(p))
+		if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); err == nil {
+			t.Error("it was read")
+		}
+		x.must(x.EndQueryBatch(p))
+		x.expect("it is not known")
+		x.after(time.Minute)
+		x.expect("it is known", p)
 	})
 }

@@ -31,6 +31,8 @@ type watching struct {
 type subscription struct {
 	// waits is whether the watcher is to be told of what exists when that is known.
 	waits bool
+	// reads is whether the watcher is about to read what exists, so that it needs not be told of it.
+	reads bool
 	// seen is the resource version that the watcher says it has seen.
 	seen string
 }
