@@ -109,6 +109,9 @@ func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.resolve(ctx, gvr)
 		if err == nil {
+			if f.object.unscope(gvr) {
+				return
+			}
 			err = f.follow(ctx, gvr)
 		}
 		if ctx.Err() != nil || !f.recover(ctx, err, gvr) {

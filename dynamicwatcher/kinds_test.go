@@ -4,6 +4,7 @@
 package dynamicwatcher_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -133,5 +134,89 @@ func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 			}
 			x.after(77 * time.Millisecond)
 		}
+	})
+}
+
+// A kind that is awaited may turn out to have no namespaces. Then the one that was given does not count, as with a kind that
+// is known from the beginning.
+func TestKindComesWithoutNamespaces(t *testing.T) {
+	for _, exists := range []bool{true, false} {
+		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists}, func(x *fixture) {
+			bare := id(widget, "", "a")
+			x.must(x.AddOrUpdateWatcher(p, widgetA))
+			x.must(x.AddOrUpdateWatcher(q, id(widget, "other", "a"), secretA))
+			x.after(time.Minute)
+			if got := x.WatchersOf(widgetA); len(got) != 1 || x.GetWatchCount() != 3 {
+				t.Fatalf("the watchers are %v", got)
+			}
+			x.api.CreateCRD(widget, "widgets", false, 10*time.Millisecond)
+			x.after(10 * time.Millisecond)
+			if exists {
+				x.put(bare)
+				x.after(time.Second)
+				for _, c := range x.expect("it has come with its kind", p, q) {
+					if got := c.Triggers[0]; got.Watched != bare || got.Namespace != "" || got.Type != dynamicwatcher.Added {
+						t.Errorf("the trigger is %+v", got)
+					}
+				}
+			}
+			x.after(time.Second)
+			for _, o := range []dynamicwatcher.ObjectIdentifier{bare, widgetA, id(widget, "any", "a")} {
+				if got := x.WatchersOf(o); len(got) != 2 || got[0] != p || got[1] != q {
+					t.Errorf("the watchers of %s are %v", o, got)
+				}
+			}
+			if got := x.WatchesOf(p); len(got) != 1 || got[0] != bare || x.GetWatchCount() != 2 {
+				t.Errorf("p watches %v, of %d", got, x.GetWatchCount())
+			}
+			x.must(x.AddOrUpdateWatcher(p, widgetA)) // the same
+			x.after(time.Second)
+			x.expect("nothing is new")
+			x.put(bare, "n", "1")
+			x.expect("it changed", p, q)
+			x.must(x.RemoveWatcher(q))
+			x.must(x.RemoveWatcher(p))
+			x.after(0)
+			if n := x.api.Counts().Streams; n != 0 {
+				t.Errorf("%d streams are left", n)
+			}
+		})
+	}
+}
+
+// What such an object was queued for is not lost.
+func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
+	options := dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, MaxDelay: time.Hour}
+	script(t, options, func(x *fixture) {
+		x.api.CreateCRD(widget, "widgets", true, 0)
+		x.after(time.Second)
+		x.put(widgetA)
+		x.watch(widgetA)
+		x.after(2 * time.Hour)
+		x.r.take()
+		x.api.DeleteCRD(widget, "widgets")
+		x.after(time.Minute)
+		x.api.CreateCRD(widget, "widgets", false, 0)
+		x.after(2 * time.Hour)
+		if got := x.trigger(x.expect("it is gone", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.Deleted {
+			t.Errorf("the trigger is %+v", got)
+		}
+	})
+}
+
+// Many of them share a watch then, as others do.
+func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
+	options := few
+	options.MissingKind = dynamicwatcher.Wait
+	script(t, options, func(x *fixture) {
+		for i := range 4 {
+			x.must(x.AddWatcher(policy(strconv.Itoa(i)), id(widget, "ns", strconv.Itoa(i))))
+		}
+		x.after(time.Minute)
+		x.api.CreateCRD(widget, "widgets", false, 0)
+		x.after(time.Hour)
+		x.shared("taken over", 4, 1)
+		x.put(id(widget, "", "2"))
+		x.expect("it was created", policy("2"))
 	})
 }

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+// unscope takes the namespace off an object whose kind turns out to have none. It could not be known before: the kind was
+// awaited, or was another when the object was added. Its watchers watch the object without the namespace from then on, which
+// may be watched already. It reports whether that was so.
+func (o *object) unscope(gvr *ScopedGVR) bool {
+	if gvr.Namespaced || o.id.Namespace == "" {
+		return false
+	}
+	w := o.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	want := wanted{id: o.id}
+	want.id.Namespace = ""
+	for watcher, s := range o.watchers.all() {
+		w.move(watcher, s, o, want)
+	}
+	w.drop(o)
+	return true
+}
+
+// move lets a watcher watch one object in place of another. The lock is held.
+func (w *dynamicWatcher) move(watcher *watching, s subscription, from *object, want wanted) {
+	trigger, pending := watcher.triggers[from.id]
+	fresh := w.registry.objects[want.id] == nil
+	want.seen = s.seen
+	to, joined := w.registry.subscribe(watcher.id, want, w.newObject)
+	if fresh { // it is as far as the other was
+		to.synced, to.heard, to.opened = from.synced, from.heard, from.opened
+	}
+	switch {
+	case !joined:
+	case s.reads || !s.waits && to.known.len() == 0: // it knows what there is, or is about to
+		to.watchers.set(watcher, s)
+	case to.synced:
+		to.greet(watcher.id)
+	}
+	if b := w.batches[watcher.id]; b != nil {
+		b.moved(from, to, joined)
+	}
+	w.registry.unsubscribe(watcher, from)
+	if _, newer := watcher.triggers[want.id]; pending && !newer {
+		trigger.Watched, trigger.Namespace = want.id, ""
+		watcher.triggers[want.id] = trigger
+	}
+}
+
+// moved is for a batch that may have asked for an object which another takes the place of.
+func (b *batch) moved(from, to *object, joined bool) {
+	if _, asked := b.asked[from]; asked {
+		b.asked[to] = struct{}{}
+	}
+	if _, added := b.added[from]; added && joined {
+		b.added[to] = struct{}{}
+	}
+}
