@@ -61,6 +61,7 @@ func (w *watcher) exactly(client *writer, i int) {
 
 // TestWatcherConsolidate follows objects through a watch that takes over, a killed API server, and a watch that gives back.
 func TestWatcherConsolidate(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
@@ -106,6 +107,7 @@ func TestWatcherConsolidate(t *testing.T) {
 // TestWatcherConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those
 // that go leave the others.
 func TestWatcherConsolidateAccess(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
@@ -114,8 +116,8 @@ func TestWatcherConsolidateAccess(t *testing.T) {
 	for i := range n {
 		names = append(names, fmt.Sprint("s", i))
 	}
-	allow(t, client, "narrow", names...)
-	allow(t, client, "wide") // all
+	allow(t, client, "default", "narrow", names...)
+	allow(t, client, "default", "wide") // all
 	w := startWatcher(t, cluster.User("narrow"), consolidated, nil)
 	watchMany(w, "default", n)
 	w.settled(n)
@@ -154,6 +156,7 @@ func TestWatcherConsolidateAccess(t *testing.T) {
 
 // TestWatcherConsolidateTooLarge: a namespace with many other objects keeps single watches.
 func TestWatcherConsolidateTooLarge(t *testing.T) {
+	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", 100)
@@ -173,9 +176,10 @@ func TestWatcherConsolidateTooLarge(t *testing.T) {
 // TestWatcherConsolidateMemory measures what an object takes, all in all, that shares a watch.
 func TestWatcherConsolidateMemory(t *testing.T) {
 	const n, goal = 3000, 1024
-	cluster := kube.Start(t, kube.Options{})
+	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
-	createSecrets(client, "default", n)
+	ns := client.namespace("memory")
+	createSecrets(client, ns, n)
 	live := func() (bytes, goroutines int64) {
 		for range 5 {
 			runtime.GC()
@@ -191,9 +195,9 @@ func TestWatcherConsolidateMemory(t *testing.T) {
 	}
 	bytes, goroutines := live()
 	begin := time.Now()
-	p := policyID("default", "p")
+	p := policyID(ns, "p")
 	for _, name := range names {
-		if err := w.AddWatcher(p, secretID("default", name)); err != nil {
+		if err := w.AddWatcher(p, secretID(ns, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
