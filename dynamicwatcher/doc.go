@@ -28,12 +28,13 @@
 // share a connection. The API server sends no more than it would to an informer on the one object.
 //
 // With [Options].Consolidate, many watched objects of one kind in one namespace share a watch on the namespace, of metadata
-// too: then each takes less than 1 KiB and no goroutine. From 32 objects on, where there are at most 50 in the namespace for
-// each, that watch takes over from those on single objects, and it gives back when both is missed by half. Nothing is lost
-// or told twice by that. It needs access to list and watch the namespace; a user who may not do that keeps single watches,
-// and the namespace is tried again later, after a minute at first and then each half hour. Access that is lost, a server
-// that fails three times in a row or takes more than 30 s to tell what is there, and a kind that goes, are back to single
-// watches too. One list of one object tells how large a namespace is, and from then on the watch itself.
+// too: then each takes less than 1 KiB and no goroutine. That watch takes over from those on single objects when there are 32,
+// and the namespace has at most 50 objects for each of them; it gives back when there are fewer than half of that, or the
+// namespace has more than twice as many. Nothing is lost or told twice by that. It needs access to list and watch the
+// namespace; a user who may not do that keeps single watches, and the namespace is tried again after a minute at first and
+// each half hour in the end. When access is lost, when the server fails for 3 s or takes more than 30 s to tell what is there,
+// and when the kind goes, there are single watches again. A list of one object tells how large a namespace is, and from then
+// on the watch itself.
 //
 // # Guarantees
 //
@@ -44,7 +45,8 @@
 //   - A watcher is reconciled once when it begins to watch an object that exists ([Options].DisableInitialReconcile), also
 //     when other watchers have watched it for long. What it read before it added the watch may be older.
 //   - No method of [DynamicWatcher] but Start, WaitForSync and those that look up a kind or query waits for the API server.
-//   - A request that is slow or hangs holds up no other object, or those that share its watch for 30 s. One server's failures have one backoff, with jitter.
+//   - A request that is slow or hangs holds up no other object, and those that share its watch for 30 s. One server's
+//     failures have one backoff, with jitter.
 //   - Reconcile behaves as in controller-runtime: errors are tried again with the rate limiter's delays, results may
 //     requeue, [reconcile.TerminalError] ends it, and one watcher is never reconciled twice at once.
 //

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -24,8 +25,9 @@ const (
 	held = time.Second
 	// patience is how long a group's stream may take to tell what exists, and how long giving back may take.
 	patience = 30 * time.Second
-	// mostFailures is how many times in a row a group's stream may fail for a reason that may be its own.
-	mostFailures = 3
+	// bearable is for how long a group's stream may fail for a reason that may be its own. A server that is overloaded has it
+	// for longer: many single watches would be no help.
+	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
 )
 
 // Why a group's stream is no good, beside what the server has against it.
@@ -45,11 +47,11 @@ func isOwn(err error) bool {
 // keeper keeps the stream of a group. It is a goroutine's; nothing that this waits for is waited for under the lock.
 type keeper struct {
 	attempts
-	group    *group
-	cancel   context.CancelFunc
-	again    wait.DelayFunc // how long to be content with single watches
-	failures int            // in a row
-	synced   chan struct{}  // closed when the stream has told what exists
+	group   *group
+	cancel  context.CancelFunc
+	again   wait.DelayFunc // how long to be content with single watches
+	failing time.Time      // when the first of failures in a row came
+	synced  chan struct{}  // closed when the stream has told what exists
 
 	// The watcher's lock guards what follows.
 	holds bool // objects do without streams of their own until the first has told what exists, or failed
@@ -283,18 +285,29 @@ func (k *keeper) failed(v verdict, err error) (resigned, ok bool) {
 	k.decided()
 	switch v {
 	case reopen, reconnect, restart:
-		resigned = leaving
+		resigned, k.failing = leaving, time.Time{}
 	case awaitKind, unwatchable:
 		resigned = true
 	default:
-		k.failures++
-		resigned = leaving || isOwn(err) || k.failures >= mostFailures || v == refuse && !g.serving
+		resigned = leaving || isOwn(err) || v == refuse && !g.serving || k.hopeless(err)
 	}
 	if resigned {
-		k.failures = 0
+		k.failing = time.Time{}
 		g.release()
 	}
 	return resigned, true
+}
+
+// hopeless notes a failure, and reports whether there were others for long.
+func (k *keeper) hopeless(err error) bool {
+	now, most := k.watcher.options.Clock.Now(), bearable
+	if apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
+		most = bearableLoad
+	}
+	if k.failing.IsZero() {
+		k.failing = now
+	}
+	return now.Sub(k.failing) >= most
 }
 
 // rest waits until one stream for all may be tried again: some minutes, longer each time.

@@ -3,7 +3,11 @@
 
 package dynamicwatcher
 
-import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+import (
+	"time"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
 
 // took takes an event. Its error ends the stream.
 func (k *keeper) took(e stream.Event) error {
@@ -66,7 +70,7 @@ func (k *keeper) sync(e stream.Event) error {
 			g.adopt(o, seen, e)
 		}
 	}
-	k.pending, k.anew, k.failures, k.again = nil, false, 0, nil
+	k.pending, k.anew, k.failing, k.again = nil, false, time.Time{}, nil
 	close(k.synced)
 	k.decided()
 	k.watcher.metrics.established(now.Sub(k.asked))
