@@ -45,8 +45,9 @@
 //   - A watcher is reconciled once when it begins to watch an object that exists ([Options].DisableInitialReconcile), also
 //     when other watchers have watched it for long. What it read before it added the watch may be older.
 //   - No method of [DynamicWatcher] but Start, WaitForSync and those that look up a kind or query waits for the API server.
-//   - A request that is slow or hangs holds up no other object, and those that share its watch for 30 s. One server's
-//     failures have one backoff, with jitter.
+//   - A request that is slow or hangs holds up no other object, and those that share its watch for 30 s. What the server
+//     does not answer, or leaves half told, for two minutes is asked for again. One server's failures have one backoff,
+//     with jitter.
 //   - Reconcile behaves as in controller-runtime: errors are tried again with the rate limiter's delays, results may
 //     requeue, [reconcile.TerminalError] ends it, and one watcher is never reconciled twice at once.
 //

@@ -259,6 +259,50 @@ func TestHangingRequest(t *testing.T) {
 	})
 }
 
+// A request that the server does not answer, or not to the end, is ended after two minutes and tried again. No other suffers.
+func TestSilentServer(t *testing.T) {
+	for _, test := range []struct {
+		name, verb string
+		plain      bool
+		fault      fakeapi.Fault
+	}{
+		{"no answer", "watch", false, fakeapi.Fault{Hang: true}},
+		{"no events", "watch", false, fakeapi.Fault{Ending: fakeapi.Silence}},
+		{"an object, and no more", "watch", false, fakeapi.Fault{Ending: fakeapi.Silence, After: 1}},
+		{"no answer to a list", "list", true, fakeapi.Fault{Hang: true}},
+		{"no answer after a list", "watch", true, fakeapi.Fault{Hang: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			script(t, dynamicwatcher.Options{}, func(x *fixture) {
+				x.api.Plain = test.plain
+				x.api.Hook(func(r fakeapi.Request) fakeapi.Fault {
+					if r.Verb == test.verb && r.Name == "a" && r.Initial != test.plain {
+						return test.fault
+					}
+					return fakeapi.Fault{}
+				})
+				x.put(secretA)
+				x.put(secretB)
+				x.must(x.AddOrUpdateWatcher(q, secretB))
+				x.after(time.Second)
+				x.expect("it exists", q)
+				x.must(x.AddOrUpdateWatcher(p, secretA))
+				x.after(2*time.Minute + time.Second)
+				if s := x.Status()[0]; s.State == dynamicwatcher.Active || s.Restarts != 1 {
+					t.Errorf("after two minutes the status is %+v", s)
+				}
+				x.api.Hook(nil)
+				x.after(2 * time.Minute)
+				x.expect("it exists", p)
+				x.after(time.Hour) // in which nothing happens
+				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[0].Restarts != 2 || s[1].Restarts != 0 {
+					t.Errorf("an hour later the status is %+v", s)
+				}
+			})
+		})
+	}
+}
+
 func TestNothingQueuedAfterShutdown(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.r.do = func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {

@@ -43,6 +43,8 @@ const (
 	End
 	// Expired sends a status 410.
 	Expired
+	// Silence says no more, until the client leaves.
+	Silence
 )
 
 // Fault is what goes wrong with a request. All fields may be combined; the first that answers does.

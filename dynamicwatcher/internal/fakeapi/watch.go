@@ -20,6 +20,7 @@ type stream struct {
 	filter  filter
 	fault   Fault
 	w       http.ResponseWriter
+	left    <-chan struct{} // closed when the client has left
 	sent    int
 }
 
@@ -48,7 +49,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q Request, f Faul
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	flush(w)
-	t := &stream{server: s, request: q, filter: wanted, fault: f, w: w}
+	t := &stream{server: s, request: q, filter: wanted, fault: f, w: w, left: r.Context().Done()}
 	if !q.Initial && version < compacted {
 		t.expire()
 		return
@@ -134,6 +135,8 @@ func (t *stream) goesOn() bool {
 		panic(http.ErrAbortHandler)
 	case Expired:
 		t.expire()
+	case Silence:
+		<-t.left
 	}
 	return false
 }

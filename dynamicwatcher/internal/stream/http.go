@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,20 @@ const (
 
 	// maxStatus bounds what is read of an error.
 	maxStatus = 64 << 10
+
+	// silence is how long a server may leave a request without an answer, or what exists half told. API servers end their own
+	// requests after a minute, but what stands before them may not.
+	silence = 2 * time.Minute
 )
+
+var errSilent = fmt.Errorf("the server has said nothing for %v", silence)
+
+// newLimit returns a timer, which does not run yet, that ends a request when the server is silent.
+func newLimit(cancel context.CancelCauseFunc) *time.Timer {
+	limit := time.AfterFunc(silence, func() { cancel(errSilent) })
+	limit.Stop()
+	return limit
+}
 
 // HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not hold for it: it would take
 // minutes for a thousand watches.
@@ -115,13 +129,18 @@ func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, e
 	if t.Whole {
 		accept = typeJSON
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	shard, epoch, resp, err := h.get(ctx, t, query, accept) //nolint:bodyclose // the stream's Close does
+	ctx, cancel := context.WithCancelCause(ctx)
+	limit := newLimit(cancel)
+	shard, epoch, resp, err := h.get(ctx, t, query, accept, limit) //nolint:bodyclose // the stream's Close does
 	if err != nil {
-		cancel()
+		limit.Stop()
+		cancel(nil)
 		return nil, err
 	}
-	s := &httpStream{ctx: ctx, http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel}
+	s := &httpStream{ctx: ctx, http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel, limit: limit}
+	if !query.Has("sendInitialEvents") {
+		s.told()
+	}
 	if isProtobuf(resp) {
 		s.frames = &protobufFrames{body: resp.Body}
 	} else {
@@ -135,8 +154,9 @@ func isProtobuf(resp *http.Response) bool {
 	return err == nil && media == typeProtobuf
 }
 
-// get sends a request on a connection that has room. Without an error, the caller closes the body and releases the shard.
-func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept string) (*shard, int, *http.Response, error) {
+// get sends a request on a connection that has room, and starts its limit then. Without an error, the caller closes the body
+// and releases the shard; the limit is the caller's to stop in any case.
+func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept string, limit *time.Timer) (*shard, int, *http.Response, error) {
 	u := *h.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + path(t.Resource, t.Namespace)
 	if t.Name != "" {
@@ -155,11 +175,11 @@ func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept strin
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	resp, epoch, err := shard.do(req)
+	resp, epoch, err := shard.do(req, limit)
 	if err != nil {
 		h.pool.release(shard)
 		if ctx.Err() != nil {
-			return nil, 0, nil, ctx.Err()
+			return nil, 0, nil, context.Cause(ctx)
 		}
 		shard.failed(epoch)
 		return nil, 0, nil, fmt.Errorf("%w: %w", ErrConnection, err)
@@ -197,8 +217,15 @@ type httpStream struct {
 	shard  *shard
 	epoch  int
 	body   io.ReadCloser
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
+	limit  *time.Timer // nil when what exists has been told
 	once   sync.Once
+}
+
+// told ends the limit: from now on nothing may happen for long.
+func (s *httpStream) told() {
+	s.limit.Stop()
+	s.limit = nil
 }
 
 // Wait implements [Stream].
@@ -213,8 +240,13 @@ func (s *httpStream) Wait() error {
 // Next implements [Stream].
 func (s *httpStream) Next() (Event, error) {
 	e, err := s.frames.next()
-	if err != nil {
+	switch {
+	case err != nil:
 		err = s.ended(err)
+	case s.limit != nil && e.Type == Synced:
+		s.told()
+	case s.limit != nil:
+		s.limit.Reset(silence)
 	}
 	return e, err
 }
@@ -222,7 +254,10 @@ func (s *httpStream) Next() (Event, error) {
 // ended returns what the end of the stream is told as.
 func (s *httpStream) ended(err error) error {
 	var status apierrors.APIStatus
-	if errors.Is(err, io.EOF) || s.ctx.Err() != nil || errors.As(err, &status) {
+	switch {
+	case s.ctx.Err() != nil:
+		return context.Cause(s.ctx)
+	case errors.Is(err, io.EOF), errors.As(err, &status):
 		return err
 	}
 	s.shard.failed(s.epoch)
@@ -232,7 +267,7 @@ func (s *httpStream) ended(err error) error {
 // Close implements [Stream].
 func (s *httpStream) Close() {
 	s.once.Do(func() {
-		s.cancel()
+		s.cancel(nil)
 		_ = s.body.Close()
 		s.http.pool.release(s.shard)
 	})

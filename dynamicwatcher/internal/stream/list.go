@@ -94,7 +94,11 @@ func (h *HTTP) page(ctx context.Context, t Target, query url.Values) (*page, err
 	if t.Whole {
 		accept = typeJSON
 	}
-	shard, epoch, resp, err := h.get(ctx, t, query, accept)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := newLimit(cancel)
+	defer limit.Stop()
+	shard, epoch, resp, err := h.get(ctx, t, query, accept, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +106,8 @@ func (h *HTTP) page(ctx context.Context, t Target, query url.Values) (*page, err
 	defer resp.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
 	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	case err != nil:
 		shard.failed(epoch)
 		return nil, fmt.Errorf("%w: %w", ErrConnection, err)

@@ -138,12 +138,14 @@ type shard struct {
 // say to get a token, is to hold up no other for longer. A busy machine may need some milliseconds for nothing at all.
 const hesitation = 20 * time.Millisecond
 
-// do sends a request. The epoch, of the connection that took it, is for failed.
-func (s *shard) do(req *http.Request) (resp *http.Response, epoch int, err error) {
+// do sends a request, and starts its limit when it does not wait for others any more. The epoch, of the connection that took
+// it, is for failed.
+func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, epoch int, err error) {
 	opener, epoch, err := s.enter(req.Context())
 	if err != nil {
 		return nil, 0, err
 	}
+	limit.Reset(silence)
 	if !opener {
 		resp, err = s.client.Do(req)
 		return resp, epoch, err
