@@ -57,6 +57,10 @@
 // [ErrNoVersionedResource], or with [Options].MissingKind Wait the watch begins when its CRD is established. When a CRD is
 // deleted the watchers of objects that existed are told once, and the watch goes on if it comes back.
 //
+// A kind that comes may have another scope than was thought. Where it has no namespaces, the namespace of an identifier does
+// not count; where it has, an object that is watched without one is not watched any more: its state is NoAccess with an
+// [*IdentifierError], and its watchers are told as when access is lost, so that they can name a namespace.
+//
 // # Access that comes and goes
 //
 // A watch needs the verbs list and watch, which resourceNames may limit to the object. Refusals that pass cost nothing but

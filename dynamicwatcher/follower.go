@@ -112,6 +112,9 @@ func (f *follower) run(ctx context.Context) {
 			if f.object.unscope(gvr) {
 				return
 			}
+			err = f.object.scoped(gvr)
+		}
+		if err == nil {
 			err = f.follow(ctx, gvr)
 		}
 		if ctx.Err() != nil || !f.recover(ctx, err, gvr) {
@@ -184,6 +187,9 @@ func (f *follower) next(s stream.Stream, beginning *few[types.UID, struct{}]) (*
 	e, err := s.Next()
 	if err != nil {
 		return beginning, err
+	}
+	if e.UID != "" && f.object.id.Name != "" && e.Namespace != f.object.id.Namespace {
+		return beginning, errScope
 	}
 	if e.Type == stream.Synced {
 		f.refusals = 0

@@ -86,6 +86,10 @@ func (o ObjectIdentifier) invalid(field, reason string) error {
 	return &IdentifierError{Object: o, Field: field, Reason: reason}
 }
 
+func (o ObjectIdentifier) lacksNamespace() error {
+	return o.invalid("Namespace", "is required: objects of this kind are in namespaces")
+}
+
 // validateWatcher holds also for what only a watcher must have.
 func validateWatcher(o ObjectIdentifier) error {
 	if o.Selector != "" && o.Name == "" {

@@ -4,6 +4,7 @@
 package dynamicwatcher_test
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -218,5 +219,69 @@ func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
 		x.shared("taken over", 4, 1)
 		x.put(id(widget, "", "2"))
 		x.expect("it was created", policy("2"))
+	})
+}
+
+// An object without a namespace, whose kind turns out to have namespaces, is not watched in all of them: its watchers are told,
+// once.
+func TestKindComesWithNamespaces(t *testing.T) {
+	bare := id(widget, "", "a")
+	lost := func(x *fixture, calls []call) {
+		x.t.Helper()
+		if got := x.trigger(calls); got.Type != dynamicwatcher.AccessWasLost || got.Watched != bare {
+			x.t.Errorf("the trigger is %+v", got)
+		}
+		invalid := new(dynamicwatcher.IdentifierError)
+		if err := x.state(dynamicwatcher.NoAccess).Err; !errors.As(err, &invalid) || invalid.Field != "Namespace" {
+			x.t.Errorf("the watch fails with %v", err)
+		}
+	}
+	t.Run("awaited", func(t *testing.T) {
+		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
+			x.must(x.AddOrUpdateWatcher(p, bare))
+			x.after(time.Second)
+			x.api.CreateCRD(widget, "widgets", true, 0)
+			x.put(widgetA)
+			x.after(time.Minute)
+			lost(x, x.expect("it cannot be watched", p))
+			x.put(widgetA, "n", "1")
+			x.after(time.Minute)
+			x.expect("it is not the object")
+			x.must(x.AddOrUpdateWatcher(p, widgetA))
+			x.after(time.Second)
+			x.expect("it exists", p)
+			x.state(dynamicwatcher.Active)
+		})
+	})
+	for _, pause := range []time.Duration{0, time.Minute} {
+		t.Run("back after "+pause.String(), func(t *testing.T) {
+			script(t, dynamicwatcher.Options{}, func(x *fixture) {
+				x.api.CreateCRD(widget, "widgets", false, 0)
+				x.after(time.Second)
+				x.put(bare)
+				x.watch(widgetA) // in no namespace for now
+				x.api.DeleteCRD(widget, "widgets")
+				x.after(pause)
+				x.api.CreateCRD(widget, "widgets", true, 0)
+				x.put(widgetA)
+				x.after(time.Minute)
+				calls := x.r.take()
+				if len(calls) != 2 || calls[0].Triggers[0].Type != dynamicwatcher.Deleted {
+					t.Fatalf("the reconciles are %v", calls)
+				}
+				lost(x, calls[1:])
+			})
+		})
+	}
+	t.Run("dropped", func(t *testing.T) {
+		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, AccessLost: dynamicwatcher.DropAndNotify}, func(x *fixture) {
+			x.must(x.AddOrUpdateWatcher(p, bare))
+			x.api.CreateCRD(widget, "widgets", true, 0)
+			x.after(time.Minute)
+			x.expect("it cannot be watched", p)
+			if n := x.GetWatchCount(); n != 0 {
+				t.Errorf("%d watches", n)
+			}
+		})
 	})
 }

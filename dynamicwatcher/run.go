@@ -42,6 +42,7 @@ func (v verdict) String() string {
 // judge reads an error.
 func judge(err error) verdict {
 	var kind *KindError
+	var identifier *IdentifierError
 	switch {
 	case errors.Is(err, stream.ErrConnection): // which may have an EOF for its cause
 		return reconnect
@@ -49,13 +50,13 @@ func judge(err error) verdict {
 		return reopen
 	case errors.As(err, &kind) && errors.Is(err, ErrNoVersionedResource):
 		return awaitKind
-	case errors.As(err, &kind), apierrors.IsMethodNotSupported(err):
+	case errors.As(err, &kind), errors.As(err, &identifier), apierrors.IsMethodNotSupported(err):
 		return unwatchable
 	case stream.Expired(err):
 		return restart
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return refuse
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err), errors.Is(err, errScope):
 		return lookUp
 	}
 	return retry
@@ -81,6 +82,11 @@ func (f *follower) recover(ctx context.Context, err error, gvr *ScopedGVR) bool 
 		return err == nil
 	case refuse:
 		if f.refusedForGood() && f.lost(err) {
+			return false
+		}
+	case unwatchable:
+		*gvr = ScopedGVR{}
+		if errors.Is(err, ErrInvalidInput) && f.lost(err) {
 			return false
 		}
 	}

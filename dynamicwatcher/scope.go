@@ -22,6 +22,15 @@ func (o *object) unscope(gvr *ScopedGVR) bool {
 	return true
 }
 
+// scoped returns an [*IdentifierError] for an object without a namespace whose kind turns out to have namespaces: without one,
+// all objects of the name would be watched, in namespaces that nobody asked for.
+func (o *object) scoped(gvr *ScopedGVR) error {
+	if gvr.Namespaced && o.id.Namespace == "" && o.id.Name != "" {
+		return o.id.lacksNamespace()
+	}
+	return nil
+}
+
 // move lets a watcher watch one object in place of another. The lock is held.
 func (w *dynamicWatcher) move(watcher *watching, s subscription, from *object, want wanted) {
 	trigger, pending := watcher.triggers[from.id]

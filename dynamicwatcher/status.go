@@ -17,7 +17,7 @@ const (
 	Backoff State = "Backoff"
 	// PendingKind: the server does not have the kind; the watch begins when it does.
 	PendingKind State = "PendingKind"
-	// NoAccess: the server refuses the watch; it is tried again now and then.
+	// NoAccess: the server refuses the watch, or the kind needs a namespace; it is tried again now and then.
 	NoAccess State = "NoAccess"
 )
 

@@ -20,7 +20,7 @@ const (
 	Deleted TriggerType = "Deleted"
 	// Resumed: the watch goes on after it was interrupted, with [NotifyAlways], or after access was lost.
 	Resumed TriggerType = "Resumed"
-	// AccessWasLost: the server refuses the watch; see [AccessLost].
+	// AccessWasLost: the server refuses the watch, see [AccessLost], or the kind has come back with namespaces.
 	AccessWasLost TriggerType = "AccessLost"
 )
 

@@ -331,7 +331,7 @@ func (w *dynamicWatcher) normalize(o ObjectIdentifier) (ObjectIdentifier, error)
 	case !gvr.Namespaced:
 		o.Namespace = ""
 	case o.Namespace == "" && o.Name != "":
-		return o, o.invalid("Namespace", "is required: objects of this kind are in namespaces")
+		return o, o.lacksNamespace()
 	}
 	return o, nil
 }
