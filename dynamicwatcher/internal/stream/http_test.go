@@ -266,3 +266,60 @@ func TestConnections(t *testing.T) {
 		}
 	}
 }
+
+// Connections that have had no streams for a while are closed. A burst of requests then opens no more than are needed.
+func TestConnectionsAfterRest(t *testing.T) {
+	const streams, most = 180, 4
+	api := fakeapi.New()
+	defer api.Close()
+	var open atomic.Int64
+	server := httptest.NewUnstartedServer(api)
+	server.EnableHTTP2 = true
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	server.Config.IdleTimeout = 100 * time.Millisecond
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	listener := &counting{Listener: server.Listener}
+	server.Listener = listener
+	server.StartTLS()
+	defer server.Close()
+	h, err := stream.NewHTTP(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for round := range 3 {
+		before := listener.taken.Load()
+		opened := make([]stream.Stream, streams)
+		var group sync.WaitGroup
+		for i := range opened {
+			group.Go(func() {
+				s, err := h.Open(t.Context(), secrets, "")
+				if err != nil {
+					t.Error(err)
+				}
+				opened[i] = s
+			})
+		}
+		group.Wait()
+		if n := listener.taken.Load() - before; n > most {
+			t.Errorf("round %d: %d connections for %d streams", round, n, streams)
+		}
+		for _, s := range opened {
+			if s != nil {
+				s.Close()
+			}
+		}
+		for begin := time.Now(); open.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 30*time.Second {
+				t.Fatalf("%d connections stay open", open.Load())
+			}
+		}
+	}
+}

@@ -78,7 +78,9 @@ func (p *pool) acquire() (*shard, error) {
 func (p *pool) release(s *shard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.streams--
+	if s.streams--; s.streams == 0 {
+		s.rest()
+	}
 }
 
 // CloseIdle ends connections that are idle, also where the transport is wrapped, as client-go does: then the method of
@@ -243,6 +245,13 @@ func (s *shard) leave(connected bool) int {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return s.epoch
+}
+
+// rest says that a connection has no streams left, so that it may end at any time and nobody is told.
+func (s *shard) rest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.warm = false
 }
 
 // failed says that a connection of an epoch has broken.
