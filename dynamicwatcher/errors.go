@@ -6,6 +6,7 @@ package dynamicwatcher
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -45,7 +46,12 @@ type IdentifierError struct {
 
 // Error returns the field, the reason and the identifier.
 func (e *IdentifierError) Error() string {
-	s := fmt.Sprintf("%s of %s %s", e.Field, e.Object, e.Reason)
+	const most = 1024 // of an identifier that is too long
+	object := e.Object.String()
+	if len(object) > most {
+		object = strings.ToValidUTF8(object[:most], "") + "…"
+	}
+	s := fmt.Sprintf("%s of %s %s", e.Field, object, e.Reason)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -12,6 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// The most bytes that parts of an identifier may have. API servers take requests of up to 1 MiB, in which a selector is up to
+// three times as long; names that are valid have a fraction of this.
+const (
+	longestName     = 4 << 10
+	longestSelector = 256 << 10
+)
+
 // ObjectIdentifier names an object of the Kubernetes API, or with a Selector in place of the Name any number of them.
 // It is comparable, so it can be the key of a map.
 type ObjectIdentifier struct {
@@ -25,7 +32,7 @@ type ObjectIdentifier struct {
 	// Name is the object's name. Either it or Selector is required, not both.
 	Name string
 	// Selector is a label selector in kubectl's syntax, such as "app=web,tier!=cache". It is for what is watched; a
-	// watcher has a name.
+	// watcher has a name. It may have 256 KiB.
 	Selector string
 }
 
@@ -71,6 +78,17 @@ func (o ObjectIdentifier) validateParts() error {
 		return o.invalid("Version", "has a slash: the group belongs into Group")
 	case o.Kind == "":
 		return o.invalid("Kind", "is required")
+	}
+	for _, part := range []struct {
+		field, value string
+		most         int
+	}{
+		{"Group", o.Group, longestName}, {"Version", o.Version, longestName}, {"Kind", o.Kind, longestName},
+		{"Namespace", o.Namespace, longestName}, {"Name", o.Name, longestName}, {"Selector", o.Selector, longestSelector},
+	} {
+		if len(part.value) > part.most {
+			return o.invalid(part.field, fmt.Sprintf("has %d bytes, more than %d", len(part.value), part.most))
+		}
 	}
 	for _, segment := range []struct{ field, value string }{
 		{"Group", o.Group}, {"Version", o.Version}, {"Namespace", o.Namespace}, {"Name", o.Name},

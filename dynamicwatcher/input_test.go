@@ -6,6 +6,7 @@ package dynamicwatcher_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,9 @@ func TestBadIdentifiers(t *testing.T) {
 		{"a namespace that leads up", "Namespace", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Namespace = ".." })},
 		{"a group that leads up", "Group", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Group = ".." })},
 		{"a slash in the group", "Group", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Group = "a/b" })},
+		{"a name that no request can have", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = strings.Repeat("n", 2<<20) })},
+		{"a kind that no request can have", "Kind", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Kind = strings.Repeat("K", 2<<20) })},
+		{"a selector that no request can have", "Selector", matching(fakeapi.Secret, "ns", "a in ("+strings.Repeat("b,", 1<<20)+"b)")},
 		{"a version that leads up", "Version", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Version = ".." })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,8 +57,8 @@ func TestBadIdentifiers(t *testing.T) {
 					"AddWatcherAt":       x.AddWatcherAt(p, test.object, "1"),
 				} {
 					var bad *dynamicwatcher.IdentifierError
-					if !errors.As(err, &bad) || bad.Field != test.field || bad.Reason == "" || !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
-						t.Errorf("%s returned %v, not what is wrong with %s", call, err, test.field)
+					if !errors.As(err, &bad) || bad.Field != test.field || bad.Reason == "" || len(bad.Error()) > 2048 || !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+						t.Errorf("%s returned %.500v, not what is wrong with %s", call, err, test.field)
 					}
 				}
 				if got := x.WatchesOf(p); len(got) != 1 || got[0] != secretB {
