@@ -7,7 +7,6 @@ import (
 	"context"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
@@ -120,10 +119,9 @@ func (a *arrivals) await(ctx context.Context, gvk schema.GroupVersionKind, w *ar
 
 // follow watches the CRD and says when it has changed, or is gone.
 func (a *arrivals) follow(ctx context.Context, gvk schema.GroupVersionKind, w *arrival, events chan<- struct{}) {
-	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	crd := stream.Target{
 		Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-		Name:     resource.Resource + "." + gvk.Group,
+		Name:     a.kinds.name(gvk.GroupKind()) + "." + gvk.Group,
 	}
 	delay, state := newBackoff(), crdState{}
 	for ctx.Err() == nil {

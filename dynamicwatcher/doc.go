@@ -55,7 +55,9 @@
 //
 // A kind is looked up when an object of it is first watched. One that the server does not know is an
 // [ErrNoVersionedResource], or with [Options].MissingKind Wait the watch begins when its CRD is established. When a CRD is
-// deleted the watchers of objects that existed are told once, and the watch goes on if it comes back.
+// deleted the watchers of objects that existed are told once, and the watch goes on if it comes back. The CRD is watched by
+// name. Where the kind has not been seen before, that name is a guess, which adds an s or the like as kubectl does; a kind with
+// another plural, or of an aggregated API server, is looked for every 20 to 30 s.
 //
 // A kind that comes may have another scope than was thought. Where it has no namespaces, the namespace of an identifier does
 // not count; where it has, an object that is watched without one is not watched any more: its state is NoAccess with an

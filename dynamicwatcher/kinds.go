@@ -45,6 +45,7 @@ type kinds struct {
 	mu     sync.Mutex
 	closed bool
 	groups map[schema.GroupVersion]*groupVersion
+	names  map[schema.GroupKind]string // of resources that were there once
 }
 
 // groupVersion is what is known of one. It does not change.
@@ -66,7 +67,7 @@ func newKinds(d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper,
 		},
 		mapper: mapper, clock: c,
 		ttl: o.GVKToGVRCacheTTL, missing: o.MissingAPIResourceCacheTTL,
-		groups: map[schema.GroupVersion]*groupVersion{},
+		groups: map[schema.GroupVersion]*groupVersion{}, names: map[schema.GroupKind]string{},
 	}
 }
 
@@ -135,7 +136,21 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion,
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.groups[gv] = g
+	for kind, r := range g.resources {
+		k.names[schema.GroupKind{Group: gv.Group, Kind: kind}] = r.Name
+	}
 	return g, nil
+}
+
+// name returns the name of a kind's resource: the last one, or a guess.
+func (k *kinds) name(gk schema.GroupKind) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if name, ok := k.names[gk]; ok {
+		return name
+	}
+	guess, _ := meta.UnsafeGuessKindToResource(gk.WithVersion(""))
+	return guess.Resource
 }
 
 func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
@@ -171,8 +186,8 @@ func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 // forget makes the next resolve of the group version ask the server.
 func (k *kinds) forget(gv schema.GroupVersion) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	delete(k.groups, gv)
+	k.mu.Unlock()
 	if r, ok := k.mapper.(meta.ResettableRESTMapper); ok {
 		r.Reset()
 	}
@@ -186,5 +201,8 @@ func (k *kinds) mapped(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	case err != nil:
 		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, err)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names[gvk.GroupKind()] = m.Resource.Resource
 	return ScopedGVR{m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
@@ -63,6 +65,26 @@ func TestKindGoesAndComesBack(t *testing.T) {
 			x.expect("it is back", p)
 			x.after(10 * time.Second)
 		}
+	})
+}
+
+// A kind that comes back is told of at once also where its resource is not named as its kind
+// suggests: the name is known from before.
+func TestKindOfUnusualNameComesBack(t *testing.T) {
+	data := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Data"}
+	dataA := id(data, "ns", "a")
+	script(t, dynamicwatcher.Options{}, func(x *fixture) {
+		x.api.CreateCRD(data, "data", true, 0)
+		x.after(time.Second)
+		x.put(dataA)
+		x.watch(dataA)
+		x.api.DeleteCRD(data, "data")
+		x.after(time.Hour)
+		x.expect("it is gone with its kind", p)
+		x.api.CreateCRD(data, "data", true, 0)
+		x.put(dataA)
+		x.after(time.Second)
+		x.expect("it is back", p)
 	})
 }
 
