@@ -85,7 +85,7 @@
 //
 // With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_dynamicwatcher_:
 //
-//	watches{state}              gauge      watched objects by the state of their API watch; their sum is GetWatchCount
+//	watches{state}              gauge      watched objects by the state of their API watch; from Start on their sum is GetWatchCount
 //	consolidated_objects        gauge      those of them that share an API watch
 //	consolidated_watches        gauge      the API watches that they share
 //	watchers                    gauge      objects that watch others

@@ -43,7 +43,7 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. The watcher is not reconciled any
 	// more, whatever it was queued for, unless a reconcile that is under way asks for another. It returns an
-	// [*IdentifierError] or ErrQueryBatchInProgress.
+	// [*IdentifierError] or ErrQueryBatchInProgress, and nil also for a watcher that is not known and after the end of Start.
 	RemoveWatcher(watcher ObjectIdentifier) error
 
 	// Start watches and reconciles until ctx ends, and returns nil when all its goroutines have ended. What was added before
@@ -55,9 +55,10 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	NeedLeaderElection() bool
 
 	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object, also
-	// where it shares its watch ([Options].Consolidate).
+	// where it shares its watch ([Options].Consolidate). Before Start, and after its end, that is 0.
 	GetWatchCount() int
-	// Status returns the state of each watched object, in the order of identifiers.
+	// Status returns the state of each watched object, in the order of identifiers; before Start they are Establishing, after
+	// its end there are none.
 	Status() []WatchStatus
 	// WatchersOf returns who watches an object, WatchesOf what a watcher watches, in the order of identifiers.
 	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier

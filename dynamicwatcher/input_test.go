@@ -217,9 +217,16 @@ func TestAfterShutdown(t *testing.T) {
 				t.Errorf("%s returned %v", call, err)
 			}
 		}
+		for range 10 {
+			for _, watcher := range []dynamicwatcher.ObjectIdentifier{p, q, policy("unknown")} {
+				if err := x.WaitForSync(context.Background(), watcher); !errors.Is(err, dynamicwatcher.ErrNotStarted) {
+					t.Errorf("WaitForSync of %s returned %v", watcher, err)
+				}
+			}
+		}
 		x.must(x.RemoveWatcher(p))
-		if n := x.GetWatchCount(); n != 0 {
-			t.Errorf("%d watches are left", n)
+		if n, all := x.GetWatchCount(), x.Status(); n != 0 || len(all) != 0 {
+			t.Errorf("%d watches are left: %v", n, all)
 		}
 	})
 }

@@ -23,7 +23,8 @@ type Options struct {
 	Reconciler Reconciler
 
 	// Config is how to reach the API server. Defaults to the configuration in the cluster, and outside of one to what the
-	// environment variable KUBECONFIG names. Its QPS and Burst hold for lookups of kinds, not for watches.
+	// environment variable KUBECONFIG names. Its QPS, Burst and Timeout do not hold: watches last, and each group version is
+	// looked up once.
 	Config *rest.Config
 	// HTTPClient, if it is set, makes all requests to the server of Config. Connections are then its own affair: without
 	// it, about 90 watches share one.

@@ -374,6 +374,9 @@ func (w *dynamicWatcher) GetWatchCount() int {
 func (w *dynamicWatcher) Status() []WatchStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.stopped {
+		return nil
+	}
 	all := make([]WatchStatus, 0, len(w.registry.objects))
 	for _, o := range w.registry.objects {
 		all = append(all, o.status())
@@ -412,8 +415,11 @@ func (w *dynamicWatcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier 
 // WaitForSync implements [DynamicWatcher].
 func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
 	w.mu.Lock()
-	objects := w.registry.watches(watcher)
+	objects, stopped := w.registry.watches(watcher), w.stopped
 	w.mu.Unlock()
+	if stopped {
+		return errStopped
+	}
 	for _, o := range objects {
 		if err := w.await(ctx, o); err != nil {
 			return err
