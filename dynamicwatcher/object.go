@@ -204,7 +204,7 @@ func (o *object) tellGlimpses(again bool) {
 		t.Type = Deleted
 	}
 	for watcher, s := range o.watchers.all() {
-		_, busy := o.watcher.busy[watcher.id]
+		_, busy := o.watcher.registry.busy[watcher.id]
 		if !s.reads && watcher.begin <= o.opened && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
 			o.watcher.notify(watcher, t)
 		}

@@ -115,7 +115,8 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trig
 	}
 	delete(w.due, watcher)
 	w.ticks++
-	w.busy[watcher] = struct{}{}
+	now := w.options.Clock.Now()
+	w.registry.busy[watcher] = now
 	record := w.registry.watchers[watcher]
 	if record == nil {
 		return nil, -1, true
@@ -124,7 +125,7 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trig
 	if len(record.triggers) > 0 {
 		waited = w.options.Clock.Since(record.queued)
 	}
-	record.began, record.begin = w.options.Clock.Now(), w.ticks
+	record.began, record.begin = now, w.ticks
 	triggers = make([]Trigger, 0, len(record.triggers))
 	for _, t := range record.triggers {
 		triggers = append(triggers, t)
@@ -139,7 +140,7 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trig
 func (w *dynamicWatcher) ran(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.busy, watcher)
+	delete(w.registry.busy, watcher)
 	if record := w.registry.watchers[watcher]; record != nil {
 		record.ended = w.options.Clock.Now()
 	}

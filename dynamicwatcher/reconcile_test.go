@@ -45,6 +45,22 @@ func TestMinInterval(t *testing.T) {
 	})
 }
 
+// A reconciler that clears what it watches, or removes itself, and then adds it anew, keeps to it too.
+func TestMinIntervalOfReconcilerThatAddsAnew(t *testing.T) {
+	script(t, dynamicwatcher.Options{MinInterval: time.Second}, func(x *fixture) {
+		x.put(secretA)
+		x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.Join(x.AddOrUpdateWatcher(p), x.AddOrUpdateWatcher(p, secretA),
+				x.RemoveWatcher(p), x.AddOrUpdateWatcher(p, secretA))
+		}
+		x.must(x.AddOrUpdateWatcher(p, secretA))
+		x.after(10*time.Second + 100*time.Millisecond)
+		if n := len(x.r.take()); n != 11 {
+			t.Errorf("%d reconciles in 10 s", n)
+		}
+	})
+}
+
 func TestMaxDelay(t *testing.T) {
 	script(t, dynamicwatcher.Options{MaxDelay: 100 * time.Millisecond}, func(x *fixture) {
 		x.watch(secretA, secretB)

@@ -14,6 +14,7 @@ import (
 type registry struct {
 	watchers map[ObjectIdentifier]*watching
 	objects  map[ObjectIdentifier]*object
+	busy     map[ObjectIdentifier]time.Time // watchers whose reconcile is under way, and since when
 }
 
 // watching is what a watcher watches, and what it has not been reconciled for.
@@ -38,14 +39,15 @@ type subscription struct {
 }
 
 func newRegistry() registry {
-	return registry{watchers: map[ObjectIdentifier]*watching{}, objects: map[ObjectIdentifier]*object{}}
+	return registry{watchers: map[ObjectIdentifier]*watching{}, objects: map[ObjectIdentifier]*object{}, busy: map[ObjectIdentifier]time.Time{}}
 }
 
-// watcher returns the record of a watcher, and makes one where there is none.
+// watcher returns the record of a watcher, and makes one where there is none. A reconcile that removes its watcher and adds it
+// again does not end MinInterval by that.
 func (r *registry) watcher(id ObjectIdentifier) *watching {
 	w := r.watchers[id]
 	if w == nil {
-		w = &watching{id: id, objects: map[*object]struct{}{}}
+		w = &watching{id: id, objects: map[*object]struct{}{}, began: r.busy[id]}
 		r.watchers[id] = w
 	}
 	return w

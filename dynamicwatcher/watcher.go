@@ -43,7 +43,6 @@ type dynamicWatcher struct {
 	ctx      context.Context // of Start; nil before
 	stopped  bool
 	ticks    int64                         // counts reconciles
-	busy     map[ObjectIdentifier]struct{} // whose reconcile is under way
 	due      map[ObjectIdentifier]struct{} // that are queued, and were not removed since
 	logger   klog.Logger
 }
@@ -63,7 +62,6 @@ func New(options *Options) (DynamicWatcher, error) {
 		registry: newRegistry(),
 		groups:   map[groupKey]*group{},
 		batches:  map[ObjectIdentifier]*batch{},
-		busy:     map[ObjectIdentifier]struct{}{},
 		due:      map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
 	}
