@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -137,8 +138,12 @@ type shard struct {
 }
 
 // hesitation is how long the request that is to make a connection may take until it looks for one. What it does before,
-// say to get a token, is to hold up no other for longer. A busy machine may need some milliseconds for nothing at all.
-const hesitation = 20 * time.Millisecond
+// say to get a token, is to hold up no other for longer. It is counted in ticks, which a busy machine delays as it delays the
+// request: that may need some milliseconds for nothing at all.
+const (
+	hesitation = 20 * time.Millisecond
+	ticks      = 10
+)
 
 // do sends a request, and starts its limit when it does not wait for others any more. The epoch, of the connection that took
 // it, is for failed.
@@ -153,10 +158,9 @@ func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, e
 		return resp, epoch, err
 	}
 	p := &passage{shard: s}
-	timer := time.AfterFunc(hesitation, p.giveWay)
-	defer timer.Stop()
+	time.AfterFunc(hesitation/ticks, func() { p.tick(1) })
 	trace := &httptrace.ClientTrace{
-		GetConn: func(string) { timer.Stop() }, // the pool of connections may be locked here: nothing may wait
+		GetConn: func(string) { p.looks.Store(true) }, // the pool of connections may be locked here: nothing may wait
 		GotConn: func(httptrace.GotConnInfo) { p.leave(true) },
 	}
 	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
@@ -175,17 +179,22 @@ func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, e
 // passage is the turn of a request to make the connection.
 type passage struct {
 	shard *shard
+	looks atomic.Bool // for a connection
 
 	mu    sync.Mutex
 	over  bool // the turn is another's
 	epoch int  // of the connection, if there is one
 }
 
-// giveWay ends the turn of a request that does not look for a connection.
-func (p *passage) giveWay() {
+// tick ends the turn of a request that does not look for a connection for too long.
+func (p *passage) tick(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
+	switch {
+	case p.over || p.looks.Load():
+	case n < ticks:
+		time.AfterFunc(hesitation/ticks, func() { p.tick(n + 1) })
+	default:
 		p.over = true
 		p.shard.leave(false)
 		p.shard.pool.server.tried()
