@@ -12,11 +12,17 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+)
+
+var (
+	_ manager.Runnable               = dynamicwatcher.DynamicWatcher(nil)
+	_ manager.LeaderElectionRunnable = dynamicwatcher.DynamicWatcher(nil)
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+)
+
+// objectID keeps what follows short.
+type objectID = dynamicwatcher.ObjectIdentifier
+
+// peer is the interface DynamicWatcher of kubernetes-dependency-watches v0.10.0, but for GetWatchCount, which returns a uint
+// there and an int in the source document.
+type peer interface { //nolint:interfacebloat // it is so
+	AddWatcher(watcher objectID, watchedObject objectID) error
+	AddOrUpdateWatcher(watcher objectID, watchedObjects ...objectID) error
+	RemoveWatcher(watcher objectID) error
+	Start(ctx context.Context) error
+	Started() <-chan struct{}
+	Get(watcher objectID, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	List(watcher objectID, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	ListWatchedFromCache(watcher objectID) ([]unstructured.Unstructured, error)
+	StartQueryBatch(watcher objectID) error
+	EndQueryBatch(watcher objectID) error
+	GVKToGVR(gvk schema.GroupVersionKind) (dynamicwatcher.ScopedGVR, error)
+}
+
+// What code that was written for it, or for the source document, compiles with.
+var (
+	_ peer                                                                 = dynamicwatcher.DynamicWatcher(nil)
+	_ interface{ GetWatchCount() int }                                     = dynamicwatcher.DynamicWatcher(nil)
+	_ interface{ Validate() error }                                        = objectID{}
+	_ func(*dynamicwatcher.Options) (dynamicwatcher.DynamicWatcher, error) = dynamicwatcher.New
+
+	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (dynamicwatcher.DynamicWatcher, error) = dynamicwatcher.NewForConfig
+
+	_ = dynamicwatcher.ScopedGVR{GroupVersionResource: schema.GroupVersionResource{}, Namespaced: true}
+	_ = objectID{Group: "", Version: "v1", Kind: "Secret", Namespace: "ns", Name: "", Selector: "a=b"}
+	_ = []error{
+		dynamicwatcher.ErrNotStarted, dynamicwatcher.ErrCacheDisabled, dynamicwatcher.ErrInvalidInput, dynamicwatcher.ErrNoVersionedResource,
+		dynamicwatcher.ErrQueryBatchInProgress, dynamicwatcher.ErrQueryBatchNotStarted, dynamicwatcher.ErrResourceUnwatchable,
+		dynamicwatcher.ErrWatchStopping, dynamicwatcher.ErrNoCacheEntry,
+	}
+)
+
+// peerReconciler is a reconciler as it is written for both.
+type peerReconciler struct{}
+
+func (peerReconciler) Reconcile(context.Context, objectID) (reconcile.Result, error) {
+	return reconcile.Result{}, nil
+}
+
+var _ dynamicwatcher.Reconciler = peerReconciler{}
