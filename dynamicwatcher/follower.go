@@ -188,7 +188,7 @@ func (f *follower) next(s stream.Stream, beginning *few[types.UID, struct{}]) (*
 	if err != nil {
 		return beginning, err
 	}
-	if e.UID != "" && f.object.id.Name != "" && e.Namespace != f.object.id.Namespace {
+	if f.object.id.Name != "" && misplaced(e, f.object.id.Namespace) {
 		return beginning, errScope
 	}
 	if e.Type == stream.Synced {

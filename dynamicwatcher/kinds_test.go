@@ -295,6 +295,33 @@ func TestKindComesWithNamespaces(t *testing.T) {
 			})
 		})
 	}
+	t.Run("consolidated", func(t *testing.T) {
+		script(t, few, func(x *fixture) {
+			x.api.CreateCRD(widget, "widgets", false, 0)
+			x.after(time.Second)
+			var watchers []dynamicwatcher.ObjectIdentifier
+			for i := range 4 {
+				watchers = append(watchers, policy(strconv.Itoa(i)))
+				x.must(x.AddWatcher(watchers[i], id(widget, "", strconv.Itoa(i))))
+			}
+			x.after(time.Hour)
+			x.shared("taken over", 4, 1)
+			x.api.DeleteCRD(widget, "widgets")
+			x.api.CreateCRD(widget, "widgets", true, 0)
+			x.put(id(widget, "other", "0"))
+			x.after(time.Hour)
+			for _, c := range x.expect("they cannot be watched", watchers...) {
+				if got := c.Triggers[0].Type; got != dynamicwatcher.AccessWasLost {
+					t.Errorf("%s is told of %s", c.Watcher, got)
+				}
+			}
+			for _, s := range x.Status() {
+				if s.State != dynamicwatcher.NoAccess || s.Consolidated {
+					t.Errorf("the status is %+v", s)
+				}
+			}
+		})
+	})
 	t.Run("dropped", func(t *testing.T) {
 		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, AccessLost: dynamicwatcher.DropAndNotify}, func(x *fixture) {
 			x.must(x.AddOrUpdateWatcher(p, bare))

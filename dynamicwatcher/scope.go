@@ -3,6 +3,8 @@
 
 package dynamicwatcher
 
+import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+
 // unscope takes the namespace off an object whose kind turns out to have none. It could not be known before: the kind was
 // awaited, or was another when the object was added. Its watchers watch the object without the namespace from then on, which
 // may be watched already. It reports whether that was so.
@@ -30,6 +32,9 @@ func (o *object) scoped(gvr *ScopedGVR) error {
 	}
 	return nil
 }
+
+// misplaced reports whether an event shows that a kind has namespaces which had none: its CRD was created anew.
+func misplaced(e stream.Event, namespace string) bool { return namespace == "" && e.Namespace != "" }
 
 // move lets a watcher watch one object in place of another. The lock is held.
 func (w *dynamicWatcher) move(watcher *watching, s subscription, from *object, want wanted) {

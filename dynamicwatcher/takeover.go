@@ -14,8 +14,11 @@ func (k *keeper) took(e stream.Event) error {
 	k.watcher.mu.Lock()
 	defer k.watcher.mu.Unlock()
 	g := k.group
-	if g.keeper != k {
+	switch {
+	case g.keeper != k:
 		return errLeft
+	case misplaced(e, g.namespace):
+		return errScope
 	}
 	switch e.Type {
 	case stream.Added:
