@@ -248,6 +248,9 @@ func (k *keeper) measure(ctx context.Context, t stream.Target) error {
 // recover does what the end of a stream calls for, and reports whether to begin another.
 func (k *keeper) recover(ctx context.Context, err error) bool {
 	v := judge(err)
+	if v == lookUp { // also by the objects' own streams
+		k.watcher.kinds.forget(k.group.kind.GroupVersion())
+	}
 	resigned, ok := k.failed(v, err)
 	switch {
 	case !ok:
@@ -259,8 +262,6 @@ func (k *keeper) recover(ctx context.Context, err error) bool {
 		return err == nil
 	case resigned:
 		return k.rest(ctx)
-	case v == lookUp:
-		k.watcher.kinds.forget(k.group.kind.GroupVersion())
 	case v == reopen, v == reconnect:
 		return !k.brief || k.pause(ctx, err)
 	}

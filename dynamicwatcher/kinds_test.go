@@ -304,7 +304,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 				watchers = append(watchers, policy(strconv.Itoa(i)))
 				x.must(x.AddWatcher(watchers[i], id(widget, "", strconv.Itoa(i))))
 			}
-			x.after(time.Hour)
+			x.after(time.Minute)
 			x.shared("taken over", 4, 1)
 			x.api.DeleteCRD(widget, "widgets")
 			x.api.CreateCRD(widget, "widgets", true, 0)
