@@ -71,7 +71,10 @@ var rules = []rule{
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
 
 	{packages: "appliedwork", may: []string{"appliedwork/v1alpha1", apimachinery, clientGo + "dynamic"}},
-	{packages: "appliedwork/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
+	{packages: "appliedwork/v1alpha1", may: []string{apimachinery}},
+	{packages: "appliedwork/v1alpha1/applyconfiguration/...", may: []string{
+		"appliedwork/v1alpha1/...", apimachinery, clientGo + "applyconfigurations/meta/v1", "sigs.k8s.io/structured-merge-diff/v6/...",
+	}},
 	{packages: "appliedwork/reconciler", leaf: true, may: []string{
 		"appliedwork/...", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/...",
 	}},

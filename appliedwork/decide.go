@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// Decision is what to do with an object that is not desired any more, and with its entry.
+type Decision string
+
+const (
+	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until it is gone.
+	Delete Decision = "Delete"
+	// Release it: take out our owner reference, if it has one, leave the object and forget the entry.
+	Release Decision = "Release"
+	// Retain it: it is not ours. Leave it as it is and forget the entry.
+	Retain Decision = "Retain"
+	// Gone: there is no object. Forget the entry.
+	Gone Decision = "Gone"
+	// Wait: it is being deleted and still there. Keep the entry.
+	Wait Decision = "Wait"
+)
+
+// Owner is an AppliedWork that has an object in its inventory.
+type Owner struct {
+	// Name and UID are those of the AppliedWork.
+	Name string
+	UID  types.UID
+	// Applied is whether it has applied the object; false means that it is about to.
+	Applied bool
+	// Terminating is whether it is being deleted, or its objects are: then it has no claim.
+	Terminating bool
+}
+
+// Owners is who may have a claim on an object.
+type Owners struct {
+	// Self is the UID of our AppliedWork.
+	Self types.UID
+	// Listed are the AppliedWorks that have the object in their inventories; ours may be among them.
+	Listed []Owner
+	// Dead reports whether an AppliedWork of this UID is known to be gone or terminating, so that a reference to it is no
+	// claim. Nil means that none is known to be.
+	Dead func(types.UID) bool
+}
+
+// DecideDeletion decides about an object that is not desired any more. Live is the object as it is now, or nil when it
+// does not exist; "its type is not served" is not that, see [IsTypeNotServed]. The rules, in their order:
+//
+//	there is no object                                             Gone
+//	it has no reference to us, but the UID that we applied         Release  a user took the reference out
+//	it has no reference to us                                      Retain   it was never ours, or is another by now
+//	it has one, and the policy is to orphan                        Release
+//	it has one, and another owner reference, or is in the
+//	inventory of another AppliedWork that is not terminating       Release  only our reference goes
+//	it has one, and is being deleted                               Wait
+//	it has one                                                     Delete   whatever its UID was
+//
+// A label, an annotation or a field manager is no evidence of anything. An owner that is no AppliedWork counts as alive, as
+// for Kubernetes' collector, which deletes the object after us if it is not.
+func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy) Decision {
+	switch {
+	case live == nil:
+		return Gone
+	case !IsOwnedBy(live, owners.Self) && entry.UID != "" && entry.UID == live.GetUID():
+		return Release
+	case !IsOwnedBy(live, owners.Self):
+		return Retain
+	case policy == PolicyOrphan || owners.claimed(live.GetOwnerReferences()):
+		return Release
+	case live.GetDeletionTimestamp() != nil:
+		return Wait
+	default:
+		return Delete
+	}
+}
+
+func (o Owners) claimed(references []metav1.OwnerReference) bool {
+	for _, listed := range o.Listed {
+		if listed.UID != o.Self && !listed.Terminating {
+			return true
+		}
+	}
+	for _, r := range references {
+		if r.UID == o.Self {
+			continue
+		}
+		if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import "github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+
+// Plan is the difference between what an inventory has and what is desired.
+type Plan struct {
+	// Keep is recorded and desired, in the order of the desired, as it is desired, with the recorded UID.
+	Keep []v1alpha1.AppliedResourceMeta
+	// Add is desired and not recorded.
+	Add []v1alpha1.ResourceIdentifier
+	// Stale is recorded and not desired, in the order of the record.
+	Stale []v1alpha1.AppliedResourceMeta
+}
+
+// Diff compares by group, kind, namespace and name. Version and ordinal do not count: another apiVersion or another order
+// makes nothing stale. An entry without a kind, as older implementations wrote it, is matched by its resource. What is
+// there more than once counts once; of recorded duplicates the one with a UID counts. It takes linear time.
+func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
+	d := differ{recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded)}
+	d.index()
+	plan := Plan{Keep: make([]v1alpha1.AppliedResourceMeta, 0, min(len(recorded), len(desired)))}
+	var added []int32 // of desired
+	news := newTable(0)
+	for n := range desired {
+		id := &desired[n]
+		hash := d.seed.object(id)
+		i, first := d.take(id, hash)
+		switch {
+		case first:
+			plan.Keep = append(plan.Keep, v1alpha1.AppliedResourceMeta{ResourceIdentifier: *id, UID: recorded[i].UID})
+		case i < 0:
+			if news.slots == nil {
+				news = newTable(len(desired) - n)
+			}
+			if at, again := news.find(hash, func(i int32) bool { return sameObject(&desired[i], id) }); !again {
+				news.put(at, hash, int32(n))
+				added = append(added, int32(n))
+			}
+		}
+	}
+	plan.Add = make([]v1alpha1.ResourceIdentifier, len(added))
+	for n, i := range added {
+		plan.Add[n] = desired[i]
+	}
+	plan.Stale = make([]v1alpha1.AppliedResourceMeta, 0, d.left)
+	for i := range recorded {
+		if !d.taken[i] {
+			plan.Stale = append(plan.Stale, recorded[i])
+		}
+	}
+	return plan
+}
+
+// differ finds entries of a record by what they name.
+type differ struct {
+	recorded   []v1alpha1.AppliedResourceMeta
+	desired    []v1alpha1.ResourceIdentifier
+	seed       seed
+	byKey      table
+	byResource table  // of entries without a kind
+	taken      []bool // entries that are kept, or are duplicates
+	left       int    // entries that are not taken
+}
+
+func (d *differ) index() {
+	d.byKey = newTable(len(d.recorded))
+	for i := range d.recorded {
+		id := &d.recorded[i].ResourceIdentifier
+		names, hash, same := &d.byKey, uint32(0), sameObject
+		if id.Kind == "" {
+			if d.byResource.slots == nil {
+				d.byResource = newTable(len(d.recorded))
+			}
+			names, hash, same = &d.byResource, d.seed.resource(id), sameResource
+		} else {
+			hash = d.seed.object(id)
+		}
+		at, again := names.find(hash, func(i int32) bool { return same(&d.recorded[i].ResourceIdentifier, id) })
+		switch first := names.slots[at].index - 1; {
+		case !again:
+			names.put(at, hash, int32(i))
+		case d.recorded[first].UID == "" && d.recorded[i].UID != "":
+			d.drop(first)
+			names.put(at, hash, int32(i))
+		default:
+			d.drop(int32(i))
+		}
+	}
+}
+
+// take returns the entry of an object, or a negative number when it has none, and whether it is taken for the first time.
+func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32, first bool) {
+	entry = -1
+	if at, ok := d.byKey.find(hash, func(i int32) bool { return sameObject(&d.recorded[i].ResourceIdentifier, id) }); ok {
+		entry = d.byKey.slots[at].index - 1
+	}
+	if d.byResource.slots == nil {
+		return entry, entry >= 0 && d.drop(entry)
+	}
+	at, ok := d.byResource.find(d.seed.resource(id), func(i int32) bool { return sameResource(&d.recorded[i].ResourceIdentifier, id) })
+	if !ok {
+		return entry, entry >= 0 && d.drop(entry)
+	}
+	other := d.byResource.slots[at].index - 1
+	if entry < 0 {
+		return other, d.drop(other)
+	}
+	d.drop(other) // the same object is in the record without a kind too
+	return entry, d.drop(entry)
+}
+
+// drop takes an entry, and reports whether it was still there.
+func (d *differ) drop(i int32) bool {
+	if d.taken[i] {
+		return false
+	}
+	d.taken[i] = true
+	d.left--
+	return true
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+const (
+	// readablePart is how much of a work's name its AppliedWork's name shows.
+	readablePart = 100
+	// hashBytes of SHA-256 make collisions something that does not happen: 160 bits, 32 characters.
+	hashBytes = 20
+)
+
+var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
+
+// NameFor returns the name of the AppliedWork for a work of a hub: readable, then a hash of the three. It is the same
+// each time, is always a valid name (at most 133 characters), and works of different hubs, namespaces or names
+// have different ones.
+func NameFor(hub, namespace, name string) string {
+	h := sha256.New()
+	for _, part := range []string{hub, namespace, name} {
+		// With its length before it, no part can look like the end of another.
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	hash := nameEncoding.EncodeToString(h.Sum(nil)[:hashBytes])
+	if readable := sanitize(name); readable != "" {
+		return readable + "-" + hash
+	}
+	return hash
+}
+
+// shardName is the name of the n-th further AppliedWork, from 1, that holds entries of work. With the UID in it, it never
+// means a shard of another AppliedWork that had the same name.
+func shardName(work *v1alpha1.AppliedWork, n int) string {
+	return fmt.Sprintf("%s-shard-%d-%s", sanitize(work.Name), n, work.UID)
+}
+
+// sanitize returns the beginning of s in characters that a name may have, without a separator at its ends.
+func sanitize(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, s)
+	return strings.Trim(s[:min(len(s), readablePart)], "-")
+}

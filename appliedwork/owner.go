@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// OwnerReference returns the reference that an object has to its AppliedWork. It blocks the owner's deletion, so that a
+// foreground deletion of the AppliedWork waits for the object, and names no controller, as an object may have several
+// AppliedWorks. Where the admission plugin OwnerReferencesPermissionEnforcement is on, blocking needs the permission to
+// update appliedworks/finalizers.
+func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: work.Name, UID: work.UID,
+		BlockOwnerDeletion: new(true),
+	}
+}
+
+// IsOwnedBy reports whether an object has an owner reference with the UID: the only evidence of ownership that counts.
+func IsOwnedBy(obj metav1.Object, uid types.UID) bool {
+	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid })
+}
+
+// SetOwnerReference gives an object the reference to work, in the place of one with the same UID, and reports whether
+// that changed it. References to others, another AppliedWork of the same name too, stay.
+func SetOwnerReference(obj metav1.Object, work *v1alpha1.AppliedWork) bool {
+	wanted := OwnerReference(work)
+	references := obj.GetOwnerReferences()
+	i := slices.IndexFunc(references, func(r metav1.OwnerReference) bool { return r.UID == work.UID })
+	switch {
+	case i < 0:
+		obj.SetOwnerReferences(append(slices.Clone(references), wanted))
+	case sameReference(references[i], wanted):
+		return false
+	default:
+		references = slices.Clone(references)
+		references[i] = wanted
+		obj.SetOwnerReferences(references)
+	}
+	return true
+}
+
+// RemoveOwnerReference takes all references with the UID out of an object, and reports whether there were any. Those to
+// others stay.
+func RemoveOwnerReference(obj metav1.Object, uid types.UID) bool {
+	references := obj.GetOwnerReferences()
+	others := slices.DeleteFunc(slices.Clone(references), func(r metav1.OwnerReference) bool { return r.UID == uid })
+	if len(others) == len(references) {
+		return false
+	}
+	if len(others) == 0 {
+		others = nil
+	}
+	obj.SetOwnerReferences(others)
+	return true
+}
+
+func sameReference(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID &&
+		isTrue(a.Controller) == isTrue(b.Controller) && isTrue(a.BlockOwnerDeletion) == isTrue(b.BlockOwnerDeletion)
+}
+
+func isTrue(p *bool) bool { return p != nil && *p }
+
+// isAppliedWork reports whether a reference is to an AppliedWork, of whatever version.
+func isAppliedWork(r metav1.OwnerReference) bool {
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	return err == nil && gv.Group == v1alpha1.GroupName && r.Kind == v1alpha1.Kind
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// mergeCRD returns what live becomes: our v1alpha1 in the place of an older one, and each other version as it is. What
+// it says about names, conversion and storage is left alone.
+func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructured, changed bool) {
+	if revisionOf(live) >= schemaRevision {
+		return live, false
+	}
+	ours := CRD()
+	wanted := versionsOf(ours)[0]
+	merged = live.DeepCopy()
+	versions := versionsOf(merged)
+	found := false
+	for i, v := range versions {
+		if v["name"] != wanted["name"] {
+			continue
+		}
+		found = true
+		if knowsMore(schemaOf(v), schemaOf(wanted)) {
+			return live, false
+		}
+		// served and storage are decisions of whoever installed it.
+		replacement := unstructured.Unstructured{Object: wanted}
+		next := replacement.DeepCopy().Object
+		next["storage"], next["served"] = v["storage"], true
+		versions[i] = next
+	}
+	if !found {
+		next := (&unstructured.Unstructured{Object: wanted}).DeepCopy().Object
+		next["storage"] = false // the version that objects are stored in is there already
+		versions = append(versions, next)
+	}
+	list := make([]any, len(versions))
+	for i, v := range versions {
+		list[i] = v
+	}
+	if err := unstructured.SetNestedSlice(merged.Object, list, "spec", "versions"); err != nil {
+		return live, false
+	}
+	setSchemaRevision(merged, schemaRevision)
+	return merged, true
+}
+
+// knowsMore reports whether a has a property somewhere that b does not have.
+func knowsMore(a, b map[string]any) bool {
+	for name, value := range a {
+		sub, ok := value.(map[string]any)
+		if !ok {
+			continue
+		}
+		other, ok := b[name].(map[string]any)
+		if name == "properties" {
+			for property := range sub {
+				if _, known := other[property]; !known {
+					return true
+				}
+			}
+		}
+		if ok && knowsMore(sub, other) {
+			return true
+		}
+	}
+	return false
+}
+
+func versionsOf(crd *unstructured.Unstructured) []map[string]any {
+	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	versions := make([]map[string]any, 0, len(list))
+	for _, v := range list {
+		if v, ok := v.(map[string]any); ok {
+			versions = append(versions, v)
+		}
+	}
+	return versions
+}
+
+func schemaOf(version map[string]any) map[string]any {
+	s, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+	return s
+}
+
+func revisionOf(crd *unstructured.Unstructured) int {
+	n, err := strconv.Atoi(crd.GetAnnotations()[annotationSchema])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func setSchemaRevision(crd *unstructured.Unstructured, revision int) {
+	annotations := crd.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationSchema] = strconv.Itoa(revision)
+	crd.SetAnnotations(annotations)
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	appliedworkv1alpha1 "github.com/spokewire/sdk-go/appliedwork/v1alpha1/applyconfiguration/appliedwork/v1alpha1"
+)
+
+// server holds one CRD, and establishes it.
+type server struct {
+	crd    *unstructured.Unstructured
+	writes int
+	rival  *unstructured.Unstructured // is created just before our create
+}
+
+func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
+	if s.crd == nil {
+		return nil, apierrors.NewNotFound(v1alpha1.CRDResource.GroupResource(), v1alpha1.CRDName)
+	}
+	return s.crd.DeepCopy(), nil
+}
+
+func (s *server) Create(_ context.Context, obj *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	if s.rival != nil {
+		s.crd, s.rival = s.rival, nil
+	}
+	if s.crd != nil {
+		return nil, apierrors.NewAlreadyExists(v1alpha1.CRDResource.GroupResource(), v1alpha1.CRDName)
+	}
+	return s.store(obj), nil
+}
+
+func (s *server) Update(_ context.Context, obj *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	return s.store(obj), nil
+}
+
+func (s *server) store(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	s.writes++
+	s.crd = established(obj.DeepCopy())
+	return s.crd
+}
+
+func established(crd *unstructured.Unstructured) *unstructured.Unstructured {
+	crd.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
+	return crd
+}
+
+// upstream is the CRD of work-api in short.
+func upstream() *unstructured.Unstructured {
+	crd := established(v1alpha1.CRD())
+	crd.SetAnnotations(nil)
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	v := versions[0].(map[string]any)
+	unstructured.RemoveNestedField(v, "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions")
+	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
+	return crd
+}
+
+func names(crd *unstructured.Unstructured) (names []string) {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		v := v.(map[string]any)
+		names = append(names, v["name"].(string)+map[bool]string{true: "*"}[v["storage"] == true])
+	}
+	return names
+}
+
+func TestEnsureCRD(t *testing.T) {
+	newer := upstream()
+	versions, _, _ := unstructured.NestedSlice(newer.Object, "spec", "versions")
+	beta := runtime.DeepCopyJSONValue(versions[0]).(map[string]any)
+	beta["name"] = "v1beta1"
+	versions[0].(map[string]any)["storage"] = false
+	_ = unstructured.SetNestedSlice(newer.Object, append(versions, beta), "spec", "versions")
+
+	future := established(v1alpha1.CRD())
+	future.SetAnnotations(map[string]string{v1alpha1.GroupName + "/schema-revision": "1000"})
+
+	richer := upstream()
+	versions, _, _ = unstructured.NestedSlice(richer.Object, "spec", "versions")
+	_ = unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "status", "properties", "later")
+	_ = unstructured.SetNestedSlice(richer.Object, versions, "spec", "versions")
+
+	tests := []struct {
+		name, reason string
+		server       server
+		writes       int
+		versions     string
+	}{
+		{"absent", "it is created", server{}, 1, "v1alpha1*"},
+		{"current", "nothing to do", server{crd: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
+		{"work-api's", "it gets what it lacks", server{crd: upstream()}, 1, "v1alpha1*"},
+		{"with another version", "that one stays, and what is stored", server{crd: newer}, 1, "v1alpha1 v1beta1*"},
+		{"a later revision", "never downgraded", server{crd: future}, 0, "v1alpha1*"},
+		{"fields unknown to us", "they are not taken away", server{crd: richer}, 0, "v1alpha1*"},
+		{"a race", "somebody else was faster", server{rival: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if err := v1alpha1.EnsureCRD(t.Context(), &test.server); err != nil {
+				t.Fatal(err)
+			}
+			if test.server.writes != test.writes {
+				t.Errorf("%d writes, want %d: %s", test.server.writes, test.writes, test.reason)
+			}
+			got := ""
+			for i, n := range names(test.server.crd) {
+				if i > 0 {
+					got += " "
+				}
+				got += n
+			}
+			if got != test.versions {
+				t.Errorf("versions %s, want %s: %s", got, test.versions, test.reason)
+			}
+		})
+	}
+}
+
+func TestScheme(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	obj, err := scheme.New(v1alpha1.GroupVersionKind)
+	if _, ok := obj.(*v1alpha1.AppliedWork); !ok || err != nil {
+		t.Errorf("%T, %v", obj, err)
+	}
+	var _ v1alpha1.AppliedtWorkStatus = v1alpha1.AppliedWork{}.Status //nolint:staticcheck // the deprecated name is there
+	if ac := appliedworkv1alpha1.AppliedWork("a"); *ac.GetName() != "a" || *ac.GetKind() != v1alpha1.Kind {
+		t.Errorf("%+v", ac)
+	}
+}

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Types of conditions of an AppliedWork.
+const (
+	// ConditionApplied: all objects were applied, the last time.
+	ConditionApplied = "Applied"
+	// ConditionPruned: nothing is left of what is not wanted any more.
+	ConditionPruned = "Pruned"
+	// ConditionTerminating: the objects are being deleted or released, and nothing is applied any more.
+	ConditionTerminating = "Terminating"
+	// ConditionEvicting: the objects are deleted when a grace period has passed.
+	ConditionEvicting = "Evicting"
+)
+
+// Annotations and labels of an AppliedWork and of what it owns. What must not be lost is in metadata, because a CRD that
+// does not know a field of the status prunes it.
+const (
+	// AnnotationTerminating is on an AppliedWork whose objects are being deleted ("Teardown") or released ("Release").
+	AnnotationTerminating = GroupName + "/terminating"
+	// AnnotationEvictionStart is the time (RFC 3339) at which an eviction began.
+	AnnotationEvictionStart = GroupName + "/eviction-start-time"
+	// AnnotationShards is how many further AppliedWorks hold entries of this one.
+	AnnotationShards = GroupName + "/shards"
+	// LabelShardOf is on such a further AppliedWork: the UID of the one it belongs to.
+	LabelShardOf = GroupName + "/shard-of"
+	// AnnotationAppliedHash is on objects: the hash of the manifest that was applied last.
+	AnnotationAppliedHash = GroupName + "/applied-hash"
+)
