@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// Applier applies the objects of a work. It may be used concurrently, for one AppliedWork by one caller at a time.
+type Applier struct {
+	*cluster
+	tracker *Tracker
+}
+
+// NewApplier returns an Applier that records in tracker what it does.
+func NewApplier(tracker *Tracker) *Applier {
+	return &Applier{cluster: tracker.cluster, tracker: tracker}
+}
+
+// ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
+type ApplyOptions struct {
+	// Adoption says what to do with an object that exists and is not ours. Defaults to AdoptNever.
+	Adoption Adoption
+	// FieldManager is the first part of the name of the field manager; the UID of the AppliedWork is the second, because
+	// two works that share a manager drop each other's references. At most 90 characters. Defaults to "appliedwork".
+	FieldManager string
+	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError].
+	Force bool
+	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
+	Concurrency int
+}
+
+func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
+	var err error
+	if o.Concurrency, err = concurrencyOf(o.Concurrency); err != nil {
+		return o, err
+	}
+	switch o.Adoption {
+	case "":
+		o.Adoption = AdoptNever
+	case AdoptNever, AdoptIfUnowned, AdoptAlways:
+	default:
+		return o, fmt.Errorf("%w: ApplyOptions.Adoption %q is none of Never, IfUnowned, Always", ErrInvalidInput, o.Adoption)
+	}
+	if o.FieldManager == "" {
+		o.FieldManager = "appliedwork"
+	}
+	if len(o.FieldManager) > 90 {
+		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have 90", ErrInvalidInput, len(o.FieldManager))
+	}
+	return o, nil
+}
+
+// Apply brings the objects to the cluster, with an owner reference to the AppliedWork in the same request, and records them:
+// before the first of them is written, that they are about to be, and in the end their UIDs. An object whose outcome is
+// not known keeps its entry, as does one that failed, so that whatever was made is found again. Objects that are as their
+// manifests have them cost no write. Namespaces and CRDs come first, webhooks and API services last; one that fails does not
+// stop the others. Objects are not changed, and a nil one stands for a manifest that could not be decoded.
+//
+// The error is [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError], and nothing is
+// applied; or it joins what the change set has: [ErrGenerateName], [ErrInvalidObject], [*AdoptionError],
+// [*OwnershipConflictError], [*TypeNotServedError] and those of the API server. The change set is never nil. An object is
+// pending while it, or its namespace, is being deleted.
+func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
+	changes := &ChangeSet{}
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return changes, err
+	}
+	run := &applyRun{Applier: a, work: work, opts: opts, manager: managerFor(opts.FieldManager, work.UID)}
+	if err := run.identify(ctx, objects); err != nil {
+		return changes, a.refused(work, err)
+	}
+	if err := run.record(ctx); err != nil {
+		return changes, a.refused(work, err)
+	}
+	run.apply(ctx)
+	changes.Entries = run.changes()
+	err = run.confirm(ctx, changes)
+	a.announceChanges(work, changes)
+	return changes, errors.Join(changes.Err(), err)
+}
+
+// applyRun is one call of Apply.
+type applyRun struct {
+	*Applier
+	work      *v1alpha1.AppliedWork
+	opts      ApplyOptions
+	manager   string
+	items     []*applyItem
+	inventory *inventory
+}
+
+// applyItem is one object of a call.
+type applyItem struct {
+	source   *unstructured.Unstructured
+	id       v1alpha1.ResourceIdentifier
+	mapping  mapping
+	mapped   bool // whether mapping can be used
+	unmapped error
+	live     *unstructured.Unstructured
+	change   Change
+	done     bool
+}
+
+func (i *applyItem) finish(action Action, err error) {
+	i.change.Action, i.change.Err, i.done = action, err, true
+}
+
+// identify says what the objects are and how to reach them.
+func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstructured) error {
+	seen := make(map[Key]int, len(objects))
+	announced := crdKinds(objects)
+	for ordinal, obj := range objects {
+		item := &applyItem{source: obj}
+		r.items = append(r.items, item)
+		key, err := Identify(obj)
+		item.change.Key = key
+		if err != nil {
+			item.finish(ActionFailed, fmt.Errorf("manifest %d: %w", ordinal, err))
+			continue
+		}
+		gvk := obj.GroupVersionKind()
+		item.mapping, item.unmapped = r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
+		item.mapped = item.unmapped == nil
+		if m, ok := announced[gvk.GroupKind()]; ok && !item.mapped {
+			item.mapping = m // it will be served when its CRD is applied
+		} else if !item.mapped {
+			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, item.unmapped))
+			continue
+		}
+		if err := item.place(ordinal, gvk); err != nil {
+			item.finish(ActionFailed, err)
+			continue
+		}
+		key = item.change.Key
+		if first, again := seen[key]; again {
+			return fmt.Errorf("%w: %s is manifest %d and %d", ErrDuplicate, key, first, ordinal)
+		}
+		seen[key] = ordinal
+	}
+	return nil
+}
+
+// place sets the entry of an item: with a namespace when its kind has one, and else without.
+func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
+	key := &i.change.Key
+	if i.mapping.namespaced && key.Namespace == "" {
+		return fmt.Errorf("%w: manifest %d, %s, is of a namespaced kind: set metadata.namespace", ErrInvalidObject, ordinal, key)
+	}
+	if !i.mapping.namespaced {
+		key.Namespace = ""
+	}
+	i.id = v1alpha1.ResourceIdentifier{
+		Ordinal: ordinal, Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind,
+		Resource: i.mapping.resource.Resource, Namespace: key.Namespace, Name: key.Name,
+	}
+	return nil
+}
+
+// crdKinds returns the kinds that CRDs among the objects define.
+func crdKinds(objects []*unstructured.Unstructured) map[schema.GroupKind]mapping {
+	kinds := map[schema.GroupKind]mapping{}
+	for _, obj := range objects {
+		if obj == nil || obj.GroupVersionKind().GroupKind() != crdKind {
+			continue
+		}
+		text := func(path ...string) string { s, _, _ := unstructured.NestedString(obj.Object, path...); return s }
+		group, kind := text("spec", "group"), text("spec", "names", "kind")
+		kinds[schema.GroupKind{Group: group, Kind: kind}] = mapping{
+			resource: schema.GroupVersionResource{Group: group, Resource: text("spec", "names", "plural")},
+			kind:     kind, namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+		}
+	}
+	return kinds
+}
+
+func (r *applyRun) changes() []Change {
+	changes := make([]Change, len(r.items))
+	for i, item := range r.items {
+		if !item.done { // ctx ended
+			item.finish(ActionPending, context.Canceled)
+		}
+		changes[i] = item.change
+	}
+	return changes
+}

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// establishLimit is how long Apply waits for a CRD of the work to be served before its objects fail.
+	establishLimit  = 15 * time.Second
+	establishPeriod = 50 * time.Millisecond
+	// causeNamespaceTerminating is corev1.NamespaceTerminatingCause.
+	causeNamespaceTerminating metav1.CauseType = "NamespaceTerminating"
+)
+
+// apply writes the objects, wave by wave.
+func (r *applyRun) apply(ctx context.Context) {
+	waves := byRank(len(r.items), func(i int) schema.GroupKind { return r.items[i].change.Key.GroupKind() })
+	for _, wave := range waves {
+		r.resolveLate(ctx, wave)
+		parallel(ctx, len(wave), r.opts.Concurrency, func(n int) {
+			if item := r.items[wave[n]]; !item.done {
+				r.applyOne(ctx, item)
+			}
+		})
+	}
+}
+
+// resolveLate finds the resources of kinds whose CRDs were applied in an earlier wave.
+func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
+	failed := map[schema.GroupKind]error{}
+	for _, i := range wave {
+		item := r.items[i]
+		if item.done || item.mapped {
+			continue
+		}
+		gk := item.change.Key.GroupKind()
+		err, known := failed[gk]
+		if !known {
+			err = wait.PollUntilContextTimeout(ctx, establishPeriod, establishLimit, true, func(ctx context.Context) (bool, error) {
+				r.kinds.forget(gk.Group)
+				var err error
+				item.mapping, err = r.kinds.resolve(ctx, gk, item.id.Version)
+				if IsTypeNotServed(err) {
+					return false, nil
+				}
+				return err == nil, err
+			})
+			if wait.Interrupted(err) {
+				err = item.unmapped
+			}
+		}
+		if failed[gk] = err; err != nil {
+			item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+			continue
+		}
+		if item.mapping, err = r.kinds.resolve(ctx, gk, item.id.Version); err != nil {
+			item.finish(ActionFailed, err)
+			continue
+		}
+		item.mapped = true
+		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
+		if item.live = f.obj; f.err != nil {
+			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, f.err))
+		}
+	}
+}
+
+// applyOne writes one object, and again when somebody else was faster.
+func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
+	unowned := isProtected(item.change.Key)
+	manifest, err := manifestOf(item.source, item.id.Namespace, r.work, unowned)
+	if err != nil {
+		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+		return
+	}
+	for attempt := 0; ; attempt++ {
+		err = r.step(ctx, item, manifest)
+		if item.done {
+			return
+		}
+		if !errors.Is(err, errMoved) || attempt == attempts {
+			item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+			return
+		}
+		if err := pause(ctx, attempt); err != nil {
+			item.finish(ActionFailed, err)
+			return
+		}
+		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
+		if f.err != nil {
+			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, f.err))
+			return
+		}
+		item.live = f.obj
+	}
+}
+
+// step does what the object as it was read needs. The error is errMoved when it is another by now.
+func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
+	live := item.live
+	if live == nil {
+		return r.create(ctx, item, manifest)
+	}
+	item.change.UID = live.GetUID()
+	if live.GetDeletionTimestamp() != nil {
+		item.finish(ActionPending, fmt.Errorf("%s is being deleted, and is applied when it is gone", item.change.Key))
+		return nil
+	}
+	ours := IsOwnedBy(live, r.work.UID) || r.inventory.uid(item.change.Key) == live.GetUID()
+	action := ActionConfigured
+	if !ours {
+		if err := mayAdopt(item.change.Key, live, r.opts.Adoption); err != nil {
+			item.finish(ActionFailed, err)
+			return nil
+		}
+		action = ActionAdopted
+	}
+	if ours && isUnchanged(live, manifest, r.manager) {
+		item.finish(ActionUnchanged, nil)
+		return nil
+	}
+	return r.patch(ctx, item, manifest, action)
+}
+
+func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error {
+	owners := live.GetOwnerReferences()
+	if adoption == AdoptAlways || adoption == AdoptIfUnowned && len(owners) == 0 {
+		return nil
+	}
+	return &AdoptionError{Key: key, UID: live.GetUID(), Owners: owners, Adoption: adoption}
+}
+
+// create makes the object with a create, not an apply, which would silently take over what somebody else has made since.
+func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
+	if uid := r.inventory.uid(item.change.Key); uid != "" {
+		// It was there when the intent was recorded, and is gone. What is made now is another object.
+		if err := r.tracker.intendAnew(ctx, r.work, item.id); err != nil {
+			return err
+		}
+	}
+	created, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: r.manager})
+	switch {
+	case err == nil:
+		item.change.UID = created.GetUID()
+		item.finish(ActionCreated, nil)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return errMoved
+	case apierrors.HasStatusCause(err, causeNamespaceTerminating):
+		item.finish(ActionPending, err)
+		return nil
+	}
+	return r.explain(item, err)
+}
+
+// patch applies the manifest to the object that was read, and to no other of its name: its UID is part of what is sent.
+func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
+	client, live := r.resource(item.mapping, item.id.Namespace), item.live
+	rv := live.GetResourceVersion()
+	if managed := asApplied(live.GetManagedFields(), r.manager); managed != nil {
+		upgraded, err := r.upgrade(ctx, item, managed)
+		if err != nil {
+			return err
+		}
+		rv = upgraded.GetResourceVersion()
+	}
+	body := manifest.DeepCopy()
+	body.SetUID(live.GetUID())
+	if action == ActionAdopted {
+		body.SetResourceVersion(rv) // who owns it was looked at
+	}
+	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: r.manager, Force: r.opts.Force})
+	if err != nil {
+		return r.explain(item, err)
+	}
+	if action == ActionConfigured && applied.GetResourceVersion() == rv {
+		action = ActionUnchanged
+	}
+	item.change.UID = applied.GetUID()
+	item.finish(action, nil)
+	return nil
+}
+
+// upgrade makes what we have created count as applied.
+func (r *applyRun) upgrade(ctx context.Context, item *applyItem, managed []metav1.ManagedFieldsEntry) (*unstructured.Unstructured, error) {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": managed},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": item.live.GetResourceVersion()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	client := r.resource(item.mapping, item.id.Namespace)
+	upgraded, err := client.Patch(ctx, item.id.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
+	if err != nil {
+		if err = r.explain(item, err); err == nil {
+			err = errMoved
+		}
+		return nil, err
+	}
+	return upgraded, nil
+}
+
+// explain returns errMoved when the object is another than was read, and a typed error where there is one.
+func (r *applyRun) explain(item *applyItem, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case IsTypeNotServed(err):
+		r.kinds.forget(item.mapping.resource.Group)
+		return &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err}
+	case apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) && errors.As(err, &status):
+		conflict := &OwnershipConflictError{Key: item.change.Key, Err: err}
+		for _, cause := range status.Status().Details.Causes {
+			conflict.Fields = append(conflict.Fields, cause.Field+": "+cause.Message)
+		}
+		item.finish(ActionFailed, conflict)
+		return nil
+	case apierrors.IsConflict(err):
+		return errMoved
+	case apierrors.IsNotFound(err) && item.live != nil:
+		return errMoved
+	}
+	return err
+}

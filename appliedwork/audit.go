@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// AuditOptions are the options of [Collector.Audit].
+type AuditOptions struct {
+	// Record adds what is untracked to the inventory, so that the next Prune deletes it if it is not desired.
+	Record bool
+	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
+	Concurrency int
+}
+
+// AuditReport is how an inventory and the cluster differ.
+type AuditReport struct {
+	// Untracked objects have our owner reference and are not in the inventory: a request of a process that was thought dead
+	// arrived late, or somebody has changed the inventory.
+	Untracked []v1alpha1.AppliedResourceMeta
+	// Missing are entries whose object does not exist.
+	Missing []v1alpha1.AppliedResourceMeta
+	// Foreign are entries whose object does not have our owner reference.
+	Foreign []v1alpha1.AppliedResourceMeta
+	// Unread are kinds that could not be listed, with the reason: nothing is known of their objects.
+	Unread map[string]error
+}
+
+// Audit compares an inventory with all objects of the cluster that can be listed, which takes as long as reading them.
+// It belongs after a crash, and once in a long while.
+func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts AuditOptions) (*AuditReport, error) {
+	concurrency, err := concurrencyOf(opts.Concurrency)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := c.kinds.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kinds = slices.DeleteFunc(kinds, func(m mapping) bool {
+		return !slices.Contains(m.verbs, "list") || m.resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
+	})
+	report := &AuditReport{Unread: map[string]error{}}
+	owned := map[types.UID]v1alpha1.AppliedResourceMeta{} // by UID: some objects are served as two kinds
+	var mu sync.Mutex
+	parallel(ctx, len(kinds), concurrency, func(i int) {
+		found, err := c.owned(ctx, kinds[i], work.UID)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			report.Unread[kinds[i].resource.String()] = err
+		}
+		for _, e := range found {
+			owned[e.UID] = e
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// The inventory is read after the objects: what is recorded since is not untracked.
+	inv, err := c.tracker.load(ctx, work)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range owned {
+		if _, ok := inv.find(KeyOf(e.ResourceIdentifier)); !ok {
+			report.Untracked = append(report.Untracked, e)
+		}
+	}
+	c.auditEntries(ctx, work, inv.entries(), concurrency, report)
+	if opts.Record && len(report.Untracked) > 0 {
+		if err := c.tracker.RecordApplied(ctx, work, report.Untracked...); err != nil {
+			return report, fmt.Errorf("record what is untracked: %w", err)
+		}
+	}
+	return report, nil
+}
+
+// owned lists the objects of a kind that an AppliedWork owns.
+func (c *Collector) owned(ctx context.Context, m mapping, uid types.UID) ([]v1alpha1.AppliedResourceMeta, error) {
+	var found []v1alpha1.AppliedResourceMeta
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := c.opts.Client.Resource(m.resource).List(ctx, options)
+		if err != nil {
+			return found, err
+		}
+		for i := range page.Items {
+			if obj := &page.Items[i]; IsOwnedBy(obj, uid) {
+				found = append(found, entryOf(m, obj))
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return found, nil
+		}
+	}
+}
+
+func entryOf(m mapping, obj *unstructured.Unstructured) v1alpha1.AppliedResourceMeta {
+	return v1alpha1.AppliedResourceMeta{
+		ResourceIdentifier: v1alpha1.ResourceIdentifier{
+			Group: m.resource.Group, Version: m.resource.Version, Kind: m.kind, Resource: m.resource.Resource,
+			Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		},
+		UID: obj.GetUID(),
+	}
+}
+
+// auditEntries looks for the objects of entries.
+func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta, concurrency int, report *AuditReport) {
+	var targets []target
+	var of []v1alpha1.AppliedResourceMeta
+	for _, e := range entries {
+		m, err := c.resolve(ctx, e.ResourceIdentifier)
+		if err != nil {
+			report.Unread[KeyOf(e.ResourceIdentifier).GroupKind().String()] = err
+			continue
+		}
+		targets, of = append(targets, target{m, e.Namespace, e.Name}), append(of, e)
+	}
+	for i, f := range c.read(ctx, targets, concurrency) {
+		switch {
+		case f.err != nil:
+			report.Unread[KeyOf(of[i].ResourceIdentifier).String()] = f.err
+		case f.obj == nil:
+			report.Missing = append(report.Missing, of[i])
+		case !IsOwnedBy(f.obj, work.UID):
+			report.Foreign = append(report.Foreign, of[i])
+		}
+	}
+}

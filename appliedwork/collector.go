@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// Collector ends AppliedWorks. Deleting one is enough for everything to go, sooner or later, in no order; a Collector is
+// faster, keeps an order, respects policies and guards, and says what is in the way. It may be used concurrently.
+type Collector struct {
+	*cluster
+	tracker *Tracker
+	pruner  *Pruner
+}
+
+// NewCollector returns a Collector for the inventories of tracker.
+func NewCollector(tracker *Tracker) *Collector {
+	return &Collector{cluster: tracker.cluster, tracker: tracker, pruner: NewPruner(tracker)}
+}
+
+// TeardownOptions are the options of [Collector.Teardown]. The zero value is useful.
+type TeardownOptions struct {
+	// Propagation is what becomes of what the objects own. Defaults to background.
+	Propagation metav1.DeletionPropagation
+	// Policies say which objects are deleted and which are left. Defaults to delete all.
+	Policies Policies
+	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
+	Concurrency int
+}
+
+// ReleaseOptions are the options of [Collector.Release].
+type ReleaseOptions struct {
+	// Concurrency is how many objects are released at a time, from 1 to 256. Defaults to 16.
+	Concurrency int
+}
+
+// Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork itself, which has
+// Kubernetes' collector take what may have come late. From its beginning nothing is applied for the AppliedWork any more,
+// also when this process ends. It is one pass and waits for nothing: while the change set is not Done, the AppliedWork is
+// kept; call it again, after a while or after [Collector.WaitGone]. Of an AppliedWork that is gone, nothing is left to do.
+//
+// Guards hold as for Prune; a protected namespace only loses our reference. The error joins those of the change set, or is
+// an [ErrInvalidInput] or the API server's. The change set is never nil.
+func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions) (*ChangeSet, error) {
+	prune, err := PruneOptions{Propagation: opts.Propagation, Policies: opts.Policies, Concurrency: opts.Concurrency}.withDefaults()
+	if err != nil {
+		return &ChangeSet{}, err
+	}
+	return c.end(ctx, work, byTeardown, prune, metav1.DeletePropagationBackground)
+}
+
+// Release takes our references out of the objects of an AppliedWork, and deletes it without them: they stay, and belong to
+// nobody. Like Teardown it is one pass, which keeps the AppliedWork while something could not be released.
+func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opts ReleaseOptions) (*ChangeSet, error) {
+	prune, err := PruneOptions{Policies: Policies{Default: PolicyOrphan}, Concurrency: opts.Concurrency}.withDefaults()
+	if err != nil {
+		return &ChangeSet{}, err
+	}
+	// Orphan: should an object have our reference that the inventory does not know, it stays too.
+	return c.end(ctx, work, byRelease, prune, metav1.DeletePropagationOrphan)
+}
+
+// end marks the AppliedWork, deals with all that it has, and deletes it. What is recorded meanwhile makes it begin anew.
+func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions, propagation metav1.DeletionPropagation) (*ChangeSet, error) {
+	for attempt := 0; ; attempt++ {
+		inv, err := c.mark(ctx, work, how)
+		if errors.Is(err, ErrTerminating) {
+			return &ChangeSet{}, nil // gone
+		}
+		if err != nil {
+			return &ChangeSet{}, err
+		}
+		run := &pruneRun{Pruner: c.pruner, work: work, opts: opts, ending: true, inventory: inv}
+		if err := run.run(ctx, inv.entries()); err != nil {
+			return &ChangeSet{}, err
+		}
+		changes := &ChangeSet{Entries: run.changes()}
+		c.announceChanges(work, changes)
+		if !changes.Done() {
+			err := run.forget(ctx, v1alpha1.ConditionPruned, changes)
+			return changes, errors.Join(changes.Err(), err)
+		}
+		err = c.remove(ctx, inv, propagation)
+		if err == nil {
+			return changes, nil
+		}
+		if !errors.Is(err, errMoved) || attempt == attempts {
+			return changes, fmt.Errorf("delete AppliedWork %s: %w", work.Name, err)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return changes, err
+		}
+	}
+}
+
+// mark says in the AppliedWork that it ends, so that nothing is applied any more, and returns its inventory as it is then.
+func (c *Collector) mark(ctx context.Context, work *v1alpha1.AppliedWork, how string) (*inventory, error) {
+	for attempt := 0; ; attempt++ {
+		inv, err := c.tracker.load(ctx, work)
+		if err != nil || inv.main().Annotations[v1alpha1.AnnotationTerminating] == how {
+			return inv, err
+		}
+		err = c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)
+		if err == nil {
+			c.tracker.setCondition(inv, metav1.Condition{
+				Type: v1alpha1.ConditionTerminating, Status: metav1.ConditionTrue, Reason: how, ObservedGeneration: inv.main().Generation,
+			})
+			err = c.tracker.save(ctx, inv)
+		}
+		if err == nil {
+			return inv, nil
+		}
+		if !errors.Is(err, errMoved) || attempt == attempts {
+			return nil, err
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// remove deletes the AppliedWorks of an inventory, if they are as they were read, the main one last.
+func (c *Collector) remove(ctx context.Context, inv *inventory, propagation metav1.DeletionPropagation) error {
+	for i := len(inv.shards) - 1; i >= 0; i-- {
+		s := inv.shards[i]
+		if s.raw == nil {
+			continue
+		}
+		uid, rv := s.raw.GetUID(), s.raw.GetResourceVersion()
+		options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}}
+		if i == 0 {
+			options.PropagationPolicy = &propagation
+		}
+		switch err := c.tracker.works().Delete(ctx, s.raw.GetName(), options); {
+		case apierrors.IsConflict(err):
+			return errMoved
+		case err != nil && (!apierrors.IsNotFound(err) || IsTypeNotServed(err)):
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// covers reports whether each field of value is in a set of fields. A node without children is a value that is managed as
+// a whole, or a map of which we manage none of the fields any more: the set does not tell, so live does.
+func covers(fields map[string]any, value, live any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		object, _ := live.(map[string]any)
+		for name, sub := range value {
+			if sub == nil {
+				continue // a null is no field
+			}
+			if node, ok := fields["f:"+name].(map[string]any); ok {
+				if !coversNode(node, sub, object[name]) {
+					return false
+				}
+			} else if !isEmpty(sub) {
+				return false
+			}
+		}
+	case []any:
+		return coversList(fields, value, live)
+	}
+	return true
+}
+
+func coversNode(node map[string]any, value, live any) bool {
+	switch value.(type) {
+	case map[string]any, []any:
+		if len(node) == 0 {
+			return contains(live, value)
+		}
+		return covers(node, value, live)
+	}
+	return true // whoever changes it takes it over
+}
+
+// contains reports whether a value has all of another, which it does when the server only added defaults. What the server
+// writes in another way, as a quantity, counts as different; then an apply finds out.
+func contains(live, value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		object, _ := live.(map[string]any)
+		for name, sub := range value {
+			if !isEmpty(sub) && !contains(object[name], sub) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		list, _ := live.([]any)
+		if len(list) != len(value) {
+			return false
+		}
+		for i := range value {
+			if !contains(list[i], value[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return fmt.Sprint(live) == fmt.Sprint(value)
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, sub := range value {
+			if !isEmpty(sub) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(value) == 0
+	}
+	return value == nil
+}
+
+// coversList looks for each item of a list among those that are ours: by its keys (k:), or by its value (v:).
+func coversList(fields map[string]any, list []any, live any) bool {
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			text, err := json.Marshal(item)
+			if err != nil || fields["v:"+string(text)] == nil {
+				return false
+			}
+			continue
+		}
+		if !coversItem(fields, object, live) {
+			return false
+		}
+	}
+	return true
+}
+
+func coversItem(fields map[string]any, item map[string]any, live any) bool {
+	for name, node := range fields {
+		text, ok := strings.CutPrefix(name, "k:")
+		if !ok {
+			continue
+		}
+		var keys map[string]any
+		if json.Unmarshal([]byte(text), &keys) != nil || !hasKeys(item, keys) {
+			continue
+		}
+		sub, _ := node.(map[string]any)
+		if coversNode(sub, item, itemWith(live, keys)) {
+			return true
+		}
+	}
+	return false
+}
+
+// itemWith returns the item of a list with the values of a key, or nil.
+func itemWith(live any, keys map[string]any) any {
+	list, _ := live.([]any)
+	for _, item := range list {
+		if object, ok := item.(map[string]any); ok && hasKeys(object, keys) {
+			return object
+		}
+	}
+	return nil
+}
+
+// hasKeys reports whether an item has the values of a key; the item may lack what has a default.
+func hasKeys(item, keys map[string]any) bool {
+	any := false
+	for name, want := range keys {
+		got, ok := item[name]
+		if !ok {
+			continue
+		}
+		any = true
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return false
+		}
+	}
+	return any
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// Reasons of conditions and events.
+const (
+	reasonDone           = "Done"
+	reasonPending        = "Pending"
+	reasonFailed         = "Failed"
+	reasonAdoption       = "AdoptionRefused"
+	reasonConflict       = "OwnershipConflict"
+	reasonNotServed      = "TypeNotServed"
+	reasonBlocked        = "PruneBlocked"
+	reasonInvalid        = "InvalidObject"
+	reasonTooLarge       = "InventoryTooLarge"
+	reasonTerminating    = "Terminating"
+	reasonEmpty          = "EmptyDesired"
+	reasonDuplicate      = "Duplicate"
+	reasonGracePeriod    = "GracePeriod"
+	reasonCancelled      = "Cancelled"
+	eventTypeWarning     = "Warning"
+	maxConditionMessage  = 1024
+	maxEventsOfOneChange = 20
+)
+
+// reasonOf returns the reason of an event for a refusal; empty for what is none, as a lost connection.
+func reasonOf(err error) string {
+	var adoption *AdoptionError
+	var conflict *OwnershipConflictError
+	var notServed *TypeNotServedError
+	var blocked *PruneBlockedError
+	var tooLarge *InventoryTooLargeError
+	switch {
+	case errors.As(err, &adoption):
+		return reasonAdoption
+	case errors.As(err, &conflict):
+		return reasonConflict
+	case errors.As(err, &notServed):
+		return reasonNotServed
+	case errors.As(err, &blocked):
+		return reasonBlocked
+	case errors.As(err, &tooLarge):
+		return reasonTooLarge
+	case errors.Is(err, ErrTerminating):
+		return reasonTerminating
+	case errors.Is(err, ErrEmptyDesired):
+		return reasonEmpty
+	case errors.Is(err, ErrDuplicate):
+		return reasonDuplicate
+	case errors.Is(err, ErrGenerateName), errors.Is(err, ErrInvalidObject):
+		return reasonInvalid
+	}
+	return ""
+}
+
+// refused emits an event if err is a refusal, and returns it.
+func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) error {
+	if reason := reasonOf(err); reason != "" && c.opts.Events != nil {
+		c.opts.Events.Eventf(work, eventTypeWarning, reason, "%s", err)
+	}
+	return err
+}
+
+// announceChanges emits an event for each refusal of a change set, for a bounded number of them.
+func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet) {
+	n := 0
+	for _, e := range changes.Entries {
+		if e.Err != nil && reasonOf(e.Err) != "" && n < maxEventsOfOneChange {
+			n++
+			_ = c.refused(work, e.Err)
+		}
+	}
+}
+
+// outcome returns the condition that tells of a change set.
+func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition {
+	condition := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonDone, ObservedGeneration: generation}
+	if changes.Done() {
+		return condition
+	}
+	condition.Status, condition.Reason = metav1.ConditionFalse, reasonPending
+	if changes.Count(ActionFailed, ActionBlocked) > 0 {
+		condition.Reason = reasonFailed
+	}
+	// What it says must be the same each time, or every attempt would be a write.
+	for _, e := range changes.Entries {
+		if e.Err != nil && (e.Action == ActionFailed || e.Action == ActionBlocked || condition.Reason == reasonPending) {
+			if reason := reasonOf(e.Err); reason != "" {
+				condition.Reason = reason
+			}
+			condition.Message = e.Err.Error()
+			break
+		}
+	}
+	if len(condition.Message) > maxConditionMessage {
+		condition.Message = condition.Message[:maxConditionMessage]
+	}
+	return condition
+}
+
+// setCondition has the AppliedWork written if the condition is another than before and the CRD keeps conditions.
+func (t *Tracker) setCondition(inv *inventory, condition metav1.Condition) {
+	condition.LastTransitionTime = metav1.NewTime(t.opts.Clock.Now().Truncate(time.Second))
+	if meta.SetStatusCondition(&inv.main().Status.Conditions, condition) && !t.bare.pruned.Load() {
+		inv.shards[0].changed = true
+	}
+}
+
+// clearCondition takes a condition away.
+func (t *Tracker) clearCondition(inv *inventory, kind string) {
+	if meta.RemoveStatusCondition(&inv.main().Status.Conditions, kind) {
+		inv.shards[0].changed = true
+	}
+}

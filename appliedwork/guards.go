@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// guard returns why an object that is ours must not be deleted, or not yet.
+func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
+	key := item.change.Key
+	if r.unknown > 0 {
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: ManifestUnknown,
+			Detail: fmt.Sprintf("%d manifests cannot be decoded or identified, and may be its own: repair or remove them", r.unknown)}
+	}
+	switch {
+	case key.Group == "" && key.Kind == "Namespace":
+		return r.guardNamespace(key)
+	case key.GroupKind() == crdKind:
+		return r.guardCRD(ctx, key, item.live)
+	}
+	return "", nil
+}
+
+func (r *pruneRun) guardNamespace(key Key) (Action, error) {
+	blocked := func(reason BlockReason, detail string) (Action, error) {
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: reason, Detail: detail}
+	}
+	if isProtected(key) {
+		return blocked(NamespaceProtected, "it is the cluster's own: take our owner reference out with the policy Orphan")
+	}
+	if used, ok := r.used[key.Name]; ok {
+		return blocked(NamespaceInUse, fmt.Sprintf("%s is desired and in it: keep the namespace in the work", used))
+	}
+	for _, owner := range r.claims.namespaces[key.Name] {
+		if owner.UID != r.work.UID && !owner.Terminating {
+			return blocked(NamespaceInUse, fmt.Sprintf("AppliedWork %s has objects in it", owner.Name))
+		}
+	}
+	return r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name })
+}
+
+// guardCRD looks for objects of the kind that are not ours.
+func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Unstructured) (Action, error) {
+	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
+	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
+	if IsTypeNotServed(err) {
+		if served(live) {
+			r.kinds.forget(group)
+			return ActionPending, fmt.Errorf("%s says that it is served and discovery does not: whether it has objects of others is not known", key)
+		}
+		return ActionPending, fmt.Errorf("%s serves no version: whether it has objects of others is not known", key)
+	}
+	if err != nil {
+		return ActionFailed, err
+	}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := r.cluster.opts.Client.Resource(m.resource).List(ctx, options)
+		if err != nil {
+			return ActionFailed, fmt.Errorf("look for objects of %s that are not ours: %w", key, err)
+		}
+		for i := range page.Items {
+			if obj := &page.Items[i]; !IsOwnedBy(obj, r.work.UID) {
+				return ActionBlocked, &PruneBlockedError{Key: key, Reason: CRDInUse,
+					Detail: fmt.Sprintf("%s %s/%s is not ours and would be deleted with it", kind, obj.GetNamespace(), obj.GetName())}
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			break
+		}
+	}
+	return r.waitForContent(key, func(other Key) bool { return other.Group == group && other.Kind == kind })
+}
+
+func served(crd *unstructured.Unstructured) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok && v["served"] == true {
+			return true
+		}
+	}
+	return false
+}
+
+// waitForContent holds what contains others back until those are gone: a custom resource that waits for its controller
+// needs its CRD, and what is denied its deletion must not lose its namespace. All others were dealt with in earlier waves.
+func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, error) {
+	if r.dry {
+		return "", nil
+	}
+	for _, other := range r.items {
+		if contains(other.change.Key) && other.change.Key.GroupKind() != crdKind && !other.forget {
+			return ActionPending, fmt.Errorf("%s waits for %s to go", key, other.change.Key)
+		}
+	}
+	return "", nil
+}
+
+// absence is how long and how often a type was seen not to be served.
+type absence struct {
+	since time.Time
+	last  time.Time
+	times int
+}
+
+// enoughTimes is how many answers of discovery prove that a type is not served; each is at least staleAfter younger than
+// the one before.
+const enoughTimes = 3
+
+// unreadable deals with an entry whose object cannot be read. It goes when its type has not been served for long, and its
+// CRD, whose end deletes all objects, does not exist either.
+func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
+	key := item.change.Key
+	if !IsTypeNotServed(err) {
+		item.finish(ActionFailed, fmt.Errorf("prune %s: %w", key, err))
+		return
+	}
+	since, long := r.absent(key.GroupKind())
+	notServed := &TypeNotServedError{Kind: key.GroupKind(), Since: since, Err: err}
+	if !long {
+		item.finish(ActionPending, notServed)
+		return
+	}
+	switch exists, err := r.crdExists(ctx, item.entry.ResourceIdentifier); {
+	case err != nil:
+		item.finish(ActionFailed, fmt.Errorf("prune %s: %w", key, err))
+	case exists:
+		item.finish(ActionPending, notServed)
+	default:
+		item.finish(ActionDeleted, nil)
+	}
+}
+
+// absent counts that a type is not served, and reports since when, and whether that is long enough. A type that is served
+// again begins anew.
+func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, a := p.cluster.opts.Clock.Now(), p.unserved[gk]
+	if a == nil {
+		a = &absence{since: now}
+		p.unserved[gk] = a
+	}
+	if a.times == 0 || now.Sub(a.last) >= staleAfter {
+		a.times, a.last = a.times+1, now
+	}
+	return a.since, now.Sub(a.since) >= p.cluster.opts.UnservedGrace && a.times >= enoughTimes
+}
+
+// present notes that a type is served.
+func (p *Pruner) present(gk schema.GroupKind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.unserved, gk)
+}
+
+// crdExists looks for the CRD of a resource. Who may not read CRDs has only discovery to believe.
+func (r *pruneRun) crdExists(ctx context.Context, id v1alpha1.ResourceIdentifier) (bool, error) {
+	if id.Resource == "" || id.Group == "" {
+		return false, nil
+	}
+	_, err := r.cluster.opts.Client.Resource(v1alpha1.CRDResource).Get(ctx, id.Resource+"."+id.Group, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+)
+
+// staleAfter is how old an answer of discovery may be when it says that something is not there. What is there is believed
+// until a request for it fails.
+const staleAfter = time.Second
+
+// mapping is how a kind is reached.
+type mapping struct {
+	resource   schema.GroupVersionResource
+	kind       string
+	namespaced bool
+	verbs      metav1.Verbs
+}
+
+func (m mapping) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: m.resource.Group, Kind: m.kind}
+}
+
+// kinds finds the resources of kinds by discovery.
+type kinds struct {
+	discovery Discovery
+	clock     clock.PassiveClock
+
+	mu       sync.Mutex // held during requests, so that many who ask for the same make one
+	versions map[schema.GroupVersion]versionAnswer
+	groups   groupsAnswer
+}
+
+type versionAnswer struct {
+	resources []metav1.APIResource // none when the version is not served
+	at        time.Time
+}
+
+type groupsAnswer struct {
+	groups map[string]metav1.APIGroup
+	at     time.Time
+}
+
+func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
+	return &kinds{discovery: discovery, clock: c, versions: map[schema.GroupVersion]versionAnswer{}}
+}
+
+// resolve returns how to reach a kind: in the version if that is served, else in the version that the server prefers, else
+// in any. The error is a *TypeNotServedError when a fresh answer has it in none, and else that of discovery.
+func (k *kinds) resolve(ctx context.Context, gk schema.GroupKind, version string) (mapping, error) {
+	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Kind == gk.Kind })
+}
+
+// resolveResource is resolve for what is known by its resource only.
+func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, version string) (mapping, error) {
+	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
+}
+
+func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (mapping, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	tried := map[string]bool{}
+	try := func(version string) (mapping, bool, error) {
+		if version == "" || tried[version] {
+			return mapping{}, false, nil
+		}
+		tried[version] = true
+		return k.inVersion(ctx, schema.GroupVersion{Group: gk.Group, Version: version}, is)
+	}
+	if m, ok, err := try(version); ok || err != nil {
+		return m, err
+	}
+	group, err := k.group(ctx, gk.Group)
+	if err != nil {
+		return mapping{}, err
+	}
+	if m, ok, err := try(group.PreferredVersion.Version); ok || err != nil {
+		return m, err
+	}
+	for _, v := range group.Versions {
+		if m, ok, err := try(v.Version); ok || err != nil {
+			return m, err
+		}
+	}
+	return mapping{}, &TypeNotServedError{Kind: gk}
+}
+
+func (k *kinds) inVersion(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (mapping, bool, error) {
+	answer, known := k.versions[gv]
+	for fresh := false; ; fresh = true {
+		for _, r := range answer.resources {
+			if is(r) && !strings.Contains(r.Name, "/") {
+				return mapping{resource: gv.WithResource(r.Name), kind: r.Kind, namespaced: r.Namespaced, verbs: r.Verbs}, true, nil
+			}
+		}
+		if fresh || known && k.clock.Since(answer.at) < staleAfter {
+			return mapping{}, false, nil
+		}
+		at := k.clock.Now()
+		list, err := k.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+		switch {
+		case apierrors.IsNotFound(err):
+			answer = versionAnswer{at: at}
+		case err != nil:
+			return mapping{}, false, fmt.Errorf("discover the resources of %s: %w", gv, err)
+		default:
+			answer = versionAnswer{resources: list.APIResources, at: at}
+		}
+		k.versions[gv] = answer
+	}
+}
+
+// group returns the versions of a group; none when it is not served.
+func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error) {
+	if k.groups.groups == nil || k.clock.Since(k.groups.at) >= staleAfter {
+		at := k.clock.Now()
+		list, err := k.discovery.ServerGroupsWithContext(ctx)
+		if err != nil {
+			return metav1.APIGroup{}, fmt.Errorf("discover the groups of the API: %w", err)
+		}
+		k.groups = groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
+		for _, g := range list.Groups {
+			k.groups.groups[g.Name] = g
+		}
+	}
+	return k.groups.groups[name], nil
+}
+
+// forget makes the next resolve of a kind of the group ask the server, after a request said that something is not served.
+func (k *kinds) forget(group string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for gv := range k.versions {
+		if gv.Group == group {
+			delete(k.versions, gv)
+		}
+	}
+	k.groups = groupsAnswer{}
+}
+
+// all returns every resource that can be listed, once: in the preferred version of its group.
+func (k *kinds) all(ctx context.Context) ([]mapping, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, err := k.group(ctx, ""); err != nil {
+		return nil, err
+	}
+	var found []mapping
+	for name, g := range k.groups.groups {
+		seen := map[string]bool{}
+		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
+		for _, v := range versions {
+			gv := schema.GroupVersion{Group: name, Version: v.Version}
+			if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
+				return nil, err
+			}
+			for _, r := range k.versions[gv].resources {
+				if seen[r.Name] || strings.Contains(r.Name, "/") {
+					continue
+				}
+				seen[r.Name] = true
+				found = append(found, mapping{resource: gv.WithResource(r.Name), kind: r.Kind, namespaced: r.Namespaced, verbs: r.Verbs})
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// How "unchanged" is known without a write. The object carries the hash of the manifest that was applied last, which says
+// that the manifest is the same; and the API server's record of who manages which field says that nobody has changed
+// one of ours since: whoever changes a field takes it over.
+
+// managerFor returns the field manager of an AppliedWork. It has the UID in it: two works that share a manager drop each
+// other's owner references, as each apply takes out what the same manager does not list any more.
+func managerFor(prefix string, uid types.UID) string { return prefix + "-" + string(uid) }
+
+// serverFields are of the server, not of a manifest.
+var serverFields = []string{
+	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+}
+
+// manifestOf returns what is sent for an object: without what is the server's, with the namespace that its kind wants, the
+// owner reference unless unowned, and the hash.
+func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, unowned bool) (*unstructured.Unstructured, error) {
+	m := obj.DeepCopy()
+	for _, field := range serverFields {
+		unstructured.RemoveNestedField(m.Object, "metadata", field)
+	}
+	delete(m.Object, "status")
+	m.SetNamespace(namespace)
+	if !unowned {
+		SetOwnerReference(m, work)
+	}
+	text, err := json.Marshal(m.Object) // with sorted keys
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidObject, err)
+	}
+	sum := sha256.Sum256(text)
+	annotations := m.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AnnotationAppliedHash] = nameEncoding.EncodeToString(sum[:hashBytes])
+	m.SetAnnotations(annotations)
+	return m, nil
+}
+
+// isUnchanged reports whether live is what an apply of manifest would make of it.
+func isUnchanged(live, manifest *unstructured.Unstructured, manager string) bool {
+	hash := manifest.GetAnnotations()[v1alpha1.AnnotationAppliedHash]
+	if live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] != hash {
+		return false
+	}
+	for _, wanted := range manifest.GetOwnerReferences() {
+		same := false
+		for _, r := range live.GetOwnerReferences() {
+			same = same || sameReference(r, wanted)
+		}
+		if !same {
+			return false
+		}
+	}
+	content := make(map[string]any, len(manifest.Object))
+	for name, value := range manifest.Object {
+		if name != "apiVersion" && name != "kind" && name != "metadata" {
+			content[name] = value
+		}
+	}
+	metadata := map[string]any{}
+	for _, name := range []string{"labels", "annotations", "finalizers"} {
+		if value, ok, _ := unstructured.NestedFieldNoCopy(manifest.Object, "metadata", name); ok {
+			metadata[name] = value
+		}
+	}
+	content["metadata"] = metadata
+	return covers(fieldsOf(live, manager), content, live.Object)
+}
+
+// fieldsOf returns the fields that a manager has, whether it has created, updated or applied them, in the form of
+// FieldsV1.
+func fieldsOf(obj *unstructured.Unstructured, manager string) map[string]any {
+	fields := map[string]any{}
+	for _, e := range obj.GetManagedFields() {
+		if e.Manager != manager || e.Subresource != "" || e.FieldsV1 == nil {
+			continue
+		}
+		var set map[string]any
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
+			merge(fields, set)
+		}
+	}
+	return fields
+}
+
+func merge(into, from map[string]any) {
+	for name, value := range from {
+		old, ok := into[name].(map[string]any)
+		sub, both := value.(map[string]any)
+		if !ok {
+			into[name] = value
+		} else if both {
+			merge(old, sub)
+		}
+	}
+}
+
+// asApplied returns managedFields in which what the manager has created counts as applied, so that the next apply can take
+// fields out: an entry of an Update would keep them. The result is nil when that is so already.
+func asApplied(entries []metav1.ManagedFieldsEntry, manager string) []metav1.ManagedFieldsEntry {
+	var result []metav1.ManagedFieldsEntry
+	var applied, updated *metav1.ManagedFieldsEntry
+	for i := range entries {
+		e := entries[i]
+		switch {
+		case e.Manager != manager || e.Subresource != "":
+			result = append(result, e)
+		case e.Operation == metav1.ManagedFieldsOperationApply:
+			applied = &e
+		default:
+			updated = &e
+		}
+	}
+	if updated == nil {
+		return nil
+	}
+	joined := *updated
+	joined.Operation = metav1.ManagedFieldsOperationApply
+	if applied != nil && applied.FieldsV1 != nil && updated.FieldsV1 != nil {
+		var a, u map[string]any
+		if json.Unmarshal(applied.FieldsV1.GetRawBytes(), &a) == nil && json.Unmarshal(updated.FieldsV1.GetRawBytes(), &u) == nil {
+			merge(a, u)
+			if text, err := json.Marshal(a); err == nil {
+				joined.APIVersion = applied.APIVersion
+				joined.FieldsV1 = metav1.NewFieldsV1(string(text))
+			}
+		}
+	}
+	return append(result, joined)
+}
+
+// withoutUs returns managedFields without those of the managers of an AppliedWork: others may change the fields then. An
+// empty list would be ignored; one empty entry says that nobody manages anything.
+func withoutUs(entries []metav1.ManagedFieldsEntry, uid types.UID) []metav1.ManagedFieldsEntry {
+	result := []metav1.ManagedFieldsEntry{}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Manager, managerFor("", uid)) {
+			result = append(result, e)
+		}
+	}
+	if len(result) == 0 {
+		return []metav1.ManagedFieldsEntry{{}}
+	}
+	return result
+}

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+)
+
+const (
+	defaultUnservedGrace = 5 * time.Minute
+	defaultIntentGrace   = 90 * time.Second
+	// defaultShardBytes leaves room below 1 MiB for metadata and for conditions; etcd takes 1.5 MiB.
+	defaultShardBytes = 900 << 10
+	defaultMaxShards  = 64
+	minShardBytes     = 4 << 10
+	// defaultConcurrency is how many objects are read or written at a time.
+	defaultConcurrency = 16
+	maxConcurrency     = 256
+)
+
+// Options is how to reach the managed cluster. Client and Discovery are required.
+type Options struct {
+	// Client makes all requests but those of discovery. Its QPS and burst limit how fast objects are applied and deleted:
+	// client-go's defaults are 5 and 10 requests per second.
+	Client dynamic.Interface
+	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
+	Discovery Discovery
+	// Events takes a Kubernetes event for each refusal. Nil means none.
+	Events EventRecorder
+
+	// UnservedGrace is how long discovery must have said that a type is not served before its objects count as gone.
+	// Defaults to 5 minutes.
+	UnservedGrace time.Duration
+	// IntentGrace is how long Prune keeps an entry whose apply was not confirmed and whose object does not exist: a request
+	// may be under way still. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90 seconds.
+	IntentGrace time.Duration
+	// MaxShardBytes is the size at which an inventory goes on in another AppliedWork: 4 KiB at least. Defaults to 900 KiB.
+	MaxShardBytes int
+	// MaxShards limits the AppliedWorks of one inventory. Defaults to 64, some 300,000 entries.
+	MaxShards int
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Discovery is what is needed of client-go's discovery.DiscoveryInterfaceWithContext.
+type Discovery interface {
+	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// EventRecorder is what is needed of client-go's record.EventRecorder.
+type EventRecorder interface {
+	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+func (o Options) withDefaults() Options {
+	if o.UnservedGrace == 0 {
+		o.UnservedGrace = defaultUnservedGrace
+	}
+	if o.IntentGrace == 0 {
+		o.IntentGrace = defaultIntentGrace
+	}
+	if o.MaxShardBytes == 0 {
+		o.MaxShardBytes = defaultShardBytes
+	}
+	if o.MaxShards == 0 {
+		o.MaxShards = defaultMaxShards
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Client == nil:
+		return fmt.Errorf("%w: Options.Client is required", ErrInvalidInput)
+	case o.Discovery == nil:
+		return fmt.Errorf("%w: Options.Discovery is required", ErrInvalidInput)
+	case o.UnservedGrace < 0 || o.IntentGrace < 0:
+		return fmt.Errorf("%w: Options.UnservedGrace and Options.IntentGrace must not be negative", ErrInvalidInput)
+	case o.MaxShardBytes != 0 && o.MaxShardBytes < minShardBytes || o.MaxShardBytes > 1<<20:
+		return fmt.Errorf("%w: Options.MaxShardBytes is %d, and must be from %d to %d", ErrInvalidInput, o.MaxShardBytes, minShardBytes, 1<<20)
+	case o.MaxShards < 0:
+		return fmt.Errorf("%w: Options.MaxShards must not be negative", ErrInvalidInput)
+	}
+	return nil
+}
+
+// concurrencyOf returns the default for 0, and an error for what cannot be meant.
+func concurrencyOf(n int) (int, error) {
+	switch {
+	case n == 0:
+		return defaultConcurrency, nil
+	case n < 0 || n > maxConcurrency:
+		return 0, fmt.Errorf("%w: Concurrency is %d, and must be from 1 to %d, or 0 for %d", ErrInvalidInput, n, maxConcurrency, defaultConcurrency)
+	}
+	return n, nil
+}

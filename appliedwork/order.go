@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// Ranks say in which order kinds are applied; pruning goes the other way.
+const (
+	rankFoundation = iota // what others live in or are instances of
+	rankSettings          // what others refer to
+	rankContent           // everything else
+	rankGates             // what can refuse requests for all of the above: last to come, first to go
+	ranks
+)
+
+var kindRanks = map[schema.GroupKind]int{
+	{Kind: "Namespace"}: rankFoundation,
+	crdKind:             rankFoundation,
+
+	{Kind: "ServiceAccount"}:                                         rankSettings,
+	{Kind: "Secret"}:                                                 rankSettings,
+	{Kind: "ConfigMap"}:                                              rankSettings,
+	{Kind: "LimitRange"}:                                             rankSettings,
+	{Kind: "ResourceQuota"}:                                          rankSettings,
+	{Kind: "PersistentVolume"}:                                       rankSettings,
+	{Kind: "PersistentVolumeClaim"}:                                  rankSettings,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  rankSettings,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              rankSettings,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     rankSettings,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              rankSettings,
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:               rankSettings,
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               rankSettings,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        rankSettings,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        rankSettings,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: rankSettings,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:            rankGates,
+	{Group: admission, Kind: "ValidatingWebhookConfiguration"}:       rankGates,
+	{Group: admission, Kind: "MutatingWebhookConfiguration"}:         rankGates,
+	{Group: admission, Kind: "ValidatingAdmissionPolicy"}:            rankGates,
+	{Group: admission, Kind: "ValidatingAdmissionPolicyBinding"}:     rankGates,
+	{Group: admission, Kind: "MutatingAdmissionPolicy"}:              rankGates,
+	{Group: admission, Kind: "MutatingAdmissionPolicyBinding"}:       rankGates,
+}
+
+const admission = "admissionregistration.k8s.io"
+
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
+func rankOf(gk schema.GroupKind) int {
+	if rank, ok := kindRanks[gk]; ok {
+		return rank
+	}
+	return rankContent
+}
+
+// protectedNamespaces are the cluster's own. They get no owner reference, because Kubernetes' collector would delete one
+// with the AppliedWork, and are never deleted.
+var protectedNamespaces = map[string]bool{"default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true}
+
+func isProtected(key Key) bool {
+	return key.Group == "" && key.Kind == "Namespace" && protectedNamespaces[key.Name]
+}
+
+// byRank returns the indices of n objects in their order of application.
+func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
+	var waves [ranks][]int
+	for i := range n {
+		rank := rankOf(kind(i))
+		waves[rank] = append(waves[rank], i)
+	}
+	return waves
+}

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// run deals with entries that are not desired, in the reverse order of apply.
+func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta) error {
+	r.forgetIntents(stale)
+	if len(stale) == 0 {
+		return nil
+	}
+	keys := map[Key]bool{}
+	for _, e := range stale {
+		key := KeyOf(e.ResourceIdentifier)
+		keys[key] = true
+		r.items = append(r.items, &pruneItem{entry: e, change: Change{Key: key, UID: e.UID}})
+	}
+	var err error
+	if r.claims, err = r.tracker.claims(ctx, keys); err != nil {
+		return err
+	}
+	waves := byRank(len(r.items), func(i int) schema.GroupKind { return r.items[i].change.Key.GroupKind() })
+	for rank := ranks - 1; rank >= 0; rank-- {
+		wave := r.read(ctx, waves[rank])
+		parallel(ctx, len(wave), r.opts.Concurrency, func(n int) { r.one(ctx, wave[len(wave)-1-n]) })
+	}
+	return nil
+}
+
+// read reads the objects of a wave, as they are after those before it. Those of types that are not served are done.
+func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
+	var items []*pruneItem
+	var targets []target
+	for _, i := range wave {
+		item := r.items[i]
+		var err error
+		if item.mapping, err = r.resolve(ctx, item.entry.ResourceIdentifier); err != nil {
+			r.unreadable(ctx, item, err)
+			continue
+		}
+		r.present(item.change.Key.GroupKind())
+		items = append(items, item)
+		targets = append(targets, target{item.mapping, item.entry.Namespace, item.entry.Name})
+	}
+	var readable []*pruneItem
+	for i, f := range r.cluster.read(ctx, targets, r.opts.Concurrency) {
+		if f.err != nil {
+			r.unreadable(ctx, items[i], f.err)
+			continue
+		}
+		items[i].live = f.obj
+		readable = append(readable, items[i])
+	}
+	return readable
+}
+
+func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (mapping, error) {
+	if id.Kind == "" {
+		return c.kinds.resolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
+	}
+	return c.kinds.resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
+}
+
+// one deals with one object, and again when it is another than was decided about.
+func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
+	for attempt := 0; ; attempt++ {
+		err := r.step(ctx, item)
+		if item.done {
+			return
+		}
+		if IsTypeNotServed(err) {
+			r.kinds.forget(item.entry.Group)
+			r.unreadable(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
+			return
+		}
+		if !errors.Is(err, errMoved) || attempt == attempts {
+			item.finish(ActionFailed, fmt.Errorf("prune %s: %w", item.change.Key, err))
+			return
+		}
+		if err := pause(ctx, attempt); err != nil {
+			item.finish(ActionPending, err)
+			return
+		}
+		f := r.get(ctx, target{item.mapping, item.entry.Namespace, item.entry.Name})
+		if f.err != nil {
+			r.unreadable(ctx, item, f.err)
+			return
+		}
+		item.live = f.obj
+	}
+}
+
+// step decides about the object as it was read, and does it. The error is errMoved when it is another by now.
+func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
+	live := item.live
+	if live != nil {
+		item.change.UID = live.GetUID()
+		r.exists(item.change.Key)
+		if r.keptUIDs[live.GetUID()] {
+			item.finish(ActionRetained, nil) // desired, by another name of its kind
+			return nil
+		}
+	}
+	owners, err := r.claims.owners(ctx, r.work.UID, item.change.Key, live)
+	if err != nil {
+		return err
+	}
+	policy := r.opts.Policies.For(item.entry.ResourceIdentifier)
+	if r.ending && isProtected(item.change.Key) {
+		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
+	}
+	switch DecideDeletion(live, item.entry, owners, policy) {
+	case Gone:
+		r.gone(item)
+	case Retain:
+		item.finish(ActionRetained, nil)
+	case Wait:
+		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
+	case Release:
+		return r.release(ctx, item)
+	case Delete:
+		return r.delete(ctx, item)
+	}
+	return nil
+}
+
+func heldBy(live *unstructured.Unstructured) string {
+	if f := live.GetFinalizers(); len(f) > 0 {
+		return ", and held by the finalizers " + strings.Join(f, ", ")
+	}
+	return ""
+}
+
+// gone: there is no object. Where none was ever confirmed, the request for it may be under way still.
+func (r *pruneRun) gone(item *pruneItem) {
+	if item.entry.UID == "" && !r.ending && !r.settled(item.change.Key) {
+		item.finish(ActionPending, fmt.Errorf("%s was about to be applied, and a request may be under way", item.change.Key))
+		return
+	}
+	item.finish(ActionDeleted, nil)
+}
+
+// settled reports whether an object was absent for Options.IntentGrace.
+func (r *pruneRun) settled(key Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, i := r.cluster.opts.Clock.Now(), intent{r.work.UID, key}
+	since, known := r.intents[i]
+	if !known {
+		since = now
+		if !r.dry {
+			r.intents[i] = now
+		}
+	}
+	if now.Sub(since) < r.cluster.opts.IntentGrace {
+		return false
+	}
+	delete(r.intents, i)
+	return true
+}
+
+// exists notes that an object is there.
+func (r *pruneRun) exists(key Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.intents, intent{r.work.UID, key})
+}
+
+// forgetIntents drops what is known of unconfirmed objects that are none any more: what is seen absent later is so anew.
+func (r *pruneRun) forgetIntents(stale []v1alpha1.AppliedResourceMeta) {
+	unconfirmed := map[Key]bool{}
+	for _, e := range stale {
+		if e.UID == "" {
+			unconfirmed[KeyOf(e.ResourceIdentifier)] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.intents, func(i intent, _ time.Time) bool { return i.work == r.work.UID && !unconfirmed[i.key] })
+}
+
+// release takes our reference out of the object that was read, with what says that we manage its fields.
+func (r *pruneRun) release(ctx context.Context, item *pruneItem) error {
+	live := item.live
+	if r.dry || !IsOwnedBy(live, r.work.UID) {
+		item.finish(ActionReleased, nil)
+		return nil
+	}
+	err := r.detach(ctx, item.mapping, live, r.work.UID)
+	if err == nil {
+		item.finish(ActionReleased, nil)
+	}
+	return err
+}
+
+// detach takes the reference to an AppliedWork out of an object, if it is as it was read.
+func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, uid types.UID) error {
+	rest := live.DeepCopy()
+	RemoveOwnerReference(rest, uid)
+	patch := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
+	if references, ok, _ := unstructured.NestedFieldNoCopy(rest.Object, "metadata", "ownerReferences"); ok {
+		patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/ownerReferences", "value": references})
+	} else {
+		patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/ownerReferences"})
+	}
+	if managed := live.GetManagedFields(); len(managed) > 0 {
+		patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/managedFields", "value": withoutUs(managed, uid)})
+	}
+	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationAppliedHash]; ok {
+		path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationAppliedHash, "/", "~1")
+		patch = append(patch, map[string]any{"op": "remove", "path": path})
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: inventoryManager})
+	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return errMoved // invalid: a path of the patch is not there any more
+	}
+	return err
+}
+
+// delete deletes the object that was read, and no other, unless a guard is against it.
+func (r *pruneRun) delete(ctx context.Context, item *pruneItem) error {
+	if action, err := r.guard(ctx, item); err != nil {
+		item.finish(action, err)
+		return nil
+	}
+	if r.dry {
+		item.finish(ActionDeleted, nil)
+		return nil
+	}
+	live, uid, rv := item.live, item.live.GetUID(), item.live.GetResourceVersion()
+	client := r.resource(item.mapping, item.entry.Namespace)
+	err := client.Delete(ctx, item.entry.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}, PropagationPolicy: &r.opts.Propagation,
+	})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !IsTypeNotServed(err):
+		return errMoved
+	case err != nil:
+		return err
+	case goesAtOnce(item.change.Key, live) && r.opts.Propagation == metav1.DeletePropagationBackground:
+		item.finish(ActionDeleted, nil)
+		return nil
+	}
+	return errMoved // look what has become of it
+}
+
+// goesAtOnce reports whether an object that was deleted as it was read is gone when the server answers: nothing holds it.
+func goesAtOnce(key Key, live *unstructured.Unstructured) bool {
+	core := key.Group == "" && (key.Kind == "Namespace" || key.Kind == "Pod")
+	return len(live.GetFinalizers()) == 0 && !core && key.GroupKind() != crdKind
+}

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// inventoryManager is the field manager of what is written to AppliedWorks.
+const inventoryManager = "appliedwork-inventory"
+
+// errMoved: another client was faster. It is handled here.
+var errMoved = errors.New("the inventory has changed meanwhile")
+
+// extrasKnown remembers that the CRD prunes our additions to the status: then they are no reason to write.
+type extrasKnown struct{ pruned atomic.Bool }
+
+func (t *Tracker) works() dynamic.ResourceInterface {
+	return t.opts.Client.Resource(v1alpha1.GroupVersionResource)
+}
+
+func asUnstructured(object map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: object}
+}
+
+func decodeShard(raw *unstructured.Unstructured) (*shard, error) {
+	work := &v1alpha1.AppliedWork{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, work); err != nil {
+		return nil, fmt.Errorf("decode AppliedWork %s: %w", raw.GetName(), err)
+	}
+	return &shard{raw: raw, work: work}, nil
+}
+
+// load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork, so that they are found
+// whatever was lost: at least as many are read as the AppliedWork says, and on until one does not exist.
+func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
+	main, err := t.fetch(ctx, work.Name)
+	if err != nil {
+		return nil, fmt.Errorf("read AppliedWork %s: %w", work.Name, err)
+	}
+	if main == nil || main.work.UID != work.UID {
+		return nil, fmt.Errorf("%w: %s with UID %s is gone", ErrTerminating, work.Name, work.UID)
+	}
+	shards := []*shard{main}
+	for n := 1; ; n++ {
+		s, err := t.fetch(ctx, shardName(main.work, n))
+		if err != nil {
+			return nil, fmt.Errorf("read shard %d of AppliedWork %s: %w", n, work.Name, err)
+		}
+		if s == nil && n > shardsOf(main.work) {
+			break
+		}
+		if s == nil { // announced, and not written before a crash, or deleted by somebody
+			s = newShard(main.work, n)
+		} else if !IsOwnedBy(s.work, main.work.UID) && s.work.Labels[v1alpha1.LabelShardOf] != string(main.work.UID) {
+			return nil, fmt.Errorf("%w: %s has the name of a shard of %s", ErrNameCollision, s.work.Name, work.Name)
+		}
+		shards = append(shards, s)
+	}
+	for _, s := range shards {
+		t.addKinds(ctx, s.work.Status.AppliedResources)
+	}
+	return newInventory(t.opts.MaxShardBytes, shards...), nil
+}
+
+// addKinds fills in the kinds that older implementations did not record, where the server serves them.
+func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResourceMeta) {
+	for i := range entries {
+		if e := &entries[i]; e.Kind == "" && e.Resource != "" {
+			if m, err := t.kinds.resolveResource(ctx, schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Version); err == nil {
+				e.Kind = m.kind
+			}
+		}
+	}
+}
+
+// update changes an inventory and writes what has changed. From is one that was read before, or nil. When somebody else
+// was faster it is read and changed again: change must not depend on what it did before.
+func (t *Tracker) update(ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error) (*inventory, error) {
+	for attempt := 0; ; attempt++ {
+		inv := from
+		if inv == nil {
+			var err error
+			if inv, err = t.load(ctx, work); err != nil {
+				return nil, err
+			}
+		}
+		err := change(inv)
+		if err != nil && !errors.Is(err, errMoved) {
+			return nil, err
+		}
+		if err == nil {
+			err = t.save(ctx, inv)
+		}
+		if err == nil {
+			return inv, nil
+		}
+		if !errors.Is(err, errMoved) || attempt == attempts {
+			return nil, fmt.Errorf("write the inventory of AppliedWork %s: %w", work.Name, err)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, err
+		}
+		from = nil
+	}
+}
+
+// save writes the shards that have changed, and the AppliedWork itself last. A crash on the way leaves some entries
+// written and others not, each of which is right by itself.
+func (t *Tracker) save(ctx context.Context, inv *inventory) error {
+	if n := len(inv.shards); n > t.opts.MaxShards {
+		return &InventoryTooLargeError{Work: inv.main().Name, Entries: inv.count(), Shards: n, Limit: t.opts.MaxShards}
+	}
+	if err := t.announce(ctx, inv); err != nil {
+		return err
+	}
+	for _, s := range inv.shards[1:] {
+		if !s.changed {
+			continue
+		}
+		if s.raw == nil {
+			created, err := t.create(ctx, s.work)
+			if apierrors.IsAlreadyExists(err) {
+				return errMoved
+			}
+			if err != nil {
+				return fmt.Errorf("create shard %s: %w", s.work.Name, err)
+			}
+			s.raw = created.raw
+		}
+		if err := t.writeStatus(ctx, s); err != nil {
+			return err
+		}
+	}
+	return t.saveMain(ctx, inv)
+}
+
+// saveMain writes the AppliedWork itself, if its entries have changed or, where the CRD keeps that, what it tells of them.
+func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
+	main, status := inv.shards[0], &inv.main().Status
+	count, shards := int32(inv.count()), int32(len(inv.shards)-1)
+	if !t.bare.pruned.Load() && (status.ResourceCount != count || status.Shards != shards || status.ObservedGeneration != main.work.Generation) {
+		main.changed = true
+	}
+	status.ResourceCount, status.Shards, status.ObservedGeneration = count, shards, main.work.Generation
+	if !main.changed {
+		return nil
+	}
+	if err := t.writeStatus(ctx, main); err != nil {
+		return err
+	}
+	kept, _, _ := unstructured.NestedInt64(main.raw.Object, "status", "observedGeneration")
+	t.bare.pruned.Store(kept == 0)
+	return nil
+}
+
+// announce writes how many shards there will be before the first of them exists.
+func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
+	main := inv.shards[0]
+	n := len(inv.shards) - 1
+	if announced, err := strconv.Atoi(main.work.Annotations[v1alpha1.AnnotationShards]); n == 0 || err == nil && announced >= n {
+		return nil
+	}
+	return t.annotate(ctx, main, v1alpha1.AnnotationShards, strconv.Itoa(n))
+}
+
+// annotate sets an annotation, or takes it away when the value is nil, if the AppliedWork is what was read.
+func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": s.work.UID, "resourceVersion": s.raw.GetResourceVersion(), "annotations": map[string]any{name: value},
+	}})
+	if err != nil {
+		return err
+	}
+	raw, err := t.works().Patch(ctx, s.work.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventoryManager})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return errMoved
+	}
+	if err != nil {
+		return fmt.Errorf("annotate AppliedWork %s: %w", s.work.Name, err)
+	}
+	read, err := decodeShard(raw)
+	if err != nil {
+		return err
+	}
+	s.raw, s.work.ObjectMeta = raw, read.work.ObjectMeta // the status is what we are about to write
+	return nil
+}
+
+// writeStatus writes the status of a shard, if the shard is what was read.
+func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.work.Status)
+	if err != nil {
+		return err
+	}
+	raw := asUnstructured(runtime.DeepCopyJSON(map[string]any{"metadata": s.raw.Object["metadata"], "spec": s.raw.Object["spec"]}))
+	raw.SetGroupVersionKind(v1alpha1.GroupVersionKind)
+	if old, ok := s.raw.Object["status"].(map[string]any); ok {
+		for field, value := range old { // those of newer versions stay
+			if _, known := status[field]; !known && !statusFields[field] {
+				status[field] = value
+			}
+		}
+	}
+	raw.Object["status"] = status
+	written, err := t.works().UpdateStatus(ctx, raw, metav1.UpdateOptions{FieldManager: inventoryManager})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return errMoved
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of AppliedWork %s: %w", s.work.Name, err)
+	}
+	s.raw, s.changed = written, false
+	s.work.ResourceVersion = written.GetResourceVersion()
+	return nil
+}
+
+var statusFields = map[string]bool{
+	"appliedResources": true, "conditions": true, "observedGeneration": true, "evictionStartTime": true, "resourceCount": true, "shards": true,
+}

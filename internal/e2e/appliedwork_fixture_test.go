@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+var (
+	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	gadgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}
+)
+
+// auditPolicy has each write with what it made, except what the control plane does for itself.
+const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"omitManagedFields":true,"rules":[
+{"level":"None","resources":[{"group":"","resources":["events"]},{"group":"coordination.k8s.io"}]},
+{"level":"Metadata","verbs":["create","update","patch","delete","deletecollection"],"resources":[{"group":"multicluster.x-k8s.io"}]},
+{"level":"RequestResponse","verbs":["create","update","patch","delete","deletecollection"]}]}`
+
+// ground is a managed cluster with its garbage collector, and an audit log of all writes.
+type ground struct {
+	*kube.Cluster
+	t     *testing.T
+	audit string // the file
+	admin dynamic.Interface
+}
+
+type groundOptions struct {
+	noController bool
+	crd          *unstructured.Unstructured // in place of ours
+}
+
+func newGround(t *testing.T, opts groundOptions) *ground {
+	t.Helper()
+	folder := t.TempDir()
+	policy := filepath.Join(folder, "policy.json")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := &ground{t: t, audit: filepath.Join(folder, "audit.log")}
+	g.Cluster = kube.Start(t, kube.Options{APIServerFlags: map[string][]string{
+		"audit-policy-file": {policy}, "audit-log-path": {g.audit}, "audit-log-mode": {"blocking"},
+		"max-requests-inflight": {"1000"}, "max-mutating-requests-inflight": {"1000"},
+	}})
+	g.admin = dynamic.NewForConfigOrDie(g.Config())
+	g.create(parsed(gadgetCRD))
+	if opts.crd != nil {
+		g.create(opts.crd)
+	}
+	if err := v1alpha1.EnsureCRD(t.Context(), established{g.admin.Resource(v1alpha1.CRDResource), opts.crd != nil}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the CRDs are served", func() error {
+		_, err := g.admin.Resource(gadgets).List(t.Context(), metav1.ListOptions{})
+		return err
+	})
+	if !opts.noController {
+		g.StartControllerManager()
+	}
+	return g
+}
+
+// established waits for a CRD, and does not change one that is not ours.
+type established struct {
+	v1alpha1.CRDClient
+	foreign bool
+}
+
+func (e established) Update(ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
+	if e.foreign {
+		return obj, nil
+	}
+	return e.CRDClient.Update(ctx, obj, options, sub...)
+}
+
+const gadgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},
+	"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},
+	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
+	{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+// tools are the helpers with a client of their own, as a process on the cluster has them.
+type tools struct {
+	tracker   *appliedwork.Tracker
+	applier   *appliedwork.Applier
+	pruner    *appliedwork.Pruner
+	collector *appliedwork.Collector
+}
+
+// tools returns helpers that reach the server through wrap, if it is not nil.
+func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) tools {
+	g.t.Helper()
+	config.QPS, config.Burst = 2000, 4000
+	opts := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
+	if change != nil {
+		change(&opts)
+	}
+	tracker, err := appliedwork.NewTracker(opts)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return tools{tracker, appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)}
+}
+
+func (g *ground) plain(change func(*appliedwork.Options)) tools {
+	config := g.Config()
+	config.UserAgent = agentPrefix + "plain"
+	return g.tools(config, change)
+}
+
+func (x tools) ensure(t *testing.T, name string) *v1alpha1.AppliedWork {
+	t.Helper()
+	work, err := x.tracker.Ensure(t.Context(), name, v1alpha1.AppliedWorkSpec{WorkName: name, WorkNamespace: "cluster1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work
+}
+
+func (x tools) apply(t *testing.T, work *v1alpha1.AppliedWork, objects ...*unstructured.Unstructured) *appliedwork.ChangeSet {
+	t.Helper()
+	changes, err := x.applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+func parsed(text string, args ...any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	if err := json.Unmarshal(fmt.Appendf(nil, text, args...), &obj.Object); err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+func configMapOf(namespace, name, value string) *unstructured.Unstructured {
+	return parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":{"value":%q}}`, namespace, name, value)
+}
+
+func clusterRoleOf(name string) *unstructured.Unstructured {
+	return parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`, name)
+}
+
+func gadgetOf(namespace, name string) *unstructured.Unstructured {
+	return parsed(`{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"namespace":%q,"name":%q},"spec":{"size":"1"}}`, namespace, name)
+}
+
+func namespaceOf(name string) *unstructured.Unstructured {
+	return parsed(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
+}
+
+// at returns the admin's client for an object.
+func (g *ground) at(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	resources := map[string]schema.GroupVersionResource{
+		"ConfigMap": configMaps, "ClusterRole": clusterRoles, "Gadget": gadgets, "Namespace": namespaces,
+		"CustomResourceDefinition": v1alpha1.CRDResource, "AppliedWork": v1alpha1.GroupVersionResource,
+		"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+	}
+	client := g.admin.Resource(resources[obj.GetKind()])
+	if obj.GetNamespace() != "" {
+		return client.Namespace(obj.GetNamespace())
+	}
+	return client
+}
+
+func (g *ground) create(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	g.t.Helper()
+	created, err := g.at(obj).Create(context.Background(), obj, metav1.CreateOptions{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return created
+}
+
+// get returns the object as it is, or nil.
+func (g *ground) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	live, err := g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return live
+}
+
+func (g *ground) eventuallyGone(t *testing.T, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	for _, obj := range objects {
+		eventually(t, obj.GetKind()+" "+obj.GetName()+" goes", func() error {
+			_, err := g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("it is there: %w", err)
+		})
+	}
+}
+
+const agentPrefix = "appliedwork-agent/"
+
+const shortGrace = 200 * time.Millisecond
