@@ -20,7 +20,7 @@ const (
 	// defaultShardBytes leaves room below 1 MiB for metadata and for conditions; etcd takes 1.5 MiB.
 	defaultShardBytes = 900 << 10
 	defaultMaxShards  = 64
-	minShardBytes     = 4 << 10
+	minShardBytes     = 1 << 10
 	// defaultConcurrency is how many objects are read or written at a time.
 	defaultConcurrency = 16
 	maxConcurrency     = 256
@@ -42,7 +42,7 @@ type Options struct {
 	// IntentGrace is how long Prune keeps an entry whose apply was not confirmed and whose object does not exist: a request
 	// may be under way still. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90 seconds.
 	IntentGrace time.Duration
-	// MaxShardBytes is the size at which an inventory goes on in another AppliedWork: 4 KiB at least. Defaults to 900 KiB.
+	// MaxShardBytes is the size at which an inventory goes on in another AppliedWork: 1 KiB at least. Defaults to 900 KiB.
 	MaxShardBytes int
 	// MaxShards limits the AppliedWorks of one inventory. Defaults to 64, some 300,000 entries.
 	MaxShards int

@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// The campaigns run works whose processes die, or lose an answer, at any request of apply, prune and teardown, beside rival
+// writers. The audit log of the API server is the judge: nothing is leaked, and nothing is deleted that is not ours.
+//
+//	go test ./internal/e2e -run AppliedWorkCampaign -appliedwork.seeds 1000
+//	go test ./internal/e2e -run AppliedWorkCampaign -appliedwork.seed 17     one run again
+var (
+	appliedWorkSeed  = flag.Uint64("appliedwork.seed", 0, "the first seed of the campaigns: the only one, unless -appliedwork.seeds is set")
+	appliedWorkSeeds = flag.Uint64("appliedwork.seeds", 0, "how many seeds a campaign runs, 40 by default")
+)
+
+// campaignWorkers are the runs under way at a time.
+const campaignWorkers = 8
+
+// eachSeed calls run with the seeds that the flags say.
+func eachSeed(t *testing.T, run func(seed uint64)) {
+	first, n := max(*appliedWorkSeed, 1), *appliedWorkSeeds
+	switch {
+	case n == 0 && *appliedWorkSeed != 0:
+		n = 1
+	case n == 0:
+		n = 40
+	}
+	began := time.Now()
+	var next atomic.Uint64
+	next.Store(first)
+	var workers sync.WaitGroup
+	for range campaignWorkers {
+		workers.Go(func() {
+			for seed := next.Add(1) - 1; seed < first+n && !t.Failed(); seed = next.Add(1) - 1 {
+				run(seed)
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d seeds from %d in %.0f s", n, first, time.Since(began).Seconds())
+}
+
+// ledger is what the judge must know of all runs.
+type ledger struct {
+	mu    sync.Mutex
+	works map[types.UID]string // AppliedWorks by UID, with the agent's name
+	ended map[types.UID]bool
+}
+
+func (l *ledger) add(uid types.UID, agent string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.works[uid] = agent
+}
+
+func (l *ledger) mine(agent string, uid types.UID) bool { return l.works[uid] == agent }
+
+// alive: an owner that is no AppliedWork of ours is an anchor of a rival, which lives until the end.
+func (l *ledger) alive(uid types.UID) bool { return !l.ended[uid] }
+
+func TestAppliedWorkCampaign(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	g.create(namespaceOf("campaign"))
+	l := &ledger{works: map[types.UID]string{}, ended: map[types.UID]bool{}}
+	eachSeed(t, func(seed uint64) { newCampaign(t, g, l, seed).run() })
+	g.nothingIsOwned(t, l)
+	events := readAudit(t, g.audit)
+	judged := foreignDeletions(t, events, l.mine, l.alive)
+	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks", len(events), judged, len(l.works))
+	if judged == 0 {
+		t.Error("no deletion was judged")
+	}
+}
+
+// nothingIsOwned waits until no object has a reference to one of the AppliedWorks: they are all gone, so one that stays is a
+// leak.
+func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
+	t.Helper()
+	eventually(t, "all that was applied goes", func() error {
+		for _, resource := range []string{"ConfigMap", "ClusterRole", "Gadget", "Namespace", "AppliedWork"} {
+			list, err := g.at(&unstructured.Unstructured{Object: map[string]any{"kind": resource}}).List(context.Background(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				for _, o := range list.Items[i].GetOwnerReferences() {
+					if agent, ok := l.works[o.UID]; ok {
+						return fmt.Errorf("%s left %s %s/%s", agent, resource, list.Items[i].GetNamespace(), list.Items[i].GetName())
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// campaign is one run.
+type campaign struct {
+	t      *testing.T
+	g      *ground
+	l      *ledger
+	seed   uint64
+	random *rand.Rand
+	agent  string
+	name   string
+
+	universe []*unstructured.Unstructured
+	anchor   *unstructured.Unstructured // what rivals own objects with
+	opts     appliedwork.ApplyOptions
+	bare     bool // whether Kubernetes' collector has to do it all
+	lateThaw bool
+	faults   []*faults
+	thaw     chan struct{}
+}
+
+func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64) *campaign {
+	c := &campaign{
+		t: t, g: g, l: l, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), name: fmt.Sprintf("s%d", seed),
+		agent: fmt.Sprintf("%ss%d", agentPrefix, seed), thaw: make(chan struct{}),
+	}
+	for _, x := range []string{"a", "b", "c", "d", "e"} {
+		c.universe = append(c.universe, configMapOf("campaign", c.name+"-"+x, "0"))
+	}
+	c.universe = append(c.universe, clusterRoleOf(c.name), gadgetOf("campaign", c.name))
+	if c.random.IntN(8) == 0 {
+		c.universe = append(c.universe, namespaceOf("campaign-"+c.name), configMapOf("campaign-"+c.name, "inside", "0"))
+	}
+	c.anchor = g.create(clusterRoleOf(c.name + "-anchor"))
+	c.opts = appliedwork.ApplyOptions{
+		Adoption: []appliedwork.Adoption{appliedwork.AdoptNever, appliedwork.AdoptIfUnowned, appliedwork.AdoptAlways}[c.random.IntN(3)],
+		Force:    c.random.IntN(2) == 0, Concurrency: 1 + c.random.IntN(4),
+	}
+	c.bare, c.lateThaw = c.random.IntN(3) == 0, c.random.IntN(2) == 0
+	return c
+}
+
+// desired draws what the work wants: each object with a value of its own or not at all.
+func (c *campaign) desired() []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, obj := range c.universe {
+		if c.random.IntN(2) == 0 {
+			continue
+		}
+		obj = obj.DeepCopy()
+		if obj.GetKind() == "ConfigMap" {
+			obj.Object["data"] = map[string]any{"value": fmt.Sprint(c.random.IntN(3))}
+		}
+		objects = append(objects, obj)
+	}
+	c.random.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	return objects
+}
+
+// process returns the tools of a new process, which dies at the n-th request.
+func (c *campaign) process(rate float64, dieAt int) (tools, *faults) {
+	f := newFaults(c.seed, uint64(len(c.faults)+1), rate, dieAt, c.thaw)
+	c.faults = append(c.faults, f)
+	config := c.g.Config()
+	config.UserAgent = c.agent
+	config.Wrap(f.wrap)
+	return c.g.tools(config, func(o *appliedwork.Options) {
+		o.IntentGrace, o.UnservedGrace, o.MaxShardBytes = time.Millisecond, time.Millisecond, 1<<10
+	}), f
+}
+
+func (f *faults) isDead() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead }
+
+// run is some lives of processes beside rivals, then calm, the first judgement, and the end of the work.
+func (c *campaign) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var rivals sync.WaitGroup
+	rivals.Go(func() { (&rival{campaign: c, random: rand.New(rand.NewPCG(c.seed, 1<<32))}).run(ctx) })
+	for range 2 + c.random.IntN(4) {
+		x, f := c.process(0.1, 1+c.random.IntN(80))
+		for range 1 + c.random.IntN(3) {
+			c.live(x, f, c.desired())
+		}
+	}
+	cancel()
+	rivals.Wait()
+	c.calm()
+}
+
+// live is what a process does for one state of the work, as far as it gets.
+func (c *campaign) live(x tools, f *faults, desired []*unstructured.Unstructured) {
+	work := c.ensure(x, f)
+	if work == nil || f.isDead() {
+		return
+	}
+	ctx := context.Background()
+	_, _ = x.applier.Apply(ctx, work, desired, c.opts)
+	_, _ = x.pruner.Prune(ctx, work, desired, appliedwork.PruneOptions{AllowEmpty: true, Concurrency: c.opts.Concurrency})
+}
+
+func (c *campaign) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
+	for range 20 {
+		work, err := x.tracker.Ensure(context.Background(), c.name, v1alpha1.AppliedWorkSpec{WorkName: c.name, WorkNamespace: "cluster1"})
+		if err == nil {
+			c.l.add(work.UID, c.agent)
+			return work
+		}
+		if f.isDead() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// calm has a process without trouble finish the work, and compares; then the work ends.
+func (c *campaign) calm() {
+	ctx := context.Background()
+	if !c.lateThaw {
+		close(c.thaw)
+		c.settle()
+	}
+	for _, f := range c.faults {
+		f.late.Wait()
+	}
+	x, f := c.process(0, 0)
+	work := c.ensure(x, f)
+	if work == nil {
+		c.t.Errorf("seed %d: there is no AppliedWork in the calm", c.seed)
+		return
+	}
+	desired := c.desired()
+	if err := c.finish(x, work, desired); err != nil {
+		c.t.Errorf("seed %d: %v", c.seed, err)
+		return
+	}
+	c.leaks(work, desired)
+	c.end(ctx, work)
+	if c.lateThaw {
+		close(c.thaw)
+		c.settle()
+	}
+	c.l.mu.Lock()
+	c.l.ended[work.UID] = true
+	c.l.mu.Unlock()
+}
+
+// settle waits for what was frozen to arrive.
+func (c *campaign) settle() {
+	for _, f := range c.faults {
+		f.frozen.Wait()
+	}
+}
+
+// finish audits, applies and prunes until nothing is pending, as a process does after a restart.
+func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured) error {
+	ctx := context.Background()
+	var pruned *appliedwork.ChangeSet
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		report, err := x.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
+		if err != nil || len(report.Unread) > 0 {
+			return fmt.Errorf("audit: %+v, %w", report, err)
+		}
+		_, _ = x.applier.Apply(ctx, work, desired, c.opts) // rivals' objects are in the way of some
+		pruned, err = x.pruner.Prune(ctx, work, desired, appliedwork.PruneOptions{AllowEmpty: true})
+		if err != nil && time.Now().After(deadline) {
+			return err
+		}
+		if err == nil && pruned.Done() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not done: %v", pruned.Entries)
+		}
+	}
+}
+
+// leaks looks for objects that have our reference and that nobody desires.
+func (c *campaign) leaks(work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured) {
+	wanted := map[string]bool{}
+	for _, obj := range desired {
+		wanted[obj.GetKind()+obj.GetNamespace()+obj.GetName()] = true
+	}
+	for _, obj := range c.universe {
+		live, err := c.g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+		if err == nil && appliedwork.IsOwnedBy(live, work.UID) && !wanted[obj.GetKind()+obj.GetNamespace()+obj.GetName()] {
+			c.t.Errorf("seed %d: %s %s is ours and not desired", c.seed, obj.GetKind(), obj.GetName())
+		}
+	}
+}
+
+// end is a teardown whose processes die, or the plain deletion of the AppliedWork.
+func (c *campaign) end(ctx context.Context, work *v1alpha1.AppliedWork) {
+	if c.bare {
+		if err := c.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(ctx, work.Name, metav1.DeleteOptions{}); err != nil {
+			c.t.Errorf("seed %d: %v", c.seed, err)
+		}
+		return
+	}
+	for range 3 {
+		x, _ := c.process(0.1, 1+c.random.IntN(20))
+		_, _ = x.collector.Teardown(ctx, work, appliedwork.TeardownOptions{})
+	}
+	x, _ := c.process(0, 0)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		changes, err := x.collector.Teardown(ctx, work, appliedwork.TeardownOptions{})
+		if err == nil && changes.Done() {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Errorf("seed %d: teardown: %v, %v", c.seed, err, changes.Entries)
+			return
+		}
+	}
+}

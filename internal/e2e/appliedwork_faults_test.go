@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// faults is the network between one process and the API server. Each request, reads too, may be lost before it is sent;
+// be executed with its answer lost; come late; be executed twice; or freeze with the process, to arrive at the server when
+// another process has long taken over. The process may die at any request: then that one is executed or not, and none follows.
+type faults struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	random *rand.Rand
+	rate   float64 // of requests that something happens to
+	dieAt  int     // the number of the request at which the process dies; 0 means never
+	count  int
+	dead   bool
+	thaw   chan struct{} // closed when what is frozen arrives
+	frozen sync.WaitGroup
+	late   sync.WaitGroup // requests that go on without their caller
+}
+
+var (
+	errLost = errors.New("fault: connection reset by peer")
+	errDead = errors.New("fault: the process is dead")
+)
+
+func newFaults(seed, process uint64, rate float64, dieAt int, thaw chan struct{}) *faults {
+	return &faults{random: rand.New(rand.NewPCG(seed, process)), rate: rate, dieAt: dieAt, thaw: thaw}
+}
+
+func (f *faults) wrap(next http.RoundTripper) http.RoundTripper { f.next = next; return f }
+
+type fault int
+
+const (
+	pass fault = iota
+	dropBefore
+	dropAfter
+	delay
+	duplicate
+	die
+	dieAfter
+	freeze
+)
+
+func (f *faults) choose(write bool) (fault, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return die, 0
+	}
+	f.count++
+	if f.count == f.dieAt {
+		f.dead = true
+		return []fault{die, dieAfter, freeze}[f.random.IntN(3)], 0
+	}
+	if f.random.Float64() >= f.rate {
+		return pass, 0
+	}
+	kinds := []fault{dropBefore, dropAfter, delay}
+	if write {
+		kinds = append(kinds, duplicate, dropAfter)
+	}
+	return kinds[f.random.IntN(len(kinds))], time.Duration(f.random.IntN(20)) * time.Millisecond
+}
+
+// RoundTrip sends a request, or does to it what the seed says.
+func (f *faults) RoundTrip(request *http.Request) (*http.Response, error) {
+	write := request.Method != http.MethodGet
+	kind, wait := f.choose(write)
+	switch kind {
+	case dropBefore:
+		return nil, errLost
+	case die:
+		return nil, errDead
+	case delay:
+		time.Sleep(wait)
+	case dropAfter, dieAfter:
+		f.execute(request)
+		return nil, errLost
+	case freeze:
+		again := detached(request)
+		f.frozen.Go(func() { <-f.thaw; f.execute(again) })
+		return nil, errDead
+	case duplicate:
+		again := detached(request)
+		response, err := f.next.RoundTrip(request)
+		f.late.Go(func() { time.Sleep(wait); f.execute(again) })
+		return response, err
+	}
+	return f.next.RoundTrip(request)
+}
+
+func (f *faults) execute(request *http.Request) {
+	if response, err := f.next.RoundTrip(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+// detached returns a copy of a request that outlives its caller.
+func detached(request *http.Request) *http.Request {
+	var body []byte
+	if request.Body != nil {
+		body, _ = io.ReadAll(request.Body)
+		request.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	copied := request.Clone(bareContext)
+	copied.Body = io.NopCloser(bytes.NewReader(body))
+	return copied
+}

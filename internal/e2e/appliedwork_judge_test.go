@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bareContext is of requests that nobody waits for.
+var bareContext = context.Background()
+
+// auditEvent is what is needed of a line of the audit log.
+type auditEvent struct {
+	Verb           string
+	UserAgent      string
+	RequestURI     string
+	ObjectRef      struct{ Resource, APIGroup, Namespace, Name, Subresource string }
+	ResponseStatus struct{ Code int }
+	RequestObject  json.RawMessage
+	ResponseObject struct {
+		Metadata struct {
+			ResourceVersion string
+			UID             types.UID
+			OwnerReferences []metav1.OwnerReference
+		}
+	}
+}
+
+func (e auditEvent) object() string {
+	return fmt.Sprintf("%s/%s/%s/%s", e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name)
+}
+
+// preconditions returns those of a deletion.
+func (e auditEvent) preconditions() (uid, version string) {
+	var options metav1.DeleteOptions
+	if json.Unmarshal(e.RequestObject, &options) != nil || options.Preconditions == nil || options.Preconditions.UID == nil ||
+		options.Preconditions.ResourceVersion == nil {
+		return "", ""
+	}
+	return string(*options.Preconditions.UID), *options.Preconditions.ResourceVersion
+}
+
+func (e auditEvent) agent() bool { return strings.HasPrefix(e.UserAgent, agentPrefix) }
+
+// readAudit reads the log of the API server.
+func readAudit(t *testing.T, file string) []auditEvent {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var events []auditEvent
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the last line may be half written
+		}
+		events = append(events, e)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// state is an object at one resourceVersion.
+type state struct {
+	uid    types.UID
+	owners []metav1.OwnerReference
+}
+
+// foreignDeletions judges every deletion that our agents made and the server carried out: the object as it was at the
+// resourceVersion of the precondition must have had a reference to an AppliedWork of the agent, and none to another that
+// was alive. That state is in the log too, as the answer to the write that made it.
+func foreignDeletions(t *testing.T, events []auditEvent, mine func(agent string, uid types.UID) bool, alive func(types.UID) bool) (judged int) {
+	t.Helper()
+	states := map[string]state{}
+	for _, e := range events {
+		if m := e.ResponseObject.Metadata; m.ResourceVersion != "" && e.ResponseStatus.Code < 300 {
+			states[m.ResourceVersion] = state{m.UID, m.OwnerReferences}
+		}
+	}
+	for _, e := range events {
+		if e.Verb == "deletecollection" && e.agent() {
+			t.Errorf("an agent deleted a collection: %s", e.RequestURI)
+		}
+		if e.Verb != "delete" || !e.agent() || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
+			continue
+		}
+		judged++
+		uid, version := e.preconditions()
+		if uid == "" {
+			t.Errorf("%s deleted %s without preconditions", e.UserAgent, e.object())
+			continue
+		}
+		before, known := states[version]
+		if !known || string(before.uid) != uid {
+			t.Errorf("%s deleted %s of version %s, which the log does not have", e.UserAgent, e.object(), version)
+			continue
+		}
+		ours := false
+		for _, o := range before.owners {
+			if mine(e.UserAgent, o.UID) {
+				ours = true
+			} else if alive(o.UID) {
+				t.Errorf("%s deleted %s, which %s %s owned too", e.UserAgent, e.object(), o.Kind, o.Name)
+			}
+		}
+		if !ours {
+			t.Errorf("%s deleted %s, which it did not own: %v", e.UserAgent, e.object(), before.owners)
+		}
+	}
+	return judged
+}
