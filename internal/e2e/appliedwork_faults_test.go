@@ -22,6 +22,7 @@ type faults struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	rate   float64 // of requests that something happens to
+	only   []fault // if it is set, what may happen
 	dieAt  int     // the number of the request at which the process dies; 0 means never
 	count  int
 	dead   bool
@@ -71,6 +72,9 @@ func (f *faults) choose(write bool) (fault, time.Duration) {
 	kinds := []fault{dropBefore, dropAfter, delay}
 	if write {
 		kinds = append(kinds, duplicate, dropAfter)
+	}
+	if f.only != nil {
+		kinds = f.only
 	}
 	return kinds[f.random.IntN(len(kinds))], time.Duration(f.random.IntN(20)) * time.Millisecond
 }

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects TestAppliedWorkUnchanged applies; the claim is for 10000")
+
+// TestAppliedWorkUnchanged: a second apply of what is unchanged makes no write, for whoever makes it.
+func TestAppliedWorkUnchanged(t *testing.T) {
+	g := newGround(t, groundOptions{noController: true})
+	g.create(namespaceOf("unchanged"))
+	x := g.plain(nil)
+	work := x.ensure(t, "unchanged")
+	objects := many("unchanged", *appliedWorkObjects)
+	began := time.Now()
+	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
+	first := time.Since(began)
+	for _, process := range []string{"the same process", "another process"} {
+		before := len(readAudit(t, g.audit))
+		began = time.Now()
+		want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " unchanged"))
+		again := time.Since(began)
+		writes := len(readAudit(t, g.audit)) - before
+		t.Logf("%d objects: applied in %s; applied again by %s in %s with %d writes", len(objects), first.Round(time.Millisecond), process, again.Round(time.Millisecond), writes)
+		if writes != 0 {
+			t.Errorf("%d writes by %s", writes, process)
+		}
+		x = g.plain(nil)
+	}
+}
+
+func many(namespace string, n int) []*unstructured.Unstructured {
+	objects := make([]*unstructured.Unstructured, n)
+	for i := range objects {
+		objects[i] = configMapOf(namespace, fmt.Sprintf("settings-%05d", i), "1")
+	}
+	return objects
+}
+
+// TestAppliedWorkTeardownSpeed compares a teardown with what Kubernetes' collector does when the AppliedWork is deleted,
+// in the same run on the same servers.
+func TestAppliedWorkTeardownSpeed(t *testing.T) {
+	const n = 1000
+	g := newGround(t, groundOptions{})
+	x := g.plain(nil)
+	run := func(name string, end func(*v1alpha1.AppliedWork)) time.Duration {
+		g.create(namespaceOf(name))
+		work := x.ensure(t, name)
+		x.apply(t, work, many(name, n)...)
+		entries, err := x.tracker.Entries(t.Context(), work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.Status.AppliedResources = entries
+		began := time.Now()
+		end(work)
+		if err := x.collector.WaitGone(t.Context(), work); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	bare := run("bare", func(work *v1alpha1.AppliedWork) {
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	ours := run("ours", func(work *v1alpha1.AppliedWork) {
+		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+		if err != nil || !changes.Done() {
+			t.Fatal(changes, err)
+		}
+	})
+	t.Logf("%d objects: the bare cascade took %s, a teardown %s: %.1f times as fast", n, bare.Round(time.Millisecond), ours.Round(time.Millisecond), bare.Seconds()/ours.Seconds())
+	if bare < 5*ours {
+		t.Errorf("a teardown is only %.1f times as fast as the cascade", bare.Seconds()/ours.Seconds())
+	}
+}
+
+// TestAppliedWorkShards records 50,000 objects: each shard stays under 1 MiB, and all are read again.
+func TestAppliedWorkShards(t *testing.T) {
+	const n = 50_000
+	g := newGround(t, groundOptions{})
+	x := g.plain(nil)
+	work := x.ensure(t, "shards")
+	ids := make([]v1alpha1.ResourceIdentifier, n)
+	for i := range ids {
+		ids[i] = v1alpha1.ResourceIdentifier{Ordinal: i, Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments",
+			Namespace: fmt.Sprintf("tenant-%03d", i%500), Name: fmt.Sprintf("deployment-of-some-application-%06d", i)}
+	}
+	began := time.Now()
+	if err := x.tracker.RecordIntent(t.Context(), work, ids...); err != nil {
+		t.Fatal(err)
+	}
+	recorded := time.Since(began)
+	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := 0
+	for i := range list.Items {
+		text, err := json.Marshal(list.Items[i].Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, len(text))
+	}
+	began = time.Now()
+	entries, err := x.tracker.Entries(t.Context(), work)
+	if err != nil || len(entries) != n {
+		t.Fatal(len(entries), err)
+	}
+	t.Logf("%d entries in %d AppliedWorks, the largest of %d KiB; recorded in %s, read in %s", n, len(list.Items), largest>>10,
+		recorded.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	if largest > 1<<20 {
+		t.Errorf("the largest has %d bytes", largest)
+	}
+	// With the AppliedWork they all go.
+	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "shards", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the shards go", func() error {
+		list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{Limit: 1})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%s is there", list.Items[0].GetName())
+		}
+		return err
+	})
+}

@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// TestAppliedWorkDeletedAlone: an admin deletes only the AppliedWork, no agent is left, and all objects go, of both scopes.
+func TestAppliedWorkDeletedAlone(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	x := g.plain(nil)
+	work := x.ensure(t, "alone")
+	objects := []*unstructured.Unstructured{namespaceOf("alone"), clusterRoleOf("alone-1"), clusterRoleOf("alone-2")}
+	for i := range 20 {
+		objects = append(objects, configMapOf("alone", fmt.Sprint("settings-", i), "1"), gadgetOf("alone", fmt.Sprint("gadget-", i)))
+	}
+	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
+	bystander := g.create(configMapOf("default", "bystander", "1"))
+	seen := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"alone"}}`))
+	if err := g.at(seen).Delete(t.Context(), "alone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// WaitGone with the AppliedWork as it was read before: the inventory is gone.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if entries, _, _ := unstructured.NestedSlice(seen.Object, "status", "appliedResources"); len(entries) != len(objects) {
+		t.Errorf("%d entries, want %d", len(entries), len(objects))
+	}
+	for _, e := range objects {
+		id := v1alpha1.ResourceIdentifier{Group: e.GroupVersionKind().Group, Version: e.GroupVersionKind().Version, Kind: e.GetKind(), Namespace: e.GetNamespace(), Name: e.GetName()}
+		work.Status.AppliedResources = append(work.Status.AppliedResources, v1alpha1.AppliedResourceMeta{ResourceIdentifier: id})
+	}
+	if err := x.collector.WaitGone(ctx, work); err != nil {
+		t.Error(err)
+	}
+	for _, obj := range objects {
+		if g.get(obj) != nil {
+			t.Errorf("%s %s is there", obj.GetKind(), obj.GetName())
+		}
+	}
+	if g.get(bystander) == nil {
+		t.Error("an object that was not ours is gone")
+	}
+}
+
+// TestAppliedWorkRefusals: each refusal is the error that the documentation names, and changes nothing.
+func TestAppliedWorkRefusals(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	x := g.plain(nil)
+	g.create(namespaceOf("refusals"))
+	work := x.ensure(t, "refusals")
+	a, b := configMapOf("refusals", "a", "1"), configMapOf("refusals", "b", "1")
+	apply := func(opts appliedwork.ApplyOptions, objects ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
+		return x.applier.Apply(t.Context(), work, objects, opts)
+	}
+	t.Run("name collision", func(t *testing.T) {
+		_, err := x.tracker.Ensure(t.Context(), "refusals", v1alpha1.AppliedWorkSpec{WorkName: "other", WorkNamespace: "cluster1"})
+		if !errors.Is(err, appliedwork.ErrNameCollision) {
+			t.Error(err)
+		}
+	})
+	t.Run("immutable spec", func(t *testing.T) {
+		live := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"refusals"}}`))
+		_ = unstructured.SetNestedField(live.Object, "other", "spec", "workName")
+		if _, err := g.at(live).Update(t.Context(), live, metav1.UpdateOptions{}); err == nil {
+			t.Error("the spec of an AppliedWork could be changed")
+		}
+	})
+	t.Run("duplicate", func(t *testing.T) {
+		if _, err := apply(appliedwork.ApplyOptions{}, a, a); !errors.Is(err, appliedwork.ErrDuplicate) || g.get(a) != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("bad objects do not stop the others", func(t *testing.T) {
+		generated := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"refusals","generateName":"x-"}}`)
+		unserved := parsed(`{"apiVersion":"nobody.example.com/v1","kind":"Thing","metadata":{"name":"x"}}`)
+		nowhere := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`)
+		changes, err := apply(appliedwork.ApplyOptions{}, nil, generated, unserved, nowhere, a)
+		var notServed *appliedwork.TypeNotServedError
+		if !errors.Is(err, appliedwork.ErrInvalidObject) || !errors.Is(err, appliedwork.ErrGenerateName) || !errors.As(err, &notServed) {
+			t.Error(err)
+		}
+		want(t, changes, "1 created, 4 failed")
+	})
+	t.Run("adoption", func(t *testing.T) {
+		g.create(b)
+		var refused *appliedwork.AdoptionError
+		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &refused) || refused.UID != g.get(b).GetUID() {
+			t.Error(err)
+		}
+		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true}, a, b)
+		if err != nil {
+			t.Error(err)
+		}
+		want(t, changes, "1 unchanged, 1 adopted")
+	})
+	t.Run("ownership conflict", func(t *testing.T) {
+		live := g.get(a)
+		live.Object["data"] = map[string]any{"value": "theirs"}
+		if _, err := g.at(live).Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var conflict *appliedwork.OwnershipConflictError
+		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &conflict) || len(conflict.Fields) == 0 {
+			t.Error(err)
+		}
+	})
+	t.Run("empty desired", func(t *testing.T) {
+		if _, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{}); !errors.Is(err, appliedwork.ErrEmptyDesired) {
+			t.Error(err)
+		}
+	})
+	t.Run("undecodable manifest", func(t *testing.T) {
+		var blocked *appliedwork.PruneBlockedError
+		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil}, appliedwork.PruneOptions{})
+		if !errors.As(err, &blocked) || blocked.Reason != appliedwork.ManifestUnknown || g.get(b) == nil {
+			t.Errorf("%v: %v", changes, err)
+		}
+	})
+	t.Run("terminating", func(t *testing.T) {
+		live := g.get(b)
+		live.SetFinalizers([]string{holdFinalizer})
+		if _, err := g.at(live).Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 deleted, 1 pending")
+		if _, err := apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, appliedwork.ErrTerminating) || g.get(a) != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var thingResource = schema.GroupVersionResource{Group: "guards.example.com", Version: "v1", Resource: "things"}
+
+// TestAppliedWorkGuards: what Prune refuses to delete, and why.
+func TestAppliedWorkGuards(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	x := g.plain(nil)
+	work, other := x.ensure(t, "guards"), x.ensure(t, "other")
+	thingCRD := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.guards.example.com"},
+		"spec":{"group":"guards.example.com","scope":"Namespaced","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+	thing := func(name string) *unstructured.Unstructured {
+		return parsed(`{"apiVersion":"guards.example.com/v1","kind":"Thing","metadata":{"namespace":"guards","name":%q}}`, name)
+	}
+	a := configMapOf("guards", "a", "1")
+	// A CRD and an object of it, in one apply; and a protected namespace.
+	changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{thing("ours"), thingCRD, namespaceOf("guards"), namespaceOf("guards-2"), a, namespaceOf("kube-public")},
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, changes, "5 created, 1 adopted")
+	if owners := g.get(namespaceOf("kube-public")).GetOwnerReferences(); len(owners) != 0 {
+		t.Errorf("a protected namespace got an owner: %v", owners)
+	}
+	want(t, x.apply(t, other, configMapOf("guards-2", "theirs", "1")), "1 created")
+	client := g.admin.Resource(thingResource).Namespace("guards")
+	if _, err := client.Create(t.Context(), thing("theirs"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changes, err = x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a}, appliedwork.PruneOptions{})
+	reasons := map[appliedwork.BlockReason]int{}
+	for _, e := range changes.Entries {
+		var blocked *appliedwork.PruneBlockedError
+		if errors.As(e.Err, &blocked) {
+			reasons[blocked.Reason]++
+		}
+	}
+	if err == nil || reasons[appliedwork.NamespaceInUse] != 2 || reasons[appliedwork.CRDInUse] != 1 {
+		t.Errorf("%v: %v", changes.Entries, err)
+	}
+	want(t, changes, "1 deleted, 1 released, 3 blocked") // our Thing; kube-public, which we recorded and never owned
+	if g.get(thingCRD) == nil || g.get(namespaceOf("guards")) == nil || g.get(namespaceOf("guards-2")) == nil || g.get(namespaceOf("kube-public")) == nil {
+		t.Error("what a guard protects is gone")
+	}
+	// When what is in the way goes, so do they.
+	if err := client.Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.pruner.Prune(t.Context(), other, nil, appliedwork.PruneOptions{AllowEmpty: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "everything is pruned", func() error {
+		changes, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		if err == nil && !changes.Done() {
+			err = fmt.Errorf("%v", changes.Entries)
+		}
+		return err
+	})
+	g.eventuallyGone(t, thingCRD, namespaceOf("guards"), namespaceOf("guards-2"))
+}
+
+// TestAppliedWorkReleaseAndEvict: what is released stays, also after the AppliedWork is gone; an eviction can be
+// cancelled, and outlives the process.
+func TestAppliedWorkReleaseAndEvict(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	g.create(namespaceOf("evict"))
+	x := g.plain(nil)
+	work := x.ensure(t, "evict")
+	a, role := configMapOf("evict", "a", "1"), clusterRoleOf("evict")
+	x.apply(t, work, a, role)
+	evicted, err := x.collector.Evict(t.Context(), work, appliedwork.EvictOptions{})
+	if err != nil || evicted.Remaining < 59*time.Minute || evicted.Remaining > time.Hour {
+		t.Fatalf("%+v, %v", evicted, err)
+	}
+	again, err := g.plain(nil).collector.Evict(t.Context(), work, appliedwork.EvictOptions{})
+	if err != nil || again.Since.Sub(evicted.Since).Abs() > time.Second {
+		t.Errorf("another process: %+v, %v, want what began at %s", again, err, evicted.Since)
+	}
+	if err := x.collector.CancelEviction(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	want(t, x.apply(t, work, a, role), "2 unchanged")
+	changes, err := x.collector.Release(t.Context(), work, appliedwork.ReleaseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, changes, "2 released")
+	g.eventuallyGone(t, parsed(`{"kind":"AppliedWork","metadata":{"name":"evict"}}`))
+	for _, obj := range []*unstructured.Unstructured{a, role} {
+		if live := g.get(obj); live == nil || len(live.GetOwnerReferences()) > 0 {
+			t.Errorf("%s: %v", obj.GetName(), live)
+		}
+	}
+	// Adopted again, and evicted at once.
+	work = x.ensure(t, "evict")
+	if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, role}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the grace period ends", func() error {
+		evicted, err := x.collector.Evict(t.Context(), work, appliedwork.EvictOptions{GracePeriod: time.Nanosecond})
+		if err == nil && (evicted.Changes == nil || !evicted.Changes.Done()) {
+			err = fmt.Errorf("%+v", evicted)
+		}
+		return err
+	})
+	g.eventuallyGone(t, a, role)
+}
+
+// TestAppliedWorkAudit finds what nobody has recorded, what is gone, and what is not ours any more.
+func TestAppliedWorkAudit(t *testing.T) {
+	g := newGround(t, groundOptions{noController: true})
+	g.create(namespaceOf("audit"))
+	x := g.plain(nil)
+	work := x.ensure(t, "audit")
+	kept, missing, foreign := configMapOf("audit", "kept", "1"), configMapOf("audit", "missing", "1"), configMapOf("audit", "foreign", "1")
+	x.apply(t, work, kept, missing, foreign)
+	untracked := configMapOf("audit", "untracked", "1")
+	appliedwork.SetOwnerReference(untracked, work)
+	g.create(untracked)
+	if err := g.at(missing).Delete(t.Context(), "missing", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.at(foreign).Patch(t.Context(), "foreign", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := x.collector.Audit(t.Context(), work, appliedwork.AuditOptions{Record: true})
+	if err != nil || len(report.Untracked) != 1 || len(report.Missing) != 1 || len(report.Foreign) != 1 || len(report.Unread) != 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if report.Untracked[0].Name != "untracked" || report.Missing[0].Name != "missing" || report.Foreign[0].Name != "foreign" {
+		t.Errorf("%+v", report)
+	}
+	changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{kept}, appliedwork.PruneOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, changes, "2 deleted, 1 released")
+	if g.get(untracked) != nil || g.get(foreign) == nil || g.get(kept) == nil {
+		t.Error("the untracked object goes, the other two stay")
+	}
+}
