@@ -129,7 +129,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstruct
 		}
 		action = ActionAdopted
 	}
-	if ours && isUnchanged(live, manifest, r.manager) {
+	if ours && isUnchanged(live, manifest, r.work.UID, r.manager) {
 		item.finish(ActionUnchanged, nil)
 		return nil
 	}

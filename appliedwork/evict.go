@@ -55,6 +55,7 @@ func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 			return nil
 		}
 		if inv.terminating() {
+			since = time.Time{} // it has begun
 			return nil
 		}
 		since = now

@@ -24,6 +24,8 @@ import (
 // other's owner references, as each apply takes out what the same manager does not list any more.
 func managerFor(prefix string, uid types.UID) string { return prefix + "-" + string(uid) }
 
+func hashAnnotation(uid types.UID) string { return v1alpha1.AnnotationAppliedHashPrefix + string(uid) }
+
 // serverFields are of the server, not of a manifest.
 var serverFields = []string{
 	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
@@ -50,15 +52,14 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[v1alpha1.AnnotationAppliedHash] = nameEncoding.EncodeToString(sum[:hashBytes])
+	annotations[hashAnnotation(work.UID)] = nameEncoding.EncodeToString(sum[:hashBytes])
 	m.SetAnnotations(annotations)
 	return m, nil
 }
 
 // isUnchanged reports whether live is what an apply of manifest would make of it.
-func isUnchanged(live, manifest *unstructured.Unstructured, manager string) bool {
-	hash := manifest.GetAnnotations()[v1alpha1.AnnotationAppliedHash]
-	if live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] != hash {
+func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manager string) bool {
+	if live.GetAnnotations()[hashAnnotation(uid)] != manifest.GetAnnotations()[hashAnnotation(uid)] {
 		return false
 	}
 	for _, wanted := range manifest.GetOwnerReferences() {

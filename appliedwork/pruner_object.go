@@ -224,8 +224,8 @@ func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unst
 	if managed := live.GetManagedFields(); len(managed) > 0 {
 		patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/managedFields", "value": withoutUs(managed, uid)})
 	}
-	if _, ok := live.GetAnnotations()[v1alpha1.AnnotationAppliedHash]; ok {
-		path := "/metadata/annotations/" + strings.ReplaceAll(v1alpha1.AnnotationAppliedHash, "/", "~1")
+	if _, ok := live.GetAnnotations()[hashAnnotation(uid)]; ok {
+		path := "/metadata/annotations/" + strings.ReplaceAll(hashAnnotation(uid), "/", "~1")
 		patch = append(patch, map[string]any{"op": "remove", "path": path})
 	}
 	body, err := json.Marshal(patch)

@@ -26,6 +26,7 @@ const (
 	AnnotationShards = GroupName + "/shards"
 	// LabelShardOf is on such a further AppliedWork: the UID of the one it belongs to.
 	LabelShardOf = GroupName + "/shard-of"
-	// AnnotationAppliedHash is on objects: the hash of the manifest that was applied last.
-	AnnotationAppliedHash = GroupName + "/applied-hash"
+	// AnnotationAppliedHashPrefix begins the annotation of an object that has the hash of the manifest that was applied last;
+	// the UID of the AppliedWork is the rest, as an object may have several.
+	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
 )

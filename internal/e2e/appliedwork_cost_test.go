@@ -25,7 +25,7 @@ func TestAppliedWorkUnchanged(t *testing.T) {
 	g.create(namespaceOf("unchanged"))
 	x := g.plain(nil)
 	work := x.ensure(t, "unchanged")
-	objects := many("unchanged", *appliedWorkObjects)
+	objects := manyConfigMaps("unchanged", *appliedWorkObjects)
 	began := time.Now()
 	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
 	first := time.Since(began)
@@ -43,7 +43,7 @@ func TestAppliedWorkUnchanged(t *testing.T) {
 	}
 }
 
-func many(namespace string, n int) []*unstructured.Unstructured {
+func manyConfigMaps(namespace string, n int) []*unstructured.Unstructured {
 	objects := make([]*unstructured.Unstructured, n)
 	for i := range objects {
 		objects[i] = configMapOf(namespace, fmt.Sprintf("settings-%05d", i), "1")
@@ -55,12 +55,13 @@ func many(namespace string, n int) []*unstructured.Unstructured {
 // in the same run on the same servers.
 func TestAppliedWorkTeardownSpeed(t *testing.T) {
 	const n = 1000
-	g := newGround(t, groundOptions{})
+	// The limits that kube-controller-manager has by default; other tests raise them.
+	g := newGround(t, groundOptions{controller: []string{"--kube-api-qps=20", "--kube-api-burst=30"}})
 	x := g.plain(nil)
 	run := func(name string, end func(*v1alpha1.AppliedWork)) time.Duration {
 		g.create(namespaceOf(name))
 		work := x.ensure(t, name)
-		x.apply(t, work, many(name, n)...)
+		x.apply(t, work, manyConfigMaps(name, n)...)
 		entries, err := x.tracker.Entries(t.Context(), work)
 		if err != nil {
 			t.Fatal(err)

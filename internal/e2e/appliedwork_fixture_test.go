@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -48,11 +50,13 @@ type ground struct {
 
 type groundOptions struct {
 	noController bool
+	controller   []string                   // flags of the controller manager
 	crd          *unstructured.Unstructured // in place of ours
 }
 
 func newGround(t *testing.T, opts groundOptions) *ground {
 	t.Helper()
+	ctrl.SetLogger(logr.Discard())
 	folder := t.TempDir()
 	policy := filepath.Join(folder, "policy.json")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -76,7 +80,7 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 		return err
 	})
 	if !opts.noController {
-		g.StartControllerManager()
+		g.StartControllerManager(opts.controller...)
 	}
 	return g
 }

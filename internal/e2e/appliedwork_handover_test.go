@@ -105,6 +105,9 @@ func (h *handover) run() appliedwork.Action {
 		adopted = changes.Entries[0]
 	})
 	both.Wait()
+	if h.t.Failed() {
+		return adopted.Action
+	}
 	live, err := h.g.at(obj).Get(ctx, obj.GetName(), metav1.GetOptions{})
 	switch {
 	case err != nil:

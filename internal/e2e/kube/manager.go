@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,8 @@ var managerFlags = []string{
 // and the namespace controller, and returns when both work: objects whose owner is
 // gone are deleted, and namespaces can be. It looks for new types only every 30
 // seconds, so install the CRDs of the test first. It may be called again after
-// StopControllerManager.
-func (c *Cluster) StartControllerManager() {
+// StopControllerManager. Flags are added to its command line, where the last one of a name counts.
+func (c *Cluster) StartControllerManager(flags ...string) {
 	c.t.Helper()
 	c.mustOwn()
 	path := filepath.Join(assets(c.t, "kube-controller-manager"), "kube-controller-manager")
@@ -42,11 +43,12 @@ func (c *Cluster) StartControllerManager() {
 	}
 	address := listener.Addr().(*net.TCPAddr)
 	_ = listener.Close()
-	manager, err := daemon.Start(path, append([]string{
+	own := []string{
 		"--kubeconfig=" + c.Kubeconfig(),
 		"--cert-dir=" + c.t.TempDir(),
 		fmt.Sprintf("--secure-port=%d", address.Port),
-	}, managerFlags...)...)
+	}
+	manager, err := daemon.Start(path, slices.Concat(own, managerFlags, flags)...)
 	if err != nil {
 		c.t.Fatalf("kube: %v", err)
 	}
