@@ -7,6 +7,7 @@
 GO        ?= go
 FUZZTIME  ?= 30s
 SEEDS     ?= 100000
+RUNS      ?= 1000
 BENCH     ?= .
 BENCHTIME ?= 1s
 
@@ -47,11 +48,12 @@ bench: ## all benchmarks (BENCH=pattern BENCHTIME=1s)
 
 # go test fuzzes one function of one package at a time, so they are looked up first.
 # With 100,000 seeds the simulations of works take about 45 minutes on two idle processors, those of the dynamic watcher
-# 25, and the rules ten.
-fuzz: ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, and each rule of the protocol removed
+# 25, and the rules ten. A thousand runs of AppliedWork's campaign on a real API server take about 30.
+fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, RUNS (1000) of AppliedWork's, and each rule removed
 	$(GO) test -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v ./cloudevents/work
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work
 	$(GO) test -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v ./dynamicwatcher
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run '^TestAppliedWork(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v .
 	@set -e; for package in $$($(GO) list ./...); do \
 	  functions=$$($(GO) test -list '^Fuzz' $$package); \
 	  for function in $$(echo "$$functions" | grep '^Fuzz' || true); do \

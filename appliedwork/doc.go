@@ -1,5 +1,104 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package appliedwork records what a work has put on a managed cluster, and takes it away again.
+// Package appliedwork records on a managed cluster what a work of a hub has put there, and takes it away again: what the
+// work does not want any more, and everything when the work ends, even when no agent is left to help. The record is an
+// AppliedWork (package v1alpha1), which all the objects name as their owner.
+//
+//	tracker, err := appliedwork.NewTracker(appliedwork.Options{
+//		Client:    dynamic.NewForConfigOrDie(config),
+//		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
+//	})
+//	…
+//	err = v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource))
+//	…
+//	work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "work-01"),
+//		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "work-01"})
+//	…
+//	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
+//	changes, err = appliedwork.NewPruner(tracker).Prune(ctx, work, objects, appliedwork.PruneOptions{})
+//	…
+//	changes, err = appliedwork.NewCollector(tracker).Teardown(ctx, work, appliedwork.TeardownOptions{})
+//
+// Package reconciler does this in a controller of controller-runtime. The functions that decide ([Identify], [Diff],
+// [DecideDeletion], [NameFor] and those of owner references) are pure, for agents that make their own requests.
+//
+// # Guarantees
+//
+//   - What is about to be made is recorded before the first request that makes it, and the owner reference is part of that
+//     request. Whatever is lost, a process or an answer, no object is left that neither the inventory nor Kubernetes'
+//     collector finds.
+//   - Nothing is deleted but what has an owner reference to our AppliedWork, and only as it was when that was decided: each
+//     deletion has the UID and the resourceVersion as preconditions. What another AppliedWork has, or any other owner,
+//     loses our reference and stays.
+//   - An object is created, not applied, when there was none, so that one that somebody else makes at the same time is
+//     seen; it is adopted only if [ApplyOptions].Adoption says so.
+//   - Another apiVersion or another order of manifests deletes nothing, and the objects keep their UIDs.
+//   - "The type is not served" never counts as "the object is gone", until fresh discovery has said so for long and the CRD
+//     does not exist.
+//   - Applying what is unchanged makes no write.
+//   - Nothing here talks to a hub. Losing it deletes nothing.
+//
+// # What it does not do
+//
+// One process at a time should work on an AppliedWork. Two do no harm, as conflicts are read again and merged; but a
+// request of a process that was thought dead may arrive after another has pruned, and make an object that no
+// inventory has. It has the owner reference and goes with the AppliedWork; before that, [Collector].Audit finds it, and belongs
+// after each restart. Kubernetes offers no way to refuse such a request.
+//
+// A Namespace goes with all that is in it, and so does a CRD with objects that are made while it is being deleted. The
+// guards of [Pruner].Prune look before that.
+//
+// There is no finalizer on the AppliedWork: an admin deletes it after the agent is gone. Then Kubernetes' collector deletes
+// the objects after it, some 20 a second, in no order; [Collector].WaitGone waits for that.
+//
+// An object that moves from one work to another is best adopted first: apply with AdoptAlways, and prune the other
+// work then or at the same time. Until then both own it.
+//
+// # Inventories
+//
+// status.appliedResources has group, version, kind, resource, namespace, name and UID of each object. An empty UID means
+// that it was about to be applied, and nothing is known. Objects are the same when group, kind, namespace and name are. What
+// has no room in one AppliedWork (some 5,000 entries) is in further ones, <name>-shard-1-<uid> and so on, with the label
+// multicluster.x-k8s.io/shard-of, owned by the first. All that must not be lost is in entries and annotations, because a CRD
+// that does not know the other fields of the status prunes them.
+//
+// Each object has an annotation multicluster.x-k8s.io/applied-hash-<uid> with the hash of its manifest. It tells an unchanged
+// manifest; that the object is unchanged too, the API server's record of managed fields tells.
+//
+// # Access
+//
+// On appliedworks get, list, create, update, patch, delete and watch, update on appliedworks/status, and with the admission
+// plugin OwnerReferencesPermissionEnforcement update on appliedworks/finalizers; on the kinds of the work get, list, create,
+// patch, delete, and watch for WaitGone; and get on customresourcedefinitions, without which discovery alone says
+// whether a kind is gone. Audit lists what it may, and names what it may not.
+//
+// # Coming from work-api
+//
+// The types and their JSON are those of kubernetes-sigs/work-api (sigs.k8s.io/work-api/pkg/apis/v1alpha1), and all helpers
+// work on its CRD as it is. What is different:
+//
+//   - The controller there names an AppliedWork as the Work; NameFor is for several hubs and namespaces. Give Ensure the old
+//     names to keep what is there.
+//   - UID is set when an object was applied, which is what its code does, and not "on successful deletion" as its comment says.
+//   - Owner references are on cluster-scoped objects too, with blockOwnerDeletion.
+//   - Its finalizer on Work, which deletes the AppliedWork, still does: the deletion is enough. Teardown is faster.
+//   - generateAppliedManifests and the like are Diff and Prune; staleness by version is gone.
+//   - AppliedtWorkStatus, as the enhancement spells it, is a deprecated alias of AppliedWorkStatus.
+//
+// # Coming from OCM's AppliedManifestWork
+//
+// The idea is the same, and so are the words:
+//
+//   - AppliedManifestWork is AppliedWork; spec.hubHash and manifestWorkName are in NameFor's result and in spec.workName and
+//     workNamespace; AppliedManifestResourceMeta is AppliedResourceMeta with the kind, which makes an entry findable when its
+//     version is no longer served.
+//   - The delete option of ManifestWork (Foreground, Orphan, SelectivelyOrphan) is Propagation and [Policies]; the values and
+//     the orphaning rules have the same names.
+//   - AppliedManifestWorkEvictionGracePeriod is EvictOptions.GracePeriod, 60 minutes too; status.evictionStartTime is
+//     kept in an annotation as well. Evict is called when the hub says so, not when it cannot be reached.
+//   - Its agent keeps a finalizer on AppliedManifestWork, which holds for ever when the agent was removed first. There is none
+//     here.
+//   - Ownership is the UID in ownerReferences. Objects of OCM's agent are adopted with AdoptAlways, or AdoptIfUnowned after
+//     its AppliedManifestWork was deleted with orphans.
 package appliedwork

@@ -132,6 +132,8 @@ var budgets = map[string]int{
 	"cloudevents/memory":    115,
 	"cloudevents/mqtt":      125,
 	"cloudevents/work":      288, // 5 of them are the API server's schema validator
+	"appliedwork":           123, // client-go's dynamic client links 122
+	"appliedwork/v1alpha1":  100,
 	"dynamicwatcher":        534, // the source document wants controller-runtime's Result, whose package links 514
 	"dynamicwatcher/source": 548, // the managers, caches and typed clients of controller-runtime, which its users link anyway
 }

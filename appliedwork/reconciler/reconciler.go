@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+const defaultRetryAfter = 10 * time.Second
+
+// Want is what a work wants on the cluster.
+type Want struct {
+	// Objects are its manifests; nil elements stand for those that could not be decoded.
+	Objects []*unstructured.Unstructured
+	// Removed says that the work is gone from the hub, which the hub has said: everything is torn down.
+	Removed bool
+	// Evicted says that the hub does not want anything of the work here: it is torn down after a grace period, which a Want
+	// without it ends.
+	Evicted bool
+}
+
+// Desired knows what works want.
+type Desired interface {
+	// Desired returns what a work wants. After an error nothing is applied and nothing deleted, and it is asked again.
+	// It may be called concurrently.
+	Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
+}
+
+// DesiredFunc is a function as a Desired.
+type DesiredFunc func(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
+
+// Desired calls f.
+func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error) {
+	return f(ctx, work)
+}
+
+// Options are the options of a Reconciler. Options.Client, Options.Discovery and Desired are required.
+type Options struct {
+	appliedwork.Options
+	// Desired knows what works want.
+	Desired Desired
+	// Apply, Prune and Evict are how it is done. An empty work prunes all only with Prune.AllowEmpty.
+	Apply appliedwork.ApplyOptions
+	Prune appliedwork.PruneOptions
+	Evict appliedwork.EvictOptions
+	// Teardown is how a work that is removed ends.
+	Teardown appliedwork.TeardownOptions
+	// RetryAfter is when to look again at what is pending. Defaults to 10 seconds.
+	RetryAfter time.Duration
+	// NoAudit leaves out the audit that each work gets once in a process, which lists all objects of the cluster: it finds
+	// what requests of an earlier process have made after that had ended.
+	NoAudit bool
+}
+
+// Reconciler reconciles AppliedWorks. It may be used concurrently.
+type Reconciler struct {
+	opts      Options
+	tracker   *appliedwork.Tracker
+	applier   *appliedwork.Applier
+	pruner    *appliedwork.Pruner
+	collector *appliedwork.Collector
+
+	mu      sync.Mutex
+	audited map[types.UID]bool
+}
+
+// New returns a Reconciler. The error is an appliedwork.ErrInvalidInput.
+func New(opts Options) (*Reconciler, error) {
+	if opts.Desired == nil {
+		return nil, fmt.Errorf("%w: Options.Desired is required", appliedwork.ErrInvalidInput)
+	}
+	if opts.RetryAfter < 0 {
+		return nil, fmt.Errorf("%w: Options.RetryAfter is negative", appliedwork.ErrInvalidInput)
+	}
+	if opts.RetryAfter == 0 {
+		opts.RetryAfter = defaultRetryAfter
+	}
+	tracker, err := appliedwork.NewTracker(opts.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Reconciler{
+		opts: opts, tracker: tracker, applier: appliedwork.NewApplier(tracker), pruner: appliedwork.NewPruner(tracker),
+		collector: appliedwork.NewCollector(tracker), audited: map[types.UID]bool{},
+	}, nil
+}
+
+// Tracker returns the tracker, to Ensure AppliedWorks with.
+func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
+
+// SetupWithManager adds a controller for AppliedWorks to a manager.
+func (r *Reconciler) SetupWithManager(m manager.Manager) error {
+	watched := &unstructured.Unstructured{} // no type of ours has to be in the manager's scheme
+	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
+	// The status is what we write: it is no reason to reconcile.
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	return builder.ControllerManagedBy(m).Named("appliedwork").For(watched, builder.WithPredicates(changed)).Complete(r)
+}
+
+// Reconcile brings one AppliedWork to what its work wants.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	work := &v1alpha1.AppliedWork{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, work); err != nil {
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	}
+	switch {
+	case work.Labels[v1alpha1.LabelShardOf] != "":
+		return reconcile.Result{}, nil // it is part of another
+	case work.Annotations[v1alpha1.AnnotationTerminating] == "Release":
+		changes, err := r.collector.Release(ctx, work, appliedwork.ReleaseOptions{})
+		return r.result(ctx, work, changes, err)
+	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
+		return r.teardown(ctx, work)
+	case work.DeletionTimestamp != nil:
+		return reconcile.Result{}, nil // Kubernetes' collector does it
+	}
+	return r.reconcile(ctx, work)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) (reconcile.Result, error) {
+	want, err := r.opts.Desired.Desired(ctx, work)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("what work %s/%s wants: %w", work.Spec.WorkNamespace, work.Spec.WorkName, err)
+	case want.Removed:
+		return r.teardown(ctx, work)
+	case want.Evicted:
+		eviction, err := r.collector.Evict(ctx, work, r.opts.Evict)
+		if eviction == nil || eviction.Changes == nil {
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			return reconcile.Result{RequeueAfter: eviction.Remaining}, nil
+		}
+		return r.result(ctx, work, eviction.Changes, err)
+	}
+	if work.Annotations[v1alpha1.AnnotationEvictionStart] != "" {
+		if err := r.collector.CancelEviction(ctx, work); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if err := r.audit(ctx, work); err != nil {
+		return reconcile.Result{}, err
+	}
+	applied, applyErr := r.applier.Apply(ctx, work, want.Objects, r.opts.Apply)
+	pruned, pruneErr := r.pruner.Prune(ctx, work, want.Objects, r.opts.Prune)
+	both := &appliedwork.ChangeSet{Entries: append(applied.Entries, pruned.Entries...)}
+	return r.result(ctx, work, both, errors.Join(applyErr, pruneErr))
+}
+
+func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork) (reconcile.Result, error) {
+	changes, err := r.collector.Teardown(ctx, work, r.opts.Teardown)
+	return r.result(ctx, work, changes, err)
+}
+
+// audit records, once in a process, what an earlier one has left untracked.
+func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) error {
+	r.mu.Lock()
+	done := r.audited[work.UID]
+	r.mu.Unlock()
+	if done || r.opts.NoAudit {
+		return nil
+	}
+	report, err := r.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
+	if err != nil {
+		return fmt.Errorf("audit %s: %w", work.Name, err)
+	}
+	if n := len(report.Untracked); n > 0 {
+		klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", n)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.audited[work.UID] = true
+	return nil
+}
+
+// result retries errors with the controller's backoff, and looks again at what is pending.
+func (r *Reconciler) result(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
+	klog.FromContext(ctx).V(2).Info("Reconciled an AppliedWork", "appliedWork", work.Name, "changes", changes.String())
+	if err != nil || changes.Done() {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: r.opts.RetryAfter}, nil
+}
