@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/reconciler"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// recorder counts events by their reasons.
+type recorder chan string
+
+func (r recorder) Eventf(_ runtime.Object, kind, reason, _ string, _ ...any) {
+	r <- kind + " " + reason
+}
+
+// TestAppliedWorkReconciler runs a manager: works are applied, refusals become events and conditions, losing the hub
+// deletes nothing, an eviction is cancelled, and what the hub removes is torn down.
+func TestAppliedWorkReconciler(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	g.create(namespaceOf("reconciler"))
+	var hub atomic.Pointer[func() (reconciler.Want, error)]
+	say := func(objects []*unstructured.Unstructured, change func(*reconciler.Want)) {
+		answer := func() (reconciler.Want, error) {
+			want := reconciler.Want{Objects: objects}
+			if change != nil {
+				change(&want)
+			}
+			return want, nil
+		}
+		hub.Store(&answer)
+	}
+	a, b, foreign := configMapOf("reconciler", "a", "1"), configMapOf("reconciler", "b", "1"), configMapOf("reconciler", "foreign", "1")
+	g.create(foreign)
+	say([]*unstructured.Unstructured{a, b, foreign}, nil)
+	events := make(recorder, 1000)
+	r, err := reconciler.New(reconciler.Options{
+		Options:    appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()), Events: events},
+		Desired:    reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return (*hub.Load())() }),
+		RetryAfter: 200 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager, err := ctrl.NewManager(g.Config(), ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SetupWithManager(manager); err != nil {
+		t.Fatal(err)
+	}
+	background(t, manager.Start)
+	work, err := r.Tracker().Ensure(t.Context(), "reconciler", v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nudge := 0
+	reconcile := func() { // an annotation is what the controller watches
+		nudge++
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/nudge":"%d"}}}`, nudge)
+		if _, err := g.admin.Resource(v1alpha1.GroupVersionResource).Patch(t.Context(), work.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(what string, objects ...*unstructured.Unstructured) {
+		t.Helper()
+		for _, obj := range objects {
+			eventually(t, what, func() error {
+				live, err := g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+				if err == nil && !appliedwork.IsOwnedBy(live, work.UID) {
+					err = errors.New("it is not owned")
+				}
+				return err
+			})
+		}
+	}
+	there("all but the foreign object is applied", a, b)
+	if got := <-events; got != "Warning AdoptionRefused" {
+		t.Errorf("event %s", got)
+	}
+	eventually(t, "the condition says why", func() error {
+		live := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`))
+		text := fmt.Sprint(live.Object["status"])
+		if !strings.Contains(text, "AdoptionRefused") || !strings.Contains(text, "resourceCount:3") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	say([]*unstructured.Unstructured{a}, nil)
+	reconcile()
+	g.eventuallyGone(t, b)
+	lost := func() (reconciler.Want, error) { return reconciler.Want{}, errors.New("the hub cannot be reached") }
+	hub.Store(&lost)
+	reconcile()
+	say([]*unstructured.Unstructured{a}, func(w *reconciler.Want) { w.Evicted = true })
+	reconcile()
+	evicting := func() string {
+		return g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`)).GetAnnotations()[v1alpha1.AnnotationEvictionStart]
+	}
+	eventually(t, "the eviction begins", func() error {
+		if evicting() == "" {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	there("it stays for the grace period", a)
+	say([]*unstructured.Unstructured{a}, nil)
+	reconcile()
+	eventually(t, "the eviction is cancelled", func() error {
+		if evicting() != "" {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	say(nil, func(w *reconciler.Want) { w.Removed = true })
+	reconcile()
+	g.eventuallyGone(t, a, parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`))
+	if g.get(foreign) == nil {
+		t.Error("the foreign object is gone")
+	}
+}
+
+// TestAppliedWorkExample runs the example as a user does.
+func TestAppliedWorkExample(t *testing.T) {
+	g := newGround(t, groundOptions{})
+	command := exec.CommandContext(t.Context(), "go", "run", "./examples/applied-work", "--kubeconfig", g.Kubeconfig())
+	command.Dir = "../.."
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, line := range []string{"applied: 4 created", "applied: 1 configured, 2 unchanged", "pruned:  1 deleted", "wait for 3 objects to go", "everything is gone"} {
+		if !strings.Contains(string(out), line) {
+			t.Errorf("there is no %q in\n%s", line, out)
+		}
+	}
+}
