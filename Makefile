@@ -37,7 +37,7 @@ check: generate-diff fmt vet lint test ## everything that a change must pass
 
 test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
 	$(GO) test -race ./...
-	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race -parallel 8 ./... # mostly they wait
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race -parallel 8 -timeout 20m ./... # mostly they wait
 	cd internal/e2e && $(GO) test ./interop # what the race detector must not look at: see its package doc
 
 test-fast: ## the tests of the SDK alone, without the race detector
@@ -53,7 +53,7 @@ fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulatio
 	$(GO) test -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v ./cloudevents/work
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work
 	$(GO) test -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v ./dynamicwatcher
-	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run '^TestAppliedWork(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v .
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run '^TestAppliedWork$$/^(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v .
 	@set -e; for package in $$($(GO) list ./...); do \
 	  functions=$$($(GO) test -list '^Fuzz' $$package); \
 	  for function in $$(echo "$$functions" | grep '^Fuzz' || true); do \

@@ -24,11 +24,11 @@ import (
 // The campaigns run works whose processes die, or lose an answer, at any request of apply, prune and teardown, beside rival
 // writers. The audit log of the API server is the judge: nothing is leaked, and nothing is deleted that is not ours.
 //
-//	go test ./internal/e2e -run AppliedWorkCampaign -appliedwork.seeds 1000
-//	go test ./internal/e2e -run AppliedWorkCampaign -appliedwork.seed 17     one run again
+//	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seeds 1000
+//	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seed 17     one run again
 var (
 	appliedWorkSeed  = flag.Uint64("appliedwork.seed", 0, "the first seed of the campaigns: the only one, unless -appliedwork.seeds is set")
-	appliedWorkSeeds = flag.Uint64("appliedwork.seeds", 0, "how many seeds a campaign runs, 40 by default")
+	appliedWorkSeeds = flag.Uint64("appliedwork.seeds", 0, "how many seeds a campaign runs, 25 by default")
 )
 
 // campaignWorkers are the runs under way at a time.
@@ -41,7 +41,7 @@ func eachSeed(t *testing.T, run func(seed uint64)) {
 	case n == 0 && *appliedWorkSeed != 0:
 		n = 1
 	case n == 0:
-		n = 40
+		n = 25
 	}
 	began := time.Now()
 	var next atomic.Uint64
@@ -76,14 +76,14 @@ func (l *ledger) mine(agent string, uid types.UID) bool { return l.works[uid] ==
 // alive: an owner that is no AppliedWork of ours is an anchor of a rival, which lives until the end.
 func (l *ledger) alive(uid types.UID) bool { return !l.ended[uid] }
 
-func TestAppliedWorkCampaign(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkCampaign runs works beside everything that can go wrong.
+func checkCampaign(t *testing.T, g *ground) {
 	g.create(namespaceOf("campaign"))
 	l := &ledger{works: map[types.UID]string{}, ended: map[types.UID]bool{}}
 	eachSeed(t, func(seed uint64) { newCampaign(t, g, l, seed).run() })
 	g.nothingIsOwned(t, l)
 	events := readAudit(t, g.audit)
-	judged := foreignDeletions(t, events, l.mine, l.alive)
+	judged := foreignDeletions(t, events, "s", l.mine, l.alive)
 	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks", len(events), judged, len(l.works))
 	if judged == 0 {
 		t.Error("no deletion was judged")

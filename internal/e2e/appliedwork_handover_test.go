@@ -19,11 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkHandover moves an object from one work to another, which may be done in any order: one prunes it while
+// checkHandover moves an object from one work to another, which may be done in any order: one prunes it while
 // the other adopts it, or makes it. In each of the interleavings the object that was adopted survives, with its UID,
 // and belongs to the second work alone.
-func TestAppliedWorkHandover(t *testing.T) {
-	g := newGround(t, groundOptions{})
+func checkHandover(t *testing.T, g *ground) {
 	g.create(namespaceOf("handover"))
 	var mu sync.Mutex
 	outcomes := map[appliedwork.Action]int{}
@@ -41,7 +40,7 @@ func TestAppliedWorkHandover(t *testing.T) {
 	t.Logf("how the second work got the object: %v", outcomes)
 	l := &ledger{works: works}
 	// The first work may delete what the second only intended to have, never what it had.
-	judged := foreignDeletions(t, readAudit(t, g.audit), l.mine, l.alive)
+	judged := foreignDeletions(t, readAudit(t, g.audit), "h", l.mine, l.alive)
 	t.Logf("%d deletions judged", judged)
 }
 

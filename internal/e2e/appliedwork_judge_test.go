@@ -50,8 +50,6 @@ func (e auditEvent) preconditions() (uid, version string) {
 	return string(*options.Preconditions.UID), *options.Preconditions.ResourceVersion
 }
 
-func (e auditEvent) agent() bool { return strings.HasPrefix(e.UserAgent, agentPrefix) }
-
 // readAudit reads the log of the API server.
 func readAudit(t *testing.T, file string) []auditEvent {
 	t.Helper()
@@ -78,26 +76,42 @@ func readAudit(t *testing.T, file string) []auditEvent {
 
 // state is an object at one resourceVersion.
 type state struct {
-	uid    types.UID
 	owners []metav1.OwnerReference
 }
 
-// foreignDeletions judges every deletion that our agents made and the server carried out: the object as it was at the
+// history is what the log has of an object.
+func history(events []auditEvent, object string) string {
+	var b strings.Builder
+	for _, e := range events {
+		if e.object() == object {
+			uid, version := e.preconditions()
+			fmt.Fprintf(&b, "%s %s by %s: %d, version %s of %s, preconditions %s %s\n", e.Verb, e.RequestURI, e.UserAgent, e.ResponseStatus.Code,
+				e.ResponseObject.Metadata.ResourceVersion, e.ResponseObject.Metadata.UID, version, uid)
+		}
+	}
+	return b.String()
+}
+
+// foreignDeletions judges every deletion that the agents whose names begin with prefix made and the server carried out: the object as it was at the
 // resourceVersion of the precondition must have had a reference to an AppliedWork of the agent, and none to another that
 // was alive. That state is in the log too, as the answer to the write that made it.
-func foreignDeletions(t *testing.T, events []auditEvent, mine func(agent string, uid types.UID) bool, alive func(types.UID) bool) (judged int) {
+func foreignDeletions(t *testing.T, events []auditEvent, prefix string, mine func(agent string, uid types.UID) bool, alive func(types.UID) bool) (judged int) {
 	t.Helper()
 	states := map[string]state{}
 	for _, e := range events {
-		if m := e.ResponseObject.Metadata; m.ResourceVersion != "" && e.ResponseStatus.Code < 300 {
-			states[m.ResourceVersion] = state{m.UID, m.OwnerReferences}
+		// A list has a version too, and no UID.
+		if m := e.ResponseObject.Metadata; m.UID != "" && e.ResponseStatus.Code < 300 {
+			states[m.ResourceVersion+" "+string(m.UID)] = state{m.OwnerReferences}
 		}
 	}
 	for _, e := range events {
-		if e.Verb == "deletecollection" && e.agent() {
+		if !strings.HasPrefix(e.UserAgent, agentPrefix+prefix) {
+			continue
+		}
+		if e.Verb == "deletecollection" {
 			t.Errorf("an agent deleted a collection: %s", e.RequestURI)
 		}
-		if e.Verb != "delete" || !e.agent() || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
+		if e.Verb != "delete" || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
 			continue
 		}
 		judged++
@@ -106,9 +120,9 @@ func foreignDeletions(t *testing.T, events []auditEvent, mine func(agent string,
 			t.Errorf("%s deleted %s without preconditions", e.UserAgent, e.object())
 			continue
 		}
-		before, known := states[version]
-		if !known || string(before.uid) != uid {
-			t.Errorf("%s deleted %s of version %s, which the log does not have", e.UserAgent, e.object(), version)
+		before, known := states[version+" "+uid]
+		if !known {
+			t.Errorf("%s deleted %s of version %s, which the log does not have:\n%s", e.UserAgent, e.object(), version, history(events, e.object()))
 			continue
 		}
 		ours := false

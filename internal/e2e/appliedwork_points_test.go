@@ -19,9 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkDeletedAlone: an admin deletes only the AppliedWork, no agent is left, and all objects go, of both scopes.
-func TestAppliedWorkDeletedAlone(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkDeletedAlone: an admin deletes only the AppliedWork, no agent is left, and all objects go, of both scopes.
+func checkDeletedAlone(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "alone")
 	objects := []*unstructured.Unstructured{namespaceOf("alone"), clusterRoleOf("alone-1"), clusterRoleOf("alone-2")}
@@ -57,9 +56,8 @@ func TestAppliedWorkDeletedAlone(t *testing.T) {
 	}
 }
 
-// TestAppliedWorkRefusals: each refusal is the error that the documentation names, and changes nothing.
-func TestAppliedWorkRefusals(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkRefusals: each refusal is the error that the documentation names, and changes nothing.
+func checkRefusals(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	g.create(namespaceOf("refusals"))
 	work := x.ensure(t, "refusals")
@@ -150,9 +148,8 @@ func TestAppliedWorkRefusals(t *testing.T) {
 
 var thingResource = schema.GroupVersionResource{Group: "guards.example.com", Version: "v1", Resource: "things"}
 
-// TestAppliedWorkGuards: what Prune refuses to delete, and why.
-func TestAppliedWorkGuards(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkGuards: what Prune refuses to delete, and why.
+func checkGuards(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, other := x.ensure(t, "guards"), x.ensure(t, "other")
 	thingCRD := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.guards.example.com"},
@@ -209,10 +206,9 @@ func TestAppliedWorkGuards(t *testing.T) {
 	g.eventuallyGone(t, thingCRD, namespaceOf("guards"), namespaceOf("guards-2"))
 }
 
-// TestAppliedWorkReleaseAndEvict: what is released stays, also after the AppliedWork is gone; an eviction can be
+// checkReleaseAndEvict: what is released stays, also after the AppliedWork is gone; an eviction can be
 // cancelled, and outlives the process.
-func TestAppliedWorkReleaseAndEvict(t *testing.T) {
-	g := newGround(t, groundOptions{})
+func checkReleaseAndEvict(t *testing.T, g *ground) {
 	g.create(namespaceOf("evict"))
 	x := g.plain(nil)
 	work := x.ensure(t, "evict")
@@ -256,9 +252,8 @@ func TestAppliedWorkReleaseAndEvict(t *testing.T) {
 	g.eventuallyGone(t, a, role)
 }
 
-// TestAppliedWorkAudit finds what nobody has recorded, what is gone, and what is not ours any more.
-func TestAppliedWorkAudit(t *testing.T) {
-	g := newGround(t, groundOptions{noController: true})
+// checkAudit finds what nobody has recorded, what is gone, and what is not ours any more.
+func checkAudit(t *testing.T, g *ground) {
 	g.create(namespaceOf("audit"))
 	x := g.plain(nil)
 	work := x.ensure(t, "audit")

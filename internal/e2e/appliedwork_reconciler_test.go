@@ -32,10 +32,9 @@ func (r recorder) Eventf(_ runtime.Object, kind, reason, _ string, _ ...any) {
 	r <- kind + " " + reason
 }
 
-// TestAppliedWorkReconciler runs a manager: works are applied, refusals become events and conditions, losing the hub
+// checkReconciler runs a manager: works are applied, refusals become events and conditions, losing the hub
 // deletes nothing, an eviction is cancelled, and what the hub removes is torn down.
-func TestAppliedWorkReconciler(t *testing.T) {
-	g := newGround(t, groundOptions{})
+func checkReconciler(t *testing.T, g *ground) {
 	g.create(namespaceOf("reconciler"))
 	var hub atomic.Pointer[func() (reconciler.Want, error)]
 	say := func(objects []*unstructured.Unstructured, change func(*reconciler.Want)) {
@@ -53,8 +52,13 @@ func TestAppliedWorkReconciler(t *testing.T) {
 	say([]*unstructured.Unstructured{a, b, foreign}, nil)
 	events := make(recorder, 1000)
 	r, err := reconciler.New(reconciler.Options{
-		Options:    appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()), Events: events},
-		Desired:    reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return (*hub.Load())() }),
+		Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()), Events: events},
+		Desired: reconciler.DesiredFunc(func(_ context.Context, work *v1alpha1.AppliedWork) (reconciler.Want, error) {
+			if work.Name != "reconciler" {
+				return reconciler.Want{}, errors.New("another check's")
+			}
+			return (*hub.Load())()
+		}),
 		RetryAfter: 200 * time.Millisecond,
 	})
 	if err != nil {
@@ -138,9 +142,8 @@ func TestAppliedWorkReconciler(t *testing.T) {
 	}
 }
 
-// TestAppliedWorkExample runs the example as a user does.
-func TestAppliedWorkExample(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkExample runs the example as a user does.
+func checkExample(t *testing.T, g *ground) {
 	command := exec.CommandContext(t.Context(), "go", "run", "./examples/applied-work", "--kubeconfig", g.Kubeconfig())
 	command.Dir = "../.."
 	out, err := command.CombinedOutput()

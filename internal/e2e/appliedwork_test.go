@@ -19,9 +19,28 @@ func want(t *testing.T, changes *appliedwork.ChangeSet, text string) {
 	}
 }
 
-// TestAppliedWorkStory is the life of a work: apply, apply again, change, prune, tear down.
-func TestAppliedWorkStory(t *testing.T) {
+// TestAppliedWork is all that can share a cluster. Each check has names of its own.
+func TestAppliedWork(t *testing.T) {
 	g := newGround(t, groundOptions{})
+	checks := []struct {
+		name  string
+		check func(*testing.T, *ground)
+	}{
+		{"Story", checkStory}, {"DeletedAlone", checkDeletedAlone}, {"Refusals", checkRefusals}, {"Guards", checkGuards},
+		{"ReleaseAndEvict", checkReleaseAndEvict}, {"Audit", checkAudit}, {"Trouble", checkTrouble}, {"Reconciler", checkReconciler},
+		{"Example", checkExample}, {"Shards", checkShards}, {"Handover", checkHandover}, {"Campaign", checkCampaign},
+	}
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			shared := *g
+			shared.t = t
+			c.check(t, &shared)
+		})
+	}
+}
+
+// checkStory is the life of a work: apply, apply again, change, prune, tear down.
+func checkStory(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "story")
 	objects := []*unstructured.Unstructured{

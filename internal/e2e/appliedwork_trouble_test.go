@@ -21,9 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkTrouble is what a cluster does to a work: each step ends with nothing leaked and nothing foreign touched.
-func TestAppliedWorkTrouble(t *testing.T) {
-	g := newGround(t, groundOptions{})
+// checkTrouble is what a cluster does to a work: each step ends with nothing leaked and nothing foreign touched.
+func checkTrouble(t *testing.T, g *ground) {
 	g.create(namespaceOf("trouble"))
 	x := g.plain(func(o *appliedwork.Options) { o.UnservedGrace = 3 * time.Second })
 	prune := func(t *testing.T, work *v1alpha1.AppliedWork, desired ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
