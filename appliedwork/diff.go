@@ -69,7 +69,8 @@ func (d *differ) index() {
 	d.byKey = newTable(len(d.recorded))
 	for i := range d.recorded {
 		id := &d.recorded[i].ResourceIdentifier
-		names, hash, same := &d.byKey, uint32(0), sameObject
+		names, same := &d.byKey, sameObject
+		var hash uint32
 		if id.Kind == "" {
 			if d.byResource.slots == nil {
 				d.byResource = newTable(len(d.recorded))

@@ -25,8 +25,8 @@ import (
 // inventoryManager is the field manager of what is written to AppliedWorks.
 const inventoryManager = "appliedwork-inventory"
 
-// errMoved: another client was faster. It is handled here.
-var errMoved = errors.New("the inventory has changed meanwhile")
+// errMoved: what was read is another by now. It is read and decided about again, a limited number of times.
+var errMoved = errors.New("others were faster each time: try again")
 
 // extrasKnown remembers that the CRD prunes our additions to the status: then they are no reason to write.
 type extrasKnown struct{ pruned atomic.Bool }

@@ -136,7 +136,7 @@ func TestScheme(t *testing.T) {
 	if _, ok := obj.(*v1alpha1.AppliedWork); !ok || err != nil {
 		t.Errorf("%T, %v", obj, err)
 	}
-	var _ v1alpha1.AppliedtWorkStatus = v1alpha1.AppliedWork{}.Status //nolint:staticcheck // the deprecated name is there
+	var _ v1alpha1.AppliedtWorkStatus = v1alpha1.AppliedWork{}.Status // the deprecated name is there
 	if ac := appliedworkv1alpha1.AppliedWork("a"); *ac.GetName() != "a" || *ac.GetKind() != v1alpha1.Kind {
 		t.Errorf("%+v", ac)
 	}

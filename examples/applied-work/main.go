@@ -61,11 +61,8 @@ func run(ctx context.Context, kubeconfig, dir string) error {
 	}
 	fmt.Println("AppliedWork", e.work.Name)
 	if dir != "" {
-		err = e.follow(ctx, os.DirFS(dir))
-	} else {
-		err = e.twoVersions(ctx)
-	}
-	if err != nil {
+		e.follow(ctx, os.DirFS(dir))
+	} else if err := e.twoVersions(ctx); err != nil {
 		return err
 	}
 	return e.end(context.WithoutCancel(ctx))
@@ -112,7 +109,7 @@ func (e *example) twoVersions(ctx context.Context) error {
 }
 
 // follow applies a folder whenever it is another than before.
-func (e *example) follow(ctx context.Context, files fs.FS) error {
+func (e *example) follow(ctx context.Context, files fs.FS) {
 	for last := ""; ctx.Err() == nil; {
 		if now := folder.Fingerprint(files); now != last {
 			last = now
@@ -125,7 +122,6 @@ func (e *example) follow(ctx context.Context, files fs.FS) error {
 		case <-time.After(time.Second):
 		}
 	}
-	return nil
 }
 
 func (e *example) apply(ctx context.Context, files fs.FS) error {

@@ -268,11 +268,11 @@ func (c *campaign) settle() {
 func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured) error {
 	ctx := context.Background()
 	var pruned *appliedwork.ChangeSet
+	report, err := x.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
+	if err != nil || len(report.Unread) > 0 {
+		return fmt.Errorf("audit: %+v, %w", report, err)
+	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		report, err := x.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
-		if err != nil || len(report.Unread) > 0 {
-			return fmt.Errorf("audit: %+v, %w", report, err)
-		}
 		_, _ = x.applier.Apply(ctx, work, desired, c.opts) // rivals' objects are in the way of some
 		pruned, _ = x.pruner.Prune(ctx, work, desired, appliedwork.PruneOptions{AllowEmpty: true})
 		if pruned.Count(appliedwork.ActionPending, appliedwork.ActionFailed) == 0 && !c.lostNamespace(pruned, desired) {

@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// fakeAPI is an API server in memory, with as much of one as an Example shows: versions and UIDs, preconditions, status as a
+// subresource, and an apply that merges. What it cannot prove, internal/e2e does on a real one.
+type fakeAPI struct {
+	mu      sync.Mutex
+	objects map[string]map[string]any // by path
+	version int
+	writes  []string
+	kinds   map[string]*metav1.APIResourceList
+	fail    func(method, path string) error // what keeps a request from being executed
+	lose    func() error                    // what keeps an answer from arriving
+}
+
+func newFakeAPI() *fakeAPI {
+	resource := func(name, kind string, namespaced bool) metav1.APIResource {
+		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "create", "delete"}}
+	}
+	return &fakeAPI{objects: map[string]map[string]any{}, kinds: map[string]*metav1.APIResourceList{
+		"v1":                             {APIResources: []metav1.APIResource{resource("configmaps", "ConfigMap", true), resource("namespaces", "Namespace", false)}},
+		"rbac.authorization.k8s.io/v1":   {APIResources: []metav1.APIResource{resource("clusterroles", "ClusterRole", false)}},
+		"multicluster.x-k8s.io/v1alpha1": {APIResources: []metav1.APIResource{resource("appliedworks", "AppliedWork", false)}},
+	}}
+}
+
+func (f *fakeAPI) client() dynamic.Interface {
+	client, err := dynamic.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1}, &http.Client{Transport: f})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+func (f *fakeAPI) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
+	list := &metav1.APIGroupList{}
+	for _, gv := range slices.Sorted(maps.Keys(f.kinds)) {
+		parsed, _ := schema.ParseGroupVersion(gv)
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: parsed.Version}
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: parsed.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+	}
+	return list, nil
+}
+
+func (f *fakeAPI) ServerResourcesForGroupVersionWithContext(_ context.Context, gv string) (*metav1.APIResourceList, error) {
+	if list, ok := f.kinds[gv]; ok {
+		return list, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, gv)
+}
+
+// RoundTrip answers as an API server does.
+func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var body []byte
+	if request.Body != nil {
+		body, _ = io.ReadAll(request.Body)
+	}
+	if f.fail != nil {
+		if err := f.fail(request.Method, request.URL.Path); err != nil {
+			return nil, err
+		}
+	}
+	code, answer := f.serve(request, body)
+	if request.Method != http.MethodGet && code < 300 {
+		f.writes = append(f.writes, request.Method+" "+request.URL.Path)
+	}
+	if f.lose != nil {
+		if err := f.lose(); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: code, Request: request, Body: io.NopCloser(bytes.NewReader(text)),
+		Header: http.Header{"Content-Type": {"application/json"}}}, nil
+}
+
+func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
+	path, status := strings.CutSuffix(request.URL.Path, "/status")
+	parts := strings.Split(path, "/")
+	name := parts[len(parts)-1]
+	live, exists := f.objects[path]
+	var sent map[string]any
+	_ = json.Unmarshal(body, &sent)
+	obj := &unstructured.Unstructured{Object: live}
+	switch {
+	case request.Method == http.MethodPost:
+		name, _, _ = unstructured.NestedString(sent, "metadata", "name")
+		if _, again := f.objects[path+"/"+name]; again {
+			return refuse(http.StatusConflict, metav1.StatusReasonAlreadyExists, name)
+		}
+		made := &unstructured.Unstructured{Object: sent}
+		made.SetUID(types.UID(fmt.Sprint("uid-", f.version)))
+		made.SetGeneration(1)
+		f.manage(made, request)
+		return http.StatusCreated, f.store(path+"/"+name, sent)
+	case request.Method == http.MethodGet && f.isResource(name):
+		return http.StatusOK, f.list(path)
+	case !exists:
+		return refuse(http.StatusNotFound, metav1.StatusReasonNotFound, name)
+	case request.Method == http.MethodGet:
+		return http.StatusOK, live
+	case request.Method == http.MethodDelete:
+		var options metav1.DeleteOptions
+		_ = json.Unmarshal(body, &options)
+		if p := options.Preconditions; p != nil && (*p.UID != obj.GetUID() || *p.ResourceVersion != obj.GetResourceVersion()) {
+			return refuse(http.StatusConflict, metav1.StatusReasonConflict, name)
+		}
+		delete(f.objects, path)
+		return http.StatusOK, metav1.Status{Status: metav1.StatusSuccess}
+	}
+	return f.change(request, path, live, sent, body, status)
+}
+
+// change is an update of the status or a patch.
+func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, body []byte, status bool) (int, any) {
+	now := (&unstructured.Unstructured{Object: live}).DeepCopy()
+	before := now.GetResourceVersion()
+	switch request.Header.Get("Content-Type") {
+	case "application/json-patch+json":
+		patch, err := jsonpatch.DecodePatch(body)
+		text, _ := json.Marshal(live)
+		if err == nil {
+			text, err = patch.Apply(text)
+		}
+		if err != nil {
+			return refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, now.GetName())
+		}
+		now = &unstructured.Unstructured{}
+		_ = json.Unmarshal(text, &now.Object)
+	default:
+		if status {
+			now.SetResourceVersion((&unstructured.Unstructured{Object: sent}).GetResourceVersion())
+			now.Object["status"] = sent["status"]
+			break
+		}
+		overlay(now.Object, sent)
+		if strings.Contains(request.Header.Get("Content-Type"), "apply-patch") {
+			f.manage(now, request)
+		}
+	}
+	if rv := now.GetResourceVersion(); rv != "" && rv != before {
+		return refuse(http.StatusConflict, metav1.StatusReasonConflict, now.GetName())
+	}
+	return http.StatusOK, f.store(path, now.Object)
+}
+
+// manage makes the manager of a request that of all fields: enough for objects with one.
+func (f *fakeAPI) manage(obj *unstructured.Unstructured, request *http.Request) {
+	operation := metav1.ManagedFieldsOperationApply
+	if request.Method == http.MethodPost {
+		operation = metav1.ManagedFieldsOperationUpdate
+	}
+	fields, _ := json.Marshal(fieldSet(obj.Object))
+	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: request.URL.Query().Get("fieldManager"), Operation: operation, APIVersion: obj.GetAPIVersion(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
+	}})
+}
+
+func fieldSet(value any) map[string]any {
+	set := map[string]any{}
+	if object, ok := value.(map[string]any); ok {
+		for name, sub := range object {
+			set["f:"+name] = fieldSet(sub)
+		}
+	}
+	return set
+}
+
+func (f *fakeAPI) store(path string, object map[string]any) map[string]any {
+	f.version++
+	(&unstructured.Unstructured{Object: object}).SetResourceVersion(fmt.Sprint(f.version))
+	f.objects[path] = object
+	return object
+}
+
+func (f *fakeAPI) list(path string) any {
+	items := []any{}
+	for _, p := range slices.Sorted(maps.Keys(f.objects)) {
+		if strings.HasPrefix(p, path+"/") && !strings.Contains(p[len(path)+1:], "/") {
+			items = append(items, f.objects[p])
+		}
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
+}
+
+func (f *fakeAPI) isResource(name string) bool {
+	for _, list := range f.kinds {
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+func overlay(into, from map[string]any) {
+	for name, value := range from {
+		old, ok := into[name].(map[string]any)
+		sub, both := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, name)
+		case ok && both:
+			overlay(old, sub)
+		default:
+			into[name] = value
+		}
+	}
+}
+
+func refuse(code int32, reason metav1.StatusReason, name string) (int, any) {
+	return int(code), metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: name + " " + string(reason), Details: &metav1.StatusDetails{Name: name},
+	}
+}
