@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,7 +110,7 @@ type tools struct {
 	collector *appliedwork.Collector
 }
 
-// tools returns helpers that reach the server through wrap, if it is not nil.
+// tools returns helpers that reach the server with config.
 func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) tools {
 	g.t.Helper()
 	config.QPS, config.Burst = 2000, 4000
@@ -223,6 +222,5 @@ func (g *ground) eventuallyGone(t *testing.T, objects ...*unstructured.Unstructu
 	}
 }
 
+// agentPrefix begins the user agents of our helpers, by which the audit log tells them from the others.
 const agentPrefix = "appliedwork-agent/"
-
-const shortGrace = 200 * time.Millisecond

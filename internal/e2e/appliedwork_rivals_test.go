@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -31,12 +32,10 @@ func (r *rival) run(ctx context.Context) {
 		}
 	}
 	for _, obj := range r.held {
-		for r.change(obj, func(live *unstructured.Unstructured) { live.SetFinalizers(nil) }) == errAgain {
+		for !r.change(obj, func(live *unstructured.Unstructured) { live.SetFinalizers(nil) }) {
 		}
 	}
 }
-
-var errAgain = context.DeadlineExceeded
 
 // act does one thing; what fails because somebody was faster is not done.
 func (r *rival) act() {
@@ -44,7 +43,7 @@ func (r *rival) act() {
 	ctx, client := context.Background(), r.g.at(obj)
 	switch r.random.IntN(7) {
 	case 0: // own it too
-		_ = r.change(obj, func(live *unstructured.Unstructured) {
+		r.change(obj, func(live *unstructured.Unstructured) {
 			live.SetOwnerReferences(append(live.GetOwnerReferences(), metav1.OwnerReference{
 				APIVersion: r.anchor.GetAPIVersion(), Kind: r.anchor.GetKind(), Name: r.anchor.GetName(), UID: r.anchor.GetUID(),
 			}))
@@ -59,14 +58,14 @@ func (r *rival) act() {
 	case 3: // be there first
 		_, _ = client.Create(ctx, obj, metav1.CreateOptions{})
 	case 4: // take the references out
-		_ = r.change(obj, func(live *unstructured.Unstructured) { live.SetOwnerReferences(nil) })
+		r.change(obj, func(live *unstructured.Unstructured) { live.SetOwnerReferences(nil) })
 	case 5: // hold it
 		if obj.GetKind() != "Namespace" {
 			r.held = append(r.held, obj)
-			_ = r.change(obj, func(live *unstructured.Unstructured) { live.SetFinalizers([]string{holdFinalizer}) })
+			r.change(obj, func(live *unstructured.Unstructured) { live.SetFinalizers([]string{holdFinalizer}) })
 		}
 	case 6: // change it
-		_ = r.change(obj, func(live *unstructured.Unstructured) {
+		r.change(obj, func(live *unstructured.Unstructured) {
 			if live.GetKind() == "ConfigMap" {
 				live.Object["data"] = map[string]any{"value": "theirs"}
 			}
@@ -74,15 +73,13 @@ func (r *rival) act() {
 	}
 }
 
-// change updates an object; errAgain says that somebody was faster.
-func (r *rival) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) error {
+// change updates an object, if it is there; false says that somebody was faster.
+func (r *rival) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) bool {
 	live, err := r.g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return nil
+		return apierrors.IsNotFound(err)
 	}
 	do(live)
-	if _, err := r.g.at(live).Update(context.Background(), live, metav1.UpdateOptions{}); err != nil {
-		return errAgain
-	}
-	return nil
+	_, err = r.g.at(live).Update(context.Background(), live, metav1.UpdateOptions{})
+	return err == nil
 }
