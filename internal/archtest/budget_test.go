@@ -24,6 +24,15 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestTotals counts everything, for packages whose users build small programs.
+func TestTotals(t *testing.T) {
+	for _, pkg := range slices.Sorted(maps.Keys(totals)) {
+		t.Run(pkg, func(t *testing.T) {
+			compare(t, len(goList(t, "-deps", "./"+pkg)), totals[pkg], "packages, the standard library included,")
+		})
+	}
+}
+
 // TestSourceBinary counts a whole program.
 func TestSourceBinary(t *testing.T) {
 	all := goList(t, "-deps", "./internal/archtest/sourcebinary")

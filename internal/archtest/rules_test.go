@@ -79,10 +79,15 @@ var rules = []rule{
 		"appliedwork/...", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/...",
 	}},
 
-	{packages: "interpreter", may: []string{"interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter", may: []string{
+		"interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/evanphx/json-patch/v5",
+	}},
 	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
-	{packages: "interpreter/caller", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "rest"}},
-	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/internal/rawjson", may: []string{apimachinery}},
+	{packages: "interpreter/caller", may: []string{
+		"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "dynamic", clientGo + "tools/cache",
+	}},
+	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
 	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
@@ -136,6 +141,18 @@ var budgets = map[string]int{
 	"appliedwork/v1alpha1":  100,
 	"dynamicwatcher":        534, // the source document wants controller-runtime's Result, whose package links 514
 	"dynamicwatcher/source": 548, // the managers, caches and typed clients of controller-runtime, which its users link anyway
+
+	"interpreter/v1alpha1": 66,
+	"interpreter":          110,
+	"interpreter/native":   120,
+	"interpreter/caller":   166, // 44 more than the server: client-go's dynamic client and informers
+}
+
+// totals is how many packages, the standard library and Prometheus included, a program links that uses one package only.
+// A webhook is a small program, and is to stay one.
+var totals = map[string]int{
+	"interpreter":        330,
+	"interpreter/caller": 390,
 }
 
 // sourceBinaryBudget is for a whole program, the standard library included, that

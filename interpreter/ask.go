@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// Interpreter answers questions about objects: a caller of webhooks, the native kinds, a chain of them, or a handler in
+// the same process ([FromHandler]).
+//
+// Interpret may be called from any goroutine. It never changes what the query holds. Its error is [ErrNotInterpreted]
+// where it has no answer to this kind of question.
+type Interpreter interface {
+	Interpret(ctx context.Context, q Query) (Answer, error)
+}
+
+// Query is a question about an object.
+type Query struct {
+	// Operation is what is asked.
+	Operation Operation
+	// Object is what it is asked about. Required, with apiVersion and kind.
+	Object *unstructured.Unstructured
+	// Observed is the object on the cluster. Required for Retain.
+	Observed *unstructured.Unstructured
+	// Replicas is the number of replicas to set, for ReviseReplica.
+	Replicas int32
+	// Statuses are the statuses to aggregate, for AggregateStatus.
+	Statuses []AggregatedStatusItem
+}
+
+// Answer is what an [Interpreter] says. What is set depends on the operation.
+type Answer struct {
+	// Replicas and Requirements answer InterpretReplica. Requirements may be nil.
+	Replicas     int32
+	Requirements *ReplicaRequirements
+	// Components answers InterpretComponent.
+	Components []Component
+	// Object answers ReviseReplica, Retain, AggregateStatus and Prune: a new object.
+	Object *unstructured.Unstructured
+	// Dependencies answers InterpretDependency.
+	Dependencies []DependentObjectReference
+	// Status answers InterpretStatus.
+	Status *runtime.RawExtension
+	// Healthy answers InterpretHealth.
+	Healthy bool
+}
+
+// Request returns the query as a request. The error is a [*RequestError].
+func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
+	bad := func(field, problem string, err error) (*Request, error) {
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: uid, Field: field, Problem: problem, Err: err}
+	}
+	switch {
+	case !q.Operation.Known():
+		return bad("Query.Operation", fmt.Sprintf("is %q, which is no operation", q.Operation), nil)
+	case q.Object == nil || q.Object.GetKind() == "" || q.Object.GetAPIVersion() == "":
+		return bad("Query.Object", "is nil, or has no kind or apiVersion", nil)
+	case q.Operation == v1alpha1.Retain && q.Observed == nil:
+		return bad("Query.Observed", "is nil: without the object on the cluster there is nothing to retain", nil)
+	case q.Operation == v1alpha1.ReviseReplica && q.Replicas < 0:
+		return bad("Query.Replicas", "is negative", nil)
+	}
+	r := &Request{Protocol: p}
+	r.UID, r.Operation = uid, q.Operation
+	r.Kind = metav1.GroupVersionKind(q.Object.GroupVersionKind())
+	r.Name, r.Namespace = q.Object.GetName(), q.Object.GetNamespace()
+	raw, err := json.Marshal(q.Object)
+	if err != nil {
+		return bad("Query.Object", "cannot be encoded", err)
+	}
+	r.Object.Raw = raw
+	switch q.Operation {
+	case v1alpha1.Retain:
+		if raw, err = json.Marshal(q.Observed); err != nil {
+			return bad("Query.Observed", "cannot be encoded", err)
+		}
+		r.ObservedObject = &runtime.RawExtension{Raw: raw}
+	case v1alpha1.ReviseReplica:
+		r.DesiredReplicas = &q.Replicas
+	case v1alpha1.AggregateStatus:
+		r.AggregatedStatus = q.Statuses
+	}
+	return r, nil
+}
+
+// Answer checks a response to the query, and applies its patch to a copy of the object. The error is an [*AnswerError]
+// for a response that cannot be used, and a [*RefusedError] for one that says that the request failed.
+func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
+	if err := r.check(p, q.Operation); err != nil {
+		return Answer{}, err
+	}
+	if !r.Successful {
+		return Answer{}, &RefusedError{Code: r.Status.Code, Message: r.Status.Message}
+	}
+	var a Answer
+	switch q.Operation {
+	case v1alpha1.InterpretReplica:
+		a.Replicas, a.Requirements = *r.Replicas, r.ReplicaRequirements
+	case v1alpha1.InterpretComponent:
+		a.Components = r.Components
+	case v1alpha1.InterpretDependency:
+		a.Dependencies = r.Dependencies
+	case v1alpha1.InterpretStatus:
+		a.Status = r.RawStatus
+	case v1alpha1.InterpretHealth:
+		a.Healthy = *r.Healthy
+	default:
+		var err error
+		if a.Object, err = apply(q.Operation, q.Object, r.Patch); err != nil {
+			return Answer{}, err
+		}
+	}
+	return a, nil
+}
+
+// FromHandler returns a handler of the same process as an [Interpreter]. What the handler answers with the code 501 is
+// [ErrNotInterpreted].
+func FromHandler(h Handler) Interpreter { return inProcess{h} }
+
+type inProcess struct{ handler Handler }
+
+// Interpret implements [Interpreter].
+func (i inProcess) Interpret(ctx context.Context, q Query) (Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	r, err := q.Request(Interpret, "in-process")
+	if err != nil {
+		return Answer{}, err
+	}
+	response := guard(ctx, i.handler, *r)
+	if !response.Successful && response.Status != nil && response.Status.Code == http.StatusNotImplemented {
+		return Answer{}, fmt.Errorf("%w: %s", ErrNotInterpreted, response.Status.Message)
+	}
+	return q.Answer(Interpret, &response)
+}
+
+// Ask has a method for each operation of an [Interpreter]. Their errors are those of Interpret.
+type Ask struct {
+	Interpreter
+}
+
+// Replicas returns the replicas that an object declares, and what each of them requires, which may be nil.
+func (a Ask) Replicas(ctx context.Context, object *unstructured.Unstructured) (int32, *ReplicaRequirements, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretReplica, Object: object})
+	return answer.Replicas, answer.Requirements, err
+}
+
+// Components returns the parts of an object with several pod templates.
+func (a Ask) Components(ctx context.Context, object *unstructured.Unstructured) ([]Component, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretComponent, Object: object})
+	return answer.Components, err
+}
+
+// Revise returns the object with another number of replicas.
+func (a Ask) Revise(ctx context.Context, object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.ReviseReplica, Object: object, Replicas: replicas})
+	return answer.Object, err
+}
+
+// Retain returns the desired object with what controllers of the cluster have set in the observed one.
+func (a Ask) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Retain, Object: desired, Observed: observed})
+	return answer.Object, err
+}
+
+// AggregateStatus returns the object with one status made of those of the clusters.
+func (a Ask) AggregateStatus(ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem) (*unstructured.Unstructured, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.AggregateStatus, Object: object, Statuses: statuses})
+	return answer.Object, err
+}
+
+// Dependencies returns the objects that must go where an object goes.
+func (a Ask) Dependencies(ctx context.Context, object *unstructured.Unstructured) ([]DependentObjectReference, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretDependency, Object: object})
+	return answer.Dependencies, err
+}
+
+// Status returns the status of an object.
+func (a Ask) Status(ctx context.Context, object *unstructured.Unstructured) (*runtime.RawExtension, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretStatus, Object: object})
+	return answer.Status, err
+}
+
+// Health returns whether an object is healthy.
+func (a Ask) Health(ctx context.Context, object *unstructured.Unstructured) (bool, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretHealth, Object: object})
+	return answer.Healthy, err
+}
+
+// Prune returns the object as it is packed for a cluster.
+func (a Ask) Prune(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Prune, Object: object})
+	return answer.Object, err
+}

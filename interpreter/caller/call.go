@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// maxMessage is how much of an error's text a server can put into ours, in bytes.
+const maxMessage = 1024
+
+// call asks a webhook. Every error is a [*CallError], unless the query is wrong.
+func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (interpreter.Answer, error) {
+	failed := func(reason Reason, code int, err error) (interpreter.Answer, error) {
+		return interpreter.Answer{}, &CallError{Webhook: w.id, Operation: q.Operation, Reason: reason, Code: code, Err: err}
+	}
+	request, err := q.Request(w.protocol, uuid.NewUUID())
+	if err != nil {
+		return interpreter.Answer{}, err
+	}
+	if w.err != nil {
+		return failed(Configuration, 0, w.err)
+	}
+	body, err := interpreter.EncodeRequest(request)
+	if err != nil {
+		return failed(Request, 0, err)
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	answer, code, reason, err := c.exchange(ctx, w, body)
+	if err != nil {
+		switch {
+		case outer.Err() != nil:
+			return failed(Canceled, 0, context.Cause(outer))
+		case ctx.Err() != nil:
+			return failed(Timeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, err))
+		}
+		return failed(reason, code, err)
+	}
+	response, err := interpreter.DecodeResponse(request, answer)
+	if err == nil {
+		var out interpreter.Answer
+		if out, err = q.Answer(w.protocol, response); err == nil {
+			return out, nil
+		}
+	}
+	reason, code = answerReason(err)
+	return failed(reason, code, err)
+}
+
+// exchange sends a request, again where it did not reach the server, and returns the body of the answer.
+func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, err error) {
+	delay := c.options.RetryDelay
+	for attempt := 0; ; attempt++ {
+		var reached bool
+		answer, code, reason, reached, err = c.attempt(ctx, w, body)
+		if err == nil || reached || reason != Unreachable || attempt >= c.options.Retries {
+			return answer, code, reason, err
+		}
+		c.metrics.retried(w)
+		select {
+		case <-ctx.Done():
+			return nil, 0, reason, err
+		case <-time.After(delay):
+		}
+		delay *= 2
+	}
+}
+
+// attempt sends a request once. Reached is false only where no part of the request has left for the server.
+func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, reached bool, err error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }, WroteHeaderField: func(string, []string) { sent.Store(true) }}
+	request, err := c.request(httptrace.WithClientTrace(ctx, trace), w, body)
+	if err != nil {
+		return nil, 0, Configuration, false, err
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		reason = Unreachable
+		if sent.Load() {
+			reason = Interrupted
+		}
+		return nil, 0, reason, sent.Load(), withoutURL(err)
+	}
+	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
+	limit := c.options.MaxBytes
+	ok := response.StatusCode >= 200 && response.StatusCode <= 299
+	if !ok {
+		limit = min(limit, 64<<10)
+	}
+	answer, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
+	switch {
+	case !ok:
+		return nil, response.StatusCode, Status, true, errors.New(statusMessage(response.StatusCode, answer))
+	case err != nil:
+		return nil, 0, Interrupted, true, fmt.Errorf("the answer ends early: %w", err)
+	case int64(len(answer)) > limit:
+		return nil, 0, Reason(interpreter.TooLarge), true, &interpreter.AnswerError{Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit)}
+	}
+	return answer, response.StatusCode, "", true, nil
+}
+
+func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Request, error) {
+	target := *w.target
+	// The server need not go on when nobody waits.
+	if deadline, ok := ctx.Deadline(); ok {
+		seconds := max(1, int((time.Until(deadline)+time.Second-1)/time.Second))
+		target.RawQuery = "timeout=" + strconv.Itoa(seconds) + "s"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, */*")
+	r.Header.Set("User-Agent", "spokewire-interpreter")
+	if c.options.Credentials == nil {
+		return r, nil
+	}
+	token, err := c.options.Credentials(w.target.Host).token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r, nil
+}
+
+// token returns the bearer token, or nothing.
+func (c Credentials) token() (string, error) {
+	if c.BearerTokenFile == "" {
+		return c.BearerToken, nil
+	}
+	content, err := os.ReadFile(c.BearerTokenFile)
+	if err != nil {
+		return "", fmt.Errorf("BearerTokenFile: %w", err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", fmt.Errorf("BearerTokenFile %s is empty: is it being replaced?", c.BearerTokenFile)
+	}
+	return token, nil
+}
+
+// withoutURL leaves out method and URL, which the name of the webhook stands for.
+func withoutURL(err error) error {
+	var u interface {
+		Unwrap() error
+		Timeout() bool
+	}
+	if errors.As(err, &u) && u.Unwrap() != nil && strings.HasPrefix(err.Error(), "Post ") {
+		return u.Unwrap()
+	}
+	return err
+}
+
+// statusMessage is what a server says beside its HTTP status: the message of a metav1.Status, or text.
+func statusMessage(code int, body []byte) string {
+	text := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
+	var s metav1.Status
+	message := ""
+	if json.Unmarshal(body, &s) == nil && s.Message != "" {
+		message = s.Message
+	} else if bytes.IndexByte(body, '{') != 0 { // not another document, which may repeat the object
+		message = strings.TrimSpace(string(body))
+	}
+	if message == "" {
+		return text
+	}
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return text + ": " + message
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// Caller calls the webhook that is configured for an object and an operation. It is an [interpreter.Interpreter], with a
+// method for each operation through [interpreter.Ask]. All methods may be called from any goroutine.
+type Caller struct {
+	interpreter.Ask
+	options Options
+	metrics *metrics
+	index   atomic.Pointer[index]
+	ready   chan struct{}
+	started atomic.Bool
+
+	mu      sync.Mutex // for changes of the configurations
+	clients map[clientKey]*http.Client
+	known   resourceCache
+}
+
+// resourceCache holds the resources of kinds, as the mapper told them.
+type resourceCache struct {
+	mu    sync.RWMutex
+	kinds map[schema.GroupVersionKind]string
+}
+
+// maxKinds bounds the cache: objects, and so their kinds, come from users.
+const maxKinds = 4096
+
+// New returns a caller that knows no webhooks yet. Its error says which option is wrong.
+func New(options Options) (*Caller, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	c := &Caller{options: options.withDefaults(), ready: make(chan struct{}), clients: map[clientKey]*http.Client{}}
+	c.Ask = interpreter.Ask{Interpreter: c}
+	c.metrics = newMetrics(c)
+	if err := c.metrics.register(options.MetricsRegisterer); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes nothing, where one is
+// not valid: the error is a field.ErrorList as an aggregate, with the name of each configuration. It fails with
+// [ErrFollows] where Options.Client is set.
+func (c *Caller) SetConfigurations(configurations Configurations) error {
+	if c.options.Client != nil {
+		return ErrFollows
+	}
+	var errs field.ErrorList
+	for i := range configurations.Exploring {
+		errs = append(errs, of(configurations.Exploring[i].Name, configurations.Exploring[i].Validate())...)
+	}
+	for i := range configurations.Interpreting {
+		errs = append(errs, of(configurations.Interpreting[i].Name, configurations.Interpreting[i].Validate())...)
+	}
+	if len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return c.set(configurations, true)
+}
+
+// of puts the name of a configuration before the paths of its fields.
+func of(name string, errs field.ErrorList) field.ErrorList {
+	for _, e := range errs {
+		e.Field = name + ": " + e.Field
+	}
+	return errs
+}
+
+// set makes a new index. Clients of webhooks that are reached as before are kept, with their connections.
+func (c *Caller) set(configurations Configurations, strict bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := map[clientKey]*http.Client{}
+	clients := func(k clientKey, make func() (*http.Client, error)) (*http.Client, error) {
+		if client := used[k]; client != nil {
+			return client, nil
+		}
+		client := c.clients[k]
+		if client == nil {
+			var err error
+			if client, err = make(); err != nil {
+				return nil, err
+			}
+		}
+		used[k] = client
+		return client, nil
+	}
+	x := newIndex(c.rulesets(configurations, clients))
+	if x.named && c.options.Mapper == nil {
+		if strict {
+			return errors.New("Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds")
+		}
+		klog.Background().Error(nil, "Rules that name resources do not hold, for lack of Options.Mapper")
+	}
+	old := c.clients
+	c.clients = used
+	c.index.Store(x)
+	for k, client := range old {
+		if used[k] == nil {
+			client.CloseIdleConnections()
+		}
+	}
+	return nil
+}
+
+func (c *Caller) rulesets(configurations Configurations, clients func(clientKey, func() (*http.Client, error)) (*http.Client, error)) []ruleset {
+	var out []ruleset
+	for i := range configurations.Exploring {
+		configuration := configurations.Exploring[i].DeepCopy()
+		for j := range configuration.Webhooks {
+			hook := &configuration.Webhooks[j]
+			w := explorer(configuration.Name, hook)
+			w.connect(&c.options, hook.ClientConfig, clients)
+			out = append(out, ruleset{webhook: w, resources: hook.Rules})
+		}
+	}
+	for i := range configurations.Interpreting {
+		configuration := configurations.Interpreting[i].DeepCopy()
+		for j := range configuration.Webhooks {
+			hook := &configuration.Webhooks[j]
+			w := interpreting(configuration.Name, hook)
+			w.connect(&c.options, hook.ClientConfig, clients)
+			out = append(out, ruleset{webhook: w, kinds: hook.Rules})
+		}
+	}
+	return out
+}
+
+// Interpret implements [interpreter.Interpreter]: it calls the first webhook, by configuration/webhook, that has a rule for
+// the object and the operation. The errors are
+//
+//   - [interpreter.ErrNotInterpreted] where there is none, and where the call failed and the webhook's failure policy is
+//     Ignore: then the error is the [*CallError] too;
+//   - a [*CallError] where the call failed;
+//   - an [*interpreter.RequestError] where the query is wrong;
+//   - [ErrNotReady] where the configurations are not known yet.
+func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
+	if q.Object == nil {
+		_, err := q.Request(interpreter.Interpret, "")
+		return interpreter.Answer{}, err
+	}
+	w, err := c.find(q.Operation, q.Object.GroupVersionKind(), q.Object.GetNamespace() != "")
+	if err != nil {
+		return interpreter.Answer{}, err
+	}
+	if w == nil {
+		return interpreter.Answer{}, interpreter.ErrNotInterpreted
+	}
+	done := c.metrics.begin(w, q.Operation)
+	answer, err := c.call(ctx, w, &q)
+	done(err)
+	var failed *CallError
+	if errors.As(err, &failed) && w.ignore && failed.Reason != Canceled {
+		klog.FromContext(ctx).V(1).Info("A failed call is ignored", "webhook", w.id, "operation", q.Operation, "reason", failed.Reason)
+		return interpreter.Answer{}, fmt.Errorf("%w: %w", interpreter.ErrNotInterpreted, err)
+	}
+	return answer, err
+}
+
+// Match returns the name, configuration/webhook, of the webhook that Interpret calls, or "" where there is none. It does
+// not allocate. Namespaced is whether the object has a namespace. Its errors are those of Interpret before a call.
+func (c *Caller) Match(operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool) (string, error) {
+	w, err := c.find(operation, kind, namespaced)
+	if w == nil || err != nil {
+		return "", err
+	}
+	return w.id, nil
+}
+
+func (c *Caller) find(operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool) (*webhook, error) {
+	x := c.index.Load()
+	if x == nil {
+		return nil, ErrNotReady
+	}
+	resource := ""
+	if x.named && c.options.Mapper != nil {
+		var err error
+		if resource, err = c.resource(kind); err != nil {
+			return nil, fmt.Errorf("the resource of %s: %w", kind, err)
+		}
+	}
+	return x.match(operation, kind, resource, namespaced), nil
+}
+
+// resource returns the resource of a kind, or nothing where the mapper knows none.
+func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
+	c.known.mu.RLock()
+	resource, ok := c.known.kinds[kind]
+	c.known.mu.RUnlock()
+	if ok {
+		return resource, nil
+	}
+	mapping, err := c.options.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return "", nil // not remembered: it may come
+	}
+	if err != nil {
+		return "", err
+	}
+	c.known.mu.Lock()
+	defer c.known.mu.Unlock()
+	if c.known.kinds == nil || len(c.known.kinds) >= maxKinds {
+		c.known.kinds = map[schema.GroupVersionKind]string{}
+	}
+	c.known.kinds[kind] = mapping.Resource.Resource
+	return mapping.Resource.Resource, nil
+}
+
+// Ready is closed when Start has read the configurations for the first time.
+func (c *Caller) Ready() <-chan struct{} { return c.ready }
+
+// Start keeps the configurations current from Options.Client, if it is set, until ctx ends. Then it closes idle
+// connections, ends its metrics, and returns nil. The second call fails with [ErrStarted].
+func (c *Caller) Start(ctx context.Context) error {
+	if !c.started.CompareAndSwap(false, true) {
+		return ErrStarted
+	}
+	defer c.Close()
+	if c.options.Client == nil {
+		close(c.ready)
+		<-ctx.Done()
+		return nil
+	}
+	return c.follow(ctx)
+}
+
+// Close closes idle connections, for callers that are used without Start. Calls are possible afterwards, and connect anew.
+func (c *Caller) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, client := range c.clients {
+		client.CloseIdleConnections()
+	}
+	c.metrics.unregister()
+}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// ErrNotReady: the configurations are not known yet. See [Caller].Ready.
+var ErrNotReady = errors.New("the webhook configurations are not known yet")
+
+// ErrStarted: Start was called a second time.
+var ErrStarted = errors.New("the caller was started already")
+
+// ErrFollows: configurations cannot be set, since they come from Options.Client.
+var ErrFollows = errors.New("the configurations come from Options.Client")
+
+// Reason tells apart why a call failed.
+type Reason string
+
+// The values of [Reason]. Those of [interpreter.AnswerProblem] are reasons too, where the answer could not be used.
+const (
+	// Configuration: the webhook cannot be called as it is configured.
+	Configuration Reason = "Configuration"
+	// Unreachable: the server could not be reached, or its certificate was not accepted.
+	Unreachable Reason = "Unreachable"
+	// Interrupted: the connection failed after the request was sent.
+	Interrupted Reason = "Interrupted"
+	// Timeout: the webhook did not answer in time.
+	Timeout Reason = "Timeout"
+	// Canceled: the context of the call ended.
+	Canceled Reason = "Canceled"
+	// Status: the server answered with an HTTP status other than 2xx.
+	Status Reason = "Status"
+	// Refused: the webhook says that the request failed.
+	Refused Reason = "Refused"
+	// Request: the question cannot be put in the webhook's protocol.
+	Request Reason = "Request"
+)
+
+// CallError is a call that failed.
+type CallError struct {
+	// Webhook is configuration/webhook.
+	Webhook string
+	// Operation is what was asked.
+	Operation interpreter.Operation
+	// Reason is why it failed.
+	Reason Reason
+	// Code is the HTTP status, or the code of an answer that refuses; 0 where there was neither.
+	Code int
+	// Err is the cause.
+	Err error
+}
+
+// Error returns webhook, operation, reason and cause.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("webhook %s, %s: %s: %v", e.Webhook, e.Operation, e.Reason, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// answerReason returns the reason of an error of [interpreter.DecodeResponse] or [interpreter.Query].Answer.
+func answerReason(err error) (Reason, int) {
+	var refused *interpreter.RefusedError
+	if errors.As(err, &refused) {
+		return Refused, int(refused.Code)
+	}
+	var answer *interpreter.AnswerError
+	if errors.As(err, &answer) {
+		return Reason(answer.Problem), 0
+	}
+	return Reason(interpreter.Malformed), 0
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// missingInterval is how often a CRD that is not there is looked for.
+const missingInterval = 10 * time.Second
+
+// follow runs an informer for each protocol, and makes a new index when one of them has news.
+func (c *Caller) follow(ctx context.Context) error {
+	news := make(chan struct{}, 1)
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default: // they are told already
+		}
+	}
+	exploring, interpreting := c.informer(v1alpha1.ExploringWebhookConfigurations), c.informer(v1alpha1.InterpreterWebhookConfigurations)
+	var group sync.WaitGroup
+	defer group.Wait()
+	var synced []cache.InformerSynced
+	for _, informer := range []cache.SharedIndexInformer{exploring, interpreting} {
+		handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+		})
+		if err != nil {
+			return err // the informer has ended before it began, which it has not
+		}
+		synced = append(synced, handler.HasSynced)
+		group.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil
+	}
+	refused := map[string]string{} // configurations with errors to the version that was logged
+	tell()
+	for first := true; ; first = false {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-news:
+		}
+		if err := c.set(c.read(ctx, exploring.GetStore(), interpreting.GetStore(), refused), false); err != nil {
+			klog.FromContext(ctx).Error(err, "The webhook configurations were not replaced")
+		}
+		if first {
+			close(c.ready)
+		}
+	}
+}
+
+func (c *Caller) informer(resource schema.GroupVersionResource) cache.SharedIndexInformer {
+	client := c.options.Client.Resource(resource)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, options)
+			if apierrors.IsNotFound(err) {
+				return &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{}}}, nil
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := client.Watch(ctx, options)
+			// A watch that is to begin with a list has to fail, so that the list is asked for, which succeeds.
+			if apierrors.IsNotFound(err) && options.SendInitialEvents == nil {
+				return newPause(missingInterval), nil
+			}
+			return w, err
+		},
+	}
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, c.options.Client), &unstructured.Unstructured{}, 0, cache.Indexers{})
+}
+
+// pause is a watch in which nothing happens, and which ends after a while.
+type pause struct {
+	events chan watch.Event
+	timer  *time.Timer
+	once   sync.Once
+}
+
+func newPause(d time.Duration) *pause {
+	p := &pause{events: make(chan watch.Event)}
+	p.timer = time.AfterFunc(d, func() { p.once.Do(func() { close(p.events) }) })
+	return p
+}
+
+// ResultChan implements [watch.Interface].
+func (p *pause) ResultChan() <-chan watch.Event { return p.events }
+
+// Stop implements [watch.Interface].
+func (p *pause) Stop() {
+	p.timer.Stop()
+	p.once.Do(func() { close(p.events) })
+}
+
+// read returns what the informers know. A configuration that is not valid counts too, since a webhook that is left out
+// would be one that is never asked: calls to it may then fail, as its failure policy says. It is logged once.
+func (c *Caller) read(ctx context.Context, exploring, interpreting cache.Store, refused map[string]string) Configurations {
+	var out Configurations
+	invalid := 0
+	check := func(o metav1.Object, kind string, err error, errs func() field.ErrorList) {
+		if err == nil {
+			err = errs().ToAggregate()
+		}
+		if err == nil {
+			return
+		}
+		invalid++
+		key := kind + "/" + o.GetName()
+		if refused[key] != o.GetResourceVersion() {
+			refused[key] = o.GetResourceVersion()
+			klog.FromContext(ctx).Error(err, "A webhook configuration is not valid", "kind", kind, "name", o.GetName())
+		}
+	}
+	for _, o := range exploring.List() {
+		u := o.(*unstructured.Unstructured)
+		var configuration v1alpha1.ResourceExploringWebhookConfiguration
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &configuration)
+		check(u, "ResourceExploringWebhookConfiguration", err, configuration.Validate)
+		if err == nil {
+			out.Exploring = append(out.Exploring, configuration)
+		}
+	}
+	for _, o := range interpreting.List() {
+		u := o.(*unstructured.Unstructured)
+		var configuration v1alpha1.ResourceInterpreterWebhookConfiguration
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &configuration)
+		check(u, "ResourceInterpreterWebhookConfiguration", err, configuration.Validate)
+		if err == nil {
+			out.Interpreting = append(out.Interpreting, configuration)
+		}
+	}
+	c.metrics.invalid.Store(int64(invalid))
+	return out
+}

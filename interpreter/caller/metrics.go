@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// metrics are a caller's. They count in any case, and are shown where there is a registerer.
+type metrics struct {
+	caller     *Caller
+	registerer prometheus.Registerer
+	invalid    atomic.Int64
+
+	calls    *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	retries  *prometheus.CounterVec
+	webhooks *prometheus.Desc
+	refused  *prometheus.Desc
+}
+
+func newMetrics(c *Caller) *metrics {
+	name := func(s string) string { return "spokewire_interpreter_caller_" + s }
+	return &metrics{
+		caller: c,
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("calls_total"), Help: "Calls by webhook, operation and result: success or the reason of the error.",
+		}, []string{"webhook", "operation", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name("call_seconds"), Help: "Time that calls took, with retries.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"webhook"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("retries_total"), Help: "Calls that were tried again, since they did not reach the server.",
+		}, []string{"webhook"}),
+		webhooks: prometheus.NewDesc(name("webhooks"), "Webhooks in the configurations, by protocol.", []string{"protocol"}, nil),
+		refused:  prometheus.NewDesc(name("invalid_configurations"), "Configurations that are not valid.", nil, nil),
+	}
+}
+
+func (m *metrics) register(registerer prometheus.Registerer) error {
+	if registerer == nil {
+		return nil
+	}
+	if err := registerer.Register(m); err != nil {
+		return fmt.Errorf("Options.MetricsRegisterer: %w", err)
+	}
+	m.registerer = registerer
+	return nil
+}
+
+func (m *metrics) unregister() {
+	if m.registerer != nil {
+		m.registerer.Unregister(m)
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	m.calls.Describe(out)
+	m.seconds.Describe(out)
+	m.retries.Describe(out)
+	out <- m.webhooks
+	out <- m.refused
+}
+
+// Collect implements [prometheus.Collector].
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	m.calls.Collect(out)
+	m.seconds.Collect(out)
+	m.retries.Collect(out)
+	count := map[interpreter.Protocol]int{interpreter.Explore: 0, interpreter.Interpret: 0}
+	if x := m.caller.index.Load(); x != nil {
+		for _, w := range x.webhooks {
+			count[w.protocol]++
+		}
+	}
+	for protocol, n := range count {
+		out <- prometheus.MustNewConstMetric(m.webhooks, prometheus.GaugeValue, float64(n), string(protocol))
+	}
+	out <- prometheus.MustNewConstMetric(m.refused, prometheus.GaugeValue, float64(m.invalid.Load()))
+}
+
+// begin books the beginning of a call, and returns what books its end.
+func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error) {
+	began := time.Now()
+	return func(err error) {
+		result := "success"
+		var failed *CallError
+		switch {
+		case errors.As(err, &failed):
+			result = string(failed.Reason)
+		case err != nil:
+			result = string(Request)
+		}
+		m.calls.WithLabelValues(w.id, string(operation), result).Inc()
+		m.seconds.WithLabelValues(w.id).Observe(time.Since(began).Seconds())
+	}
+}
+
+func (m *metrics) retried(w *webhook) { m.retries.WithLabelValues(w.id).Inc() }

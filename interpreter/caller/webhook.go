@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// webhook is a webhook as it is called. It is not changed once it is made.
+type webhook struct {
+	id       string // configuration/webhook
+	protocol interpreter.Protocol
+	timeout  time.Duration
+	ignore   bool  // failed calls
+	err      error // why it cannot be called
+
+	target *url.URL
+	client *http.Client
+}
+
+// clientKey is what clients, and with them connections, are shared by.
+type clientKey struct{ server, service, caBundle string }
+
+func explorer(configuration string, w *v1alpha1.ResourceExploringWebhook) *webhook {
+	out := &webhook{id: configuration + "/" + w.Name, protocol: interpreter.Explore, timeout: timeout(w.TimeoutSeconds)}
+	out.ignore = w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
+	out.negotiate("exploreReviewVersions", w.ExploreReviewVersions)
+	return out
+}
+
+func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) *webhook {
+	out := &webhook{id: configuration + "/" + w.Name, protocol: interpreter.Interpret, timeout: timeout(w.TimeoutSeconds)}
+	out.negotiate("interpreterContextVersions", w.InterpreterContextVersions)
+	return out
+}
+
+func timeout(seconds *int32) time.Duration {
+	if seconds == nil || *seconds < 1 {
+		return v1alpha1.DefaultTimeoutSeconds * time.Second
+	}
+	return time.Duration(*seconds) * time.Second
+}
+
+// negotiate takes the first version in the webhook's list that is known. There is one so far.
+func (w *webhook) negotiate(field string, versions []string) {
+	if !slices.Contains(versions, v1alpha1.Version) {
+		w.err = fmt.Errorf("%s are %q: the webhook accepts no version that is known (%s)", field, versions, v1alpha1.Version)
+	}
+}
+
+// connect says where the webhook is and what it is called with, a client of those that there are, if one fits.
+func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClientConfig, clients func(clientKey, func() (*http.Client, error)) (*http.Client, error)) {
+	if w.err != nil {
+		return
+	}
+	k := clientKey{caBundle: string(config.CABundle)}
+	switch {
+	case config.Service != nil:
+		s := config.Service
+		port, path := int32(v1alpha1.DefaultServicePort), "/"
+		if s.Port != nil {
+			port = *s.Port
+		}
+		if s.Path != nil {
+			path = *s.Path
+		}
+		w.target = &url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(port))), Path: path}
+		k.service = w.target.Host
+		w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port) })
+	case config.URL != nil:
+		target, err := url.Parse(*config.URL)
+		if err != nil || target.Scheme != "https" || target.Host == "" {
+			w.err = fmt.Errorf("clientConfig.url is not an https URL")
+			return
+		}
+		w.target = target
+		k.server = target.Host
+		w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, nil, 0) })
+	default:
+		w.err = fmt.Errorf("clientConfig has neither url nor service")
+	}
+}
+
+func newClient(o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32) (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}
+	if k.caBundle != "" {
+		if err := v1alpha1.CheckCABundle([]byte(k.caBundle)); err != nil {
+			return nil, fmt.Errorf("clientConfig.caBundle %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM([]byte(k.caBundle))
+	}
+	transport := &http.Transport{
+		TLSClientConfig: config, DialContext: o.Dial, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxResponseHeaderBytes: 64 << 10,
+	}
+	server := k.server
+	if service != nil {
+		server = k.service
+		config.ServerName = service.Name + "." + service.Namespace + ".svc"
+		transport.DialContext = dialService(o, service.Namespace, service.Name, port)
+	} else {
+		transport.Proxy = o.Proxy
+	}
+	if o.Credentials != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c := o.Credentials(server)
+			if c.CertFile == "" {
+				return &tls.Certificate{}, nil // none
+			}
+			certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			return &certificate, err
+		}
+	}
+	return &http.Client{
+		Transport: transport,
+		// A redirect would take object and token to a server that nobody configured.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+func dialService(o *Options, namespace, name string, port int32) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if o.ResolveService != nil {
+			var err error
+			if address, err = o.ResolveService(ctx, namespace, name, port); err != nil {
+				return nil, fmt.Errorf("service %s/%s: %w", namespace, name, err)
+			}
+		}
+		return o.Dial(ctx, network, address)
+	}
+}

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// certificates reads the server's certificate, and the CA of its clients, when a handshake needs them. Files are compared
+// by their content, so it does not matter how they are replaced. What cannot be used, such as one half of a pair that is
+// being replaced, leaves the one before in place.
+type certificates struct {
+	certFile, keyFile, clientCAFile string
+	logger                          klog.Logger
+	metrics                         *certificateMetrics
+
+	mu                   sync.Mutex
+	certPEM, keyPEM      []byte // of certificate
+	certificate          *tls.Certificate
+	badCertPEM, badKey   []byte // what was refused last, so that it is logged once
+	clientPEM, badClient []byte
+	clients              *x509.CertPool
+}
+
+func newCertificates(o *ServerOptions) *certificates {
+	c := &certificates{
+		certFile: filepath.Join(o.CertDir, o.CertName), keyFile: filepath.Join(o.CertDir, o.KeyName),
+		clientCAFile: o.ClientCAFile, metrics: newCertificateMetrics(o.MetricsRegisterer),
+	}
+	return c
+}
+
+// load reads everything for the first time: then nothing may be missing.
+func (c *certificates) load() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.readPair(); err != nil {
+		return err
+	}
+	if c.clientCAFile == "" {
+		return nil
+	}
+	return c.readClients()
+}
+
+// config is the server's TLS configuration.
+func (c *certificates) config() *tls.Config {
+	config := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
+	}
+	if c.clientCAFile == "" {
+		return config
+	}
+	// To resume a session is to be known by the certificates of the handshake that began it.
+	config.SessionTicketsDisabled = true
+	// Probes have no certificate: each handler asks for one.
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	each := config.Clone()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		config := each.Clone()
+		config.ClientCAs = c.currentClients()
+		return config, nil
+	}
+	return config
+}
+
+func (c *certificates) current() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.readPair(); err != nil {
+		c.metrics.failed()
+		c.logger.Error(err, "The certificate was not replaced")
+	}
+	return c.certificate
+}
+
+func (c *certificates) currentClients() *x509.CertPool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.readClients(); err != nil {
+		c.metrics.failed()
+		c.logger.Error(err, "The CA of clients was not replaced")
+	}
+	return c.clients
+}
+
+// readPair reads certificate and key where they have changed. It returns an error once for each pair that cannot be used.
+func (c *certificates) readPair() error {
+	certPEM, err := os.ReadFile(c.certFile)
+	if err != nil {
+		return c.once(&c.badCertPEM, []byte(err.Error()), fmt.Errorf("certificate: %w", err))
+	}
+	keyPEM, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return c.once(&c.badKey, []byte(err.Error()), fmt.Errorf("key: %w", err))
+	}
+	if c.certificate != nil && bytes.Equal(certPEM, c.certPEM) && bytes.Equal(keyPEM, c.keyPEM) {
+		return nil
+	}
+	if bytes.Equal(certPEM, c.badCertPEM) && bytes.Equal(keyPEM, c.badKey) {
+		return nil
+	}
+	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		c.badCertPEM, c.badKey = certPEM, keyPEM
+		return fmt.Errorf("certificate %s and key %s: %w", c.certFile, c.keyFile, err)
+	}
+	c.certPEM, c.keyPEM, c.certificate = certPEM, keyPEM, &certificate
+	c.badCertPEM, c.badKey = nil, nil
+	if certificate.Leaf != nil {
+		c.metrics.loaded(certificate.Leaf.NotAfter)
+	}
+	return nil
+}
+
+func (c *certificates) readClients() error {
+	content, err := os.ReadFile(c.clientCAFile)
+	if err != nil {
+		return c.once(&c.badClient, []byte(err.Error()), fmt.Errorf("CA of clients: %w", err))
+	}
+	if c.clients != nil && bytes.Equal(content, c.clientPEM) || bytes.Equal(content, c.badClient) {
+		return nil
+	}
+	if err := v1alpha1.CheckCABundle(content); err != nil {
+		c.badClient = content
+		return fmt.Errorf("CA of clients %s %w", c.clientCAFile, err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(content)
+	c.clientPEM, c.clients, c.badClient = content, pool, nil
+	return nil
+}
+
+// once returns err unless the same was returned before.
+func (c *certificates) once(last *[]byte, text []byte, err error) error {
+	if bytes.Equal(*last, text) && c.certificate != nil {
+		return nil
+	}
+	*last = text
+	return err
+}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// check says what is wrong with a response to an operation, before it is sent and after it was received.
+func (r *Response) check(p Protocol, operation Operation) error {
+	if !r.Successful {
+		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
+			return &AnswerError{Problem: NoStatus, Field: "response.status", Detail: "is missing: the request was not successful, and nothing says why"}
+		}
+		return nil
+	}
+	switch operation {
+	case v1alpha1.InterpretReplica:
+		return r.checkReplicas()
+	case v1alpha1.InterpretComponent:
+		return r.checkComponents()
+	case v1alpha1.InterpretDependency:
+		return r.checkDependencies(p)
+	case v1alpha1.InterpretStatus:
+		if r.RawStatus == nil || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Invalid || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Null {
+			return missing(statusField(p))
+		}
+	case v1alpha1.InterpretHealth:
+		if r.Healthy == nil {
+			return missing("response.healthy")
+		}
+	case v1alpha1.ReviseReplica, v1alpha1.Retain, v1alpha1.AggregateStatus, v1alpha1.Prune:
+		return r.checkPatch()
+	}
+	return nil
+}
+
+// statusField is where a protocol has the status of an object.
+func statusField(p Protocol) string {
+	if p == Explore {
+		return "response.status"
+	}
+	return "response.rawStatus"
+}
+
+func missing(field string) error {
+	return &AnswerError{Problem: MissingField, Field: field, Detail: "is missing: the operation asks for it"}
+}
+
+func invalid(field, detail string, args ...any) error {
+	return &AnswerError{Problem: InvalidField, Field: field, Detail: fmt.Sprintf(detail, args...)}
+}
+
+func (r *Response) checkReplicas() error {
+	switch {
+	case r.Replicas == nil:
+		return missing("response.replicas")
+	case *r.Replicas < 0:
+		return invalid("response.replicas", "is %d: it must not be negative", *r.Replicas)
+	}
+	return nil
+}
+
+func (r *Response) checkComponents() error {
+	seen := make(map[string]bool, len(r.Components))
+	for i, c := range r.Components {
+		field := fmt.Sprintf("response.components[%d]", i)
+		switch {
+		case c.Name == "":
+			return missing(field + ".name")
+		case c.Replicas < 0:
+			return invalid(field+".replicas", "is %d: it must not be negative", c.Replicas)
+		case seen[c.Name]:
+			return invalid(field+".name", "is %q, as that of a component before", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}
+
+// dependencyKey tells dependencies apart.
+type dependencyKey struct{ apiVersion, kind, namespace, name, selector string }
+
+func keyOf(d *DependentObjectReference) dependencyKey {
+	k := dependencyKey{apiVersion: d.APIVersion, kind: d.Kind, namespace: d.Namespace, name: d.Name}
+	if d.LabelSelector != nil {
+		k.selector = metav1.FormatLabelSelector(d.LabelSelector)
+	}
+	return k
+}
+
+func (r *Response) checkDependencies(p Protocol) error {
+	seen := make(map[dependencyKey]bool, len(r.Dependencies))
+	for i := range r.Dependencies {
+		d := &r.Dependencies[i]
+		field := fmt.Sprintf("response.dependencies[%d]", i)
+		switch {
+		case d.APIVersion == "":
+			return missing(field + ".apiVersion")
+		case d.Kind == "":
+			return missing(field + ".kind")
+		case d.LabelSelector != nil && p == Explore:
+			return invalid(field+".labelSelector", "is set: the Explore protocol names each dependency")
+		case d.Name == "" && d.LabelSelector == nil:
+			return missing(field + ".name")
+		case d.Name != "" && d.LabelSelector != nil:
+			return invalid(field, "has both a name and a labelSelector")
+		}
+		if d.LabelSelector != nil {
+			if _, err := metav1.LabelSelectorAsSelector(d.LabelSelector); err != nil {
+				return &AnswerError{Problem: InvalidField, Field: field + ".labelSelector", Detail: "is not a selector", Err: err}
+			}
+		}
+		key := keyOf(d)
+		if seen[key] {
+			return invalid(field, "is there twice: %s %s %s", d.APIVersion, d.Kind, namespacedName(d.Namespace, d.Name))
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+func namespacedName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// checkPatch lets an answer without patch and type pass: it changes nothing.
+func (r *Response) checkPatch() error {
+	if len(r.Patch) == 0 {
+		return nil
+	}
+	switch {
+	case r.PatchType == nil || *r.PatchType == "":
+		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
+	case *r.PatchType != v1alpha1.PatchTypeJSONPatch:
+		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interpreter is for resource interpreter webhooks. A multi-cluster control plane asks such a webhook how to read
+// a resource that it does not know: how many replicas it has and what they require, whether it is healthy, what its
+// status is, on what it depends; and how to change it: to another number of replicas, to keep what a cluster has set, to
+// aggregate the statuses of clusters.
+//
+// A webhook is a server with a handler for a Go type:
+//
+//	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: "/certs"})
+//	if err != nil {
+//		return err
+//	}
+//	err = interpreter.Register(server, "/interpret-workload", interpreter.HandlerFor[*Workload]{
+//		Replica: func(ctx context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
+//			return w.Spec.Replicas, nil, nil
+//		},
+//		Revise: func(ctx context.Context, w *Workload, replicas int32) error {
+//			w.Spec.Replicas = replicas // the patch is made of what has changed
+//			return nil
+//		},
+//		Health: func(ctx context.Context, w *Workload) (bool, error) {
+//			return w.Status.Ready == w.Spec.Replicas, nil
+//		},
+//	})
+//	…
+//	return server.Start(ctx)
+//
+// [NewHandler] makes an http.Handler for any other server. Package caller is the other side, which finds and calls
+// webhooks; package native has the built-in kinds; package interpretertest tests handlers with cases in YAML.
+//
+// # Two protocols
+//
+// A server speaks both protocols of package v1alpha1 at every path: Explore, of the proposal, and Interpret, which Karmada
+// ships. A handler does not see a difference: requests have the names of Interpret, and the answer goes out in the
+// protocol of its request.
+//
+//	Interpret              Explore                     function of HandlerFor
+//	InterpretReplica       ExploreReplica              Replica
+//	InterpretComponent                                 Components
+//	ReviseReplica          ExploreReplicaRevising      Revise
+//	Retain                 ExploreRetaining            Retain
+//	AggregateStatus        ExploreStatusAggregating    Aggregate
+//	InterpretDependency    ExploreDependencies         Dependencies
+//	InterpretStatus        ExploreStatus               Status
+//	InterpretHealth        ExploreHealthy              Health
+//	Prune                  ExplorePacking              Prune
+//
+// # Guarantees
+//
+//   - What a Go type does not know survives every change, also in elements of lists: the patch is the difference between
+//     the object before and after, applied to the text that was sent. What was not changed is not in the patch.
+//   - What is no request gets an HTTP status and a reason: 405, 415, 413 or 400. Whatever a handler does, a panic
+//     included, the caller gets an answer, with the UID of its request.
+//   - An answer that a caller could not use is not sent: without the field that the operation asks for, with a negative
+//     number, with the same name twice. The caller is told, and the log says which handler.
+//   - Objects and what is in them are never logged.
+//   - Certificates are read again when they change. One that cannot be used leaves the one before in place.
+//
+// # Limits
+//
+// A body has at most 8 MiB, a JSON Patch 10,000 operations. A handler has 30 s, or what the caller says in the query of the
+// request (timeout=10s), if that is less; then its context ends.
+//
+// # Operation
+//
+// A server answers /healthz, and /readyz until it stops. With [ServerOptions].MetricsRegisterer there are, with the prefix
+// spokewire_interpreter_server_:
+//
+//	requests_total{handler,operation,code}    counter    requests; the operation of what is none is "none"
+//	request_seconds{handler}                  histogram  time that requests took
+//	requests_in_flight{handler}               gauge      requests that are being answered
+//	certificate_reloads_total{result}         counter    certificates read from changed files
+//	certificate_expiry_timestamp_seconds      gauge      when the certificate ends
+//
+// # Coming from Karmada's webhook package
+//
+// Code for github.com/karmada-io/karmada/pkg/webhook/interpreter finds [Handler], [Request], [Response], [Succeeded],
+// [Denied] and [Errored] here; req.Object.Raw, req.DesiredReplicas, res.Replicas and the other fields are the same.
+//
+//   - NewWebhook(handler, decoder) and server.Register(path, webhook) become [Register], or [NewHandler] for the webhook
+//     server of controller-runtime. There is no decoder to make: [Request].Decode.
+//   - PatchResponseFromRaw(original, current) becomes [PatchResponse]. Decoding into a Go type and encoding it again
+//     loses what the type does not know: a [HandlerFor] does not.
+//   - Karmada's server answers everything with the HTTP status 200. This one does so for every request that it can read.
+//   - A patch without operations is sent as [], with its type, which every version of Karmada accepts.
+//
+// # From the Explore proposal
+//
+// What the proposal leaves open is done so:
+//
+//   - A failed request is an HTTP status other than 2xx, with a metav1.Status that has the reason, and the request's UID in
+//     details.uid.
+//   - ExploreRetaining needs the object on the cluster: it comes in request.observedObject, as in Interpret.
+//   - replicaRequirements may be absent.
+//   - Dependencies have names. Selectors are Interpret's.
+package interpreter

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// exploreRequest puts a request into the words of the Explore protocol.
+func exploreRequest(r *v1alpha1.ResourceInterpreterRequest) (*v1alpha1.ExploreRequest, error) {
+	operation, ok := r.Operation.Explore()
+	if !ok {
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: r.UID, Field: "request.operation",
+			Problem: fmt.Sprintf("%s has no form in the Explore protocol", r.Operation)}
+	}
+	return &v1alpha1.ExploreRequest{
+		UID: r.UID, Kind: r.Kind, Name: r.Name, Namespace: r.Namespace, Operation: operation, Object: r.Object,
+		ObservedObject: r.ObservedObject, DesiredReplicas: r.DesiredReplicas, AggregatedStatus: r.AggregatedStatus,
+	}, nil
+}
+
+// interpretRequest takes a request out of the words of the Explore protocol. An operation that is not known keeps its
+// name, so that the answer can tell it.
+func interpretRequest(e *v1alpha1.ExploreRequest) v1alpha1.ResourceInterpreterRequest {
+	operation, ok := e.Operation.Interpreter()
+	if !ok {
+		operation = unknownExplore(e.Operation)
+	}
+	return v1alpha1.ResourceInterpreterRequest{
+		UID: e.UID, Kind: e.Kind, Name: e.Name, Namespace: e.Namespace, Operation: operation, Object: e.Object,
+		ObservedObject: e.ObservedObject, DesiredReplicas: e.DesiredReplicas, AggregatedStatus: e.AggregatedStatus,
+	}
+}
+
+// unknownExplore names an operation that Explore does not have. The names of Interpret are no exception: in an
+// ExploreReview they mean nothing.
+func unknownExplore(o v1alpha1.OperationType) Operation {
+	if Operation(o).Known() {
+		return Operation("Explore:" + o)
+	}
+	return Operation(o)
+}
+
+// exploreResponse puts a successful response into the words of the Explore protocol.
+func exploreResponse(r *v1alpha1.ResourceInterpreterResponse) *v1alpha1.ExploreResponse {
+	return &v1alpha1.ExploreResponse{
+		UID: r.UID, Patch: r.Patch, PatchType: r.PatchType, ReplicaRequirements: r.ReplicaRequirements,
+		Replicas: r.Replicas, Dependencies: r.Dependencies, Status: r.RawStatus, Healthy: r.Healthy,
+	}
+}
+
+// interpretResponse takes a response out of the words of the Explore protocol, in which there are successful ones only.
+func interpretResponse(e *v1alpha1.ExploreResponse) v1alpha1.ResourceInterpreterResponse {
+	return v1alpha1.ResourceInterpreterResponse{
+		UID: e.UID, Successful: true, Patch: e.Patch, PatchType: e.PatchType, ReplicaRequirements: e.ReplicaRequirements,
+		Replicas: e.Replicas, Dependencies: e.Dependencies, RawStatus: e.Status, Healthy: e.Healthy,
+	}
+}

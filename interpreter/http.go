@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// DefaultTimeout is how long a handler has by default. It is the most that a configuration can give it.
+const DefaultTimeout = 30 * time.Second
+
+// HandlerOptions configures [NewHandler]. The zero value is useful.
+type HandlerOptions struct {
+	// Name is the value of the label handler in metrics and logs. Defaults to "default"; [Register] sets the path.
+	Name string
+	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
+	MaxBytes int64
+	// Timeout is how long the handler has. The caller's own, in the query of the request, counts where it is shorter.
+	// Defaults to 30 s.
+	Timeout time.Duration
+	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.
+	MetricsRegisterer prometheus.Registerer
+}
+
+func (o HandlerOptions) withDefaults() HandlerOptions {
+	if o.Name == "" {
+		o.Name = "default"
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = MaxBytes
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	return o
+}
+
+// NewHandler returns an HTTP handler that answers requests of both protocols with h, in the protocol of each request. It
+// goes into any mux, and into controller-runtime's webhook server.
+//
+// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 405 unless the
+// method is POST, 415 unless the content is application/json, 413 for a body over the limit, and 400 for one that is no
+// request of either protocol. A request that fails is answered with successful false in the Interpret protocol, and with an
+// HTTP status in Explore, which has no other way. The request's UID is in every answer, where it could be read.
+func NewHandler(h Handler, options HandlerOptions) http.Handler {
+	options = options.withDefaults()
+	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer)}
+}
+
+type endpoint struct {
+	handler Handler
+	options HandlerOptions
+	metrics *handlerMetrics
+}
+
+// ServeHTTP implements [http.Handler].
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	done := e.metrics.begin(e.options.Name)
+	operation, code := e.serve(w, r)
+	done(operation, code)
+}
+
+// serve returns what metrics tell: the operation, empty where there was none, and the code of the answer.
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int) {
+	buffer := buffers.Get().(*buffer)
+	defer buffer.release()
+	request, err := e.read(buffer, w, r)
+	if err != nil {
+		return "", e.refuse(w, r, err)
+	}
+	if !request.Operation.Known() {
+		problem := &RequestError{Code: http.StatusBadRequest, Field: "request.operation", Problem: fmt.Sprintf("%q is not an operation of the %s protocol",
+			strings.TrimPrefix(string(request.Operation), "Explore:"), request.Protocol)}
+		return "", e.write(w, r, request, fail(problem))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), e.timeout(r.URL))
+	defer cancel()
+	response := guard(ctx, e.handler, *request)
+	if err := response.check(request.Protocol, request.Operation); err != nil {
+		klog.FromContext(ctx).Error(err, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID)
+		response = Errored(http.StatusInternalServerError, fmt.Errorf("the handler's answer cannot be sent: %w", err))
+	}
+	return request.Operation, e.write(w, r, request, response)
+}
+
+// guard calls a handler, and turns a panic into a failed response. What panics may have parts of the object in its
+// message, which belong neither into the log nor to the caller; the stack has none.
+func guard(ctx context.Context, h Handler, r Request) (response Response) {
+	defer func() {
+		problem := recover()
+		if problem == nil {
+			return
+		}
+		if problem == http.ErrAbortHandler {
+			panic(problem) // net/http's own way to end a connection
+		}
+		what := fmt.Sprintf("%T", problem)
+		if own, ok := problem.(runtime.Error); ok {
+			what = own.Error()
+		}
+		klog.FromContext(ctx).Error(nil, "A handler panicked", "operation", r.Operation, "kind", r.Kind.Kind, "uid", r.UID, "panic", what, "stack", string(debug.Stack()))
+		response = Errored(http.StatusInternalServerError, errors.New("the handler panicked: the log of the webhook says where"))
+	}()
+	return h.Handle(ctx, r)
+}
+
+// timeout is what the caller says in the query, if it is shorter than ours.
+func (e *endpoint) timeout(u *url.URL) time.Duration {
+	if u.RawQuery == "" {
+		return e.options.Timeout
+	}
+	asked, err := time.ParseDuration(u.Query().Get("timeout"))
+	if err != nil || asked <= 0 {
+		return e.options.Timeout
+	}
+	return min(asked, e.options.Timeout)
+}
+
+// read checks the HTTP request and decodes its body.
+func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) (*Request, error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, &RequestError{Code: http.StatusMethodNotAllowed, Problem: fmt.Sprintf("the method is %s: POST is expected", r.Method)}
+	}
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return nil, &RequestError{Code: http.StatusUnsupportedMediaType,
+			Problem: fmt.Sprintf("the content type is %q: application/json is expected", r.Header.Get("Content-Type"))}
+	}
+	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge, Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
+	if r.ContentLength > e.options.MaxBytes {
+		w.Header().Set("Connection", "close") // nobody is going to read it
+		return nil, tooLarge
+	}
+	if err := b.fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
+		var limit *http.MaxBytesError
+		if errors.As(err, &limit) {
+			return nil, tooLarge
+		}
+		return nil, &RequestError{Code: http.StatusBadRequest, Problem: "the body cannot be read", Err: err}
+	}
+	return DecodeRequest(b.data)
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
+}
+
+// write sends a response and returns its code.
+func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Request, response Response) int {
+	response.UID = request.UID
+	code := http.StatusOK
+	if !response.Successful {
+		code = int(response.Status.Code)
+		if code < 400 || code > 599 {
+			code = http.StatusInternalServerError
+		}
+		klog.FromContext(r.Context()).V(2).Info("A request failed", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID, "code", code)
+		if request.Protocol == Explore {
+			e.status(w, code, response.Status.Message, request.UID)
+			return code
+		}
+	}
+	body, err := EncodeResponse(request.Protocol, &response)
+	if err != nil {
+		e.status(w, http.StatusInternalServerError, "the answer cannot be encoded: "+err.Error(), request.UID)
+		return http.StatusInternalServerError
+	}
+	send(w, http.StatusOK, body)
+	return code
+}
+
+// refuse answers what is no request.
+func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) int {
+	request := &RequestError{Code: http.StatusBadRequest}
+	errors.As(err, &request)
+	klog.FromContext(r.Context()).V(2).Info("A request was refused", "handler", e.options.Name, "code", request.Code, "uid", request.UID)
+	e.status(w, request.Code, err.Error(), request.UID)
+	return request.Code
+}
+
+// status answers with a metav1.Status, which Kubernetes clients understand.
+func (e *endpoint) status(w http.ResponseWriter, code int, message string, uid types.UID) {
+	s := metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Message: message,
+		Reason: metav1.StatusReason(strings.ReplaceAll(http.StatusText(code), " ", "")),
+	}
+	if uid != "" {
+		s.Details = &metav1.StatusDetails{UID: uid}
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		http.Error(w, message, code)
+		return
+	}
+	send(w, code, body)
+}
+
+func send(w http.ResponseWriter, code int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) // the caller has gone
+}
+
+// buffer holds the body of a request. Nothing that is decoded refers to it.
+type buffer struct{ data []byte }
+
+var buffers = sync.Pool{New: func() any { return &buffer{} }}
+
+// maxPooled is the largest buffer that is kept for the next request.
+const maxPooled = 256 << 10
+
+func (b *buffer) release() {
+	if cap(b.data) <= maxPooled {
+		b.data = b.data[:0]
+		buffers.Put(b)
+	}
+}
+
+// fill reads all of r, which says that it has size bytes, or -1. What it says is trusted up to the size of a pooled
+// buffer only.
+func (b *buffer) fill(r io.Reader, size int64) error {
+	b.data = b.data[:0]
+	if want := int(min(size, maxPooled)) + 1; cap(b.data) < want { // one more to see the end
+		b.data = make([]byte, 0, max(want, 4096))
+	}
+	for {
+		if len(b.data) == cap(b.data) {
+			b.data = append(b.data, 0)[:len(b.data)]
+		}
+		n, err := r.Read(b.data[len(b.data):cap(b.data)])
+		b.data = b.data[:len(b.data)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rawjson
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// errForeign: the text is one that encoding/json has to judge.
+var errForeign = errors.New("left to encoding/json")
+
+// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of fields are compared
+// exactly, and the errors are its errors. It needs a fraction of the allocations: strings share one copy of the text,
+// and slices are made in their final length. The object must be a pointer to a zero value.
+func Decode(data []byte, object any) error {
+	v := reflect.ValueOf(object)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return utiljson.Unmarshal(data, object)
+	}
+	if !Valid(data) {
+		return utiljson.Unmarshal(data, object) // its error says where
+	}
+	d := decoder{text: string(data), data: data}
+	start := space(data, 0)
+	if err := d.value(v.Elem(), start, skip(data, start)); err == nil {
+		return nil
+	}
+	v.Elem().SetZero()
+	return utiljson.Unmarshal(data, object)
+}
+
+// decoder decodes parts of one text, which it has as string too: substrings cost nothing.
+type decoder struct {
+	text string
+	data []byte
+}
+
+// value decodes the value from i to end. Every error means that encoding/json is to try.
+func (d *decoder) value(v reflect.Value, i, end int) error {
+	for v.Kind() == reflect.Pointer {
+		if d.data[i] == 'n' {
+			v.SetZero()
+			return nil
+		}
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	l := layoutOf(v.Type())
+	switch {
+	case l.unmarshaler:
+		return v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.data[i:end:end])
+	case l.foreign:
+		return utiljson.Unmarshal(d.data[i:end], v.Addr().Interface())
+	case d.data[i] == 'n':
+		if v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
+			v.SetZero()
+		}
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return d.structure(v, l, i)
+	case reflect.Slice:
+		return d.slice(v, i)
+	case reflect.Map:
+		return d.dictionary(v, i)
+	case reflect.String:
+		s, err := d.str(i, end)
+		if err == nil {
+			v.SetString(s)
+		}
+		return err
+	}
+	return d.scalar(v, d.text[i:end])
+}
+
+func (d *decoder) scalar(v reflect.Value, text string) error {
+	switch v.Kind() {
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return errForeign
+		}
+		v.SetBool(text == "true")
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
+		if err != nil {
+			return errForeign
+		}
+		v.SetInt(n)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		n, err := strconv.ParseUint(text, 10, v.Type().Bits())
+		if err != nil {
+			return errForeign
+		}
+		v.SetUint(n)
+	case reflect.Float32, reflect.Float64:
+		f, err := strconv.ParseFloat(text, v.Type().Bits())
+		if err != nil {
+			return errForeign
+		}
+		v.SetFloat(f)
+	default:
+		return errForeign
+	}
+	return nil
+}
+
+// str returns the string from i to end, without a copy where it stands in the text as it is.
+func (d *decoder) str(i, end int) (string, error) {
+	if d.data[i] != '"' {
+		return "", errForeign
+	}
+	if plain(d.data[i:end]) {
+		return d.text[i+1 : end-1], nil
+	}
+	var s string
+	err := utiljson.Unmarshal(d.data[i:end], &s)
+	return s, err
+}
+
+// step finds the next member or element after i, which is behind the bracket or the value before. It returns -1 at the
+// end.
+func (d *decoder) step(i int) int {
+	i = space(d.data, i)
+	if d.data[i] == ',' {
+		i = space(d.data, i+1)
+	}
+	if d.data[i] == '}' || d.data[i] == ']' {
+		return -1
+	}
+	return i
+}
+
+// member splits a member that begins at i: its key, and its value from begin to end.
+func (d *decoder) member(i int) (key string, begin, end int, err error) {
+	end = skip(d.data, i)
+	key, err = d.str(i, end)
+	begin = space(d.data, space(d.data, end)+1)
+	return key, begin, skip(d.data, begin), err
+}
+
+func (d *decoder) structure(v reflect.Value, l *layout, i int) error {
+	if d.data[i] != '{' {
+		return errForeign
+	}
+	var few [2]uint64
+	seen := few[:]
+	if len(l.fields) > 64*len(seen) {
+		seen = make([]uint64, len(l.fields)/64+1)
+	}
+	for i = d.step(i + 1); i >= 0; {
+		key, begin, end, err := d.member(i)
+		if err != nil {
+			return err
+		}
+		if n, known := l.byName[key]; known {
+			// What a second value does to the first is a story of its own.
+			if seen[n/64]&(1<<(n%64)) != 0 {
+				return errForeign
+			}
+			seen[n/64] |= 1 << (n % 64)
+			if err := d.value(v.FieldByIndex(l.fields[n].index), begin, end); err != nil {
+				return err
+			}
+		}
+		i = d.step(end)
+	}
+	return nil
+}
+
+func (d *decoder) slice(v reflect.Value, i int) error {
+	if d.data[i] != '[' {
+		return errForeign
+	}
+	n := 0
+	for at := d.step(i + 1); at >= 0; at = d.step(skip(d.data, at)) {
+		n++
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	at := i + 1
+	for k := range n {
+		begin := d.step(at)
+		at = skip(d.data, begin)
+		if err := d.value(v.Index(k), begin, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) dictionary(v reflect.Value, i int) error {
+	if d.data[i] != '{' {
+		return errForeign
+	}
+	n := 0
+	for at := d.step(i + 1); at >= 0; n++ {
+		_, _, end, err := d.member(at)
+		if err != nil {
+			return err
+		}
+		at = d.step(end)
+	}
+	t := v.Type()
+	v.Set(reflect.MakeMapWithSize(t, n))
+	names, simple := v.Addr().Interface().(*map[string]string)
+	var key, elem reflect.Value
+	if !simple {
+		key, elem = reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+	}
+	for at := d.step(i + 1); at >= 0; {
+		name, begin, end, err := d.member(at)
+		if err != nil {
+			return err
+		}
+		if simple {
+			s := ""
+			if d.data[begin] != 'n' {
+				if s, err = d.str(begin, end); err != nil {
+					return err
+				}
+			}
+			(*names)[name] = s
+		} else {
+			key.SetString(name)
+			elem.SetZero()
+			if err := d.value(elem, begin, end); err != nil {
+				return err
+			}
+			v.SetMapIndex(key, elem)
+		}
+		at = d.step(end)
+	}
+	if v.Len() != n {
+		return errForeign // a key was there twice
+	}
+	return nil
+}
+
+// Escape returns a part of a JSON Pointer (RFC 6901).
+func Escape(part string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
+}

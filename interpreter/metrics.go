@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// handlerMetrics are those of all handlers with one registerer. Each method does nothing on nil.
+type handlerMetrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight *prometheus.GaugeVec
+}
+
+func newHandlerMetrics(registerer prometheus.Registerer) *handlerMetrics {
+	if registerer == nil {
+		return nil
+	}
+	name := func(s string) string { return "spokewire_interpreter_server_" + s }
+	return &handlerMetrics{
+		requests: registered(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("requests_total"), Help: "Requests by handler, operation (none: no request could be read) and code of the answer.",
+		}, []string{"handler", "operation", "code"})),
+		seconds: registered(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name("request_seconds"), Help: "Time from the first byte of a request to the last one of its answer.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"handler"})),
+		inFlight: registered(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: name("requests_in_flight"), Help: "Requests that are being answered.",
+		}, []string{"handler"})),
+	}
+}
+
+// registered registers a collector, or returns the one of another handler that was registered before. One that cannot be
+// registered for another reason counts, and is seen by nobody.
+func registered[C prometheus.Collector](registerer prometheus.Registerer, c C) C {
+	var already prometheus.AlreadyRegisteredError
+	if err := registerer.Register(c); errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	return c
+}
+
+// begin books the beginning of a request, and returns what books its end.
+func (m *handlerMetrics) begin(handler string) func(operation Operation, code int) {
+	if m == nil {
+		return func(Operation, int) {}
+	}
+	began := time.Now()
+	inFlight := m.inFlight.WithLabelValues(handler)
+	inFlight.Inc()
+	return func(operation Operation, code int) {
+		inFlight.Dec()
+		if operation == "" {
+			operation = "none"
+		}
+		m.requests.WithLabelValues(handler, string(operation), strconv.Itoa(code)).Inc()
+		m.seconds.WithLabelValues(handler).Observe(time.Since(began).Seconds())
+	}
+}
+
+// certificateMetrics tell about the server's certificate.
+type certificateMetrics struct {
+	reloads *prometheus.CounterVec
+	expiry  prometheus.Gauge
+}
+
+func newCertificateMetrics(registerer prometheus.Registerer) *certificateMetrics {
+	if registerer == nil {
+		return nil
+	}
+	name := func(s string) string { return "spokewire_interpreter_server_" + s }
+	return &certificateMetrics{
+		reloads: registered(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("certificate_reloads_total"), Help: "Certificates read from changed files, by result.",
+		}, []string{"result"})),
+		expiry: registered(registerer, prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: name("certificate_expiry_timestamp_seconds"), Help: "When the certificate that is served ends.",
+		})),
+	}
+}
+
+func (m *certificateMetrics) loaded(until time.Time) {
+	if m != nil {
+		m.reloads.WithLabelValues("success").Inc()
+		m.expiry.Set(float64(until.Unix()))
+	}
+}
+
+func (m *certificateMetrics) failed() {
+	if m != nil {
+		m.reloads.WithLabelValues("failure").Inc()
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// What both protocols carry, under the names that handlers use.
+type (
+	// ReplicaRequirements is what each replica of an object requires.
+	ReplicaRequirements = v1alpha1.ReplicaRequirements
+	// Component is one part of an object with several pod templates.
+	Component = v1alpha1.Component
+	// DependentObjectReference names an object on which another one depends.
+	DependentObjectReference = v1alpha1.DependentObjectReference
+	// AggregatedStatusItem is the status of an object on one cluster.
+	AggregatedStatusItem = v1alpha1.AggregatedStatusItem
+	// Operation is what is asked, in both protocols by the names of Interpret.
+	Operation = v1alpha1.InterpreterOperation
+)
+
+// Request is what a handler is asked, whichever protocol it came by. Its fields are those of the Interpret protocol.
+type Request struct {
+	// Protocol is how the request came. The server answers in the same.
+	Protocol Protocol
+
+	v1alpha1.ResourceInterpreterRequest
+}
+
+// Decode decodes the object that is asked about. Fields of the JSON text are compared exactly with those of the type,
+// and what the type does not know is passed over. It fails where there is no object, or it does not fit the type; the
+// error is a [*RequestError].
+func (r *Request) Decode(object any) error {
+	return decodeObject("request.object", r.Object.Raw, object)
+}
+
+// DecodeObserved decodes the object on the cluster, which a Retain request has. Its errors are those of Decode.
+func (r *Request) DecodeObserved(object any) error {
+	if r.ObservedObject == nil {
+		return &RequestError{Code: http.StatusBadRequest, Field: "request.observedObject",
+			Problem: "is missing: without the object on the cluster there is nothing to retain"}
+	}
+	return decodeObject("request.observedObject", r.ObservedObject.Raw, object)
+}
+
+func decodeObject(field string, raw []byte, object any) error {
+	if kind := rawjson.KindOf(raw); kind != rawjson.Object {
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
+	}
+	if err := rawjson.Decode(raw, object); err != nil {
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf("does not fit %T", object), Err: err}
+	}
+	return nil
+}
+
+// Response is what a handler answers. Its fields are those of the Interpret protocol; the server sets UID.
+type Response struct {
+	v1alpha1.ResourceInterpreterResponse
+}
+
+// Succeeded returns a response that says so. The fields that the operation wants are to be set in it. The reason is for
+// people, and may be empty.
+func Succeeded(reason string) Response {
+	r := Response{}
+	r.Successful = true
+	if reason != "" {
+		r.Status = &v1alpha1.RequestStatus{Code: http.StatusOK, Message: reason}
+	}
+	return r
+}
+
+// Denied returns a response that refuses a request, with the code 403.
+func Denied(reason string) Response {
+	return Errored(http.StatusForbidden, errors.New(reason))
+}
+
+// Errored returns a response that says why a request failed. The code is like an HTTP status of 400 to 599; others
+// become 500. In the Explore protocol it is the HTTP status of the answer.
+func Errored(code int32, err error) Response {
+	if code < 400 || code > 599 {
+		code = http.StatusInternalServerError
+	}
+	message := http.StatusText(int(code))
+	if err != nil {
+		message = err.Error()
+	}
+	r := Response{}
+	r.Status = &v1alpha1.RequestStatus{Code: code, Message: message}
+	return r
+}
+
+// PatchResponse returns a response with the JSON Patch that makes current of original, both JSON text. It is for
+// untyped handlers; a [HandlerFor] makes it by itself, and keeps what the type does not know.
+func PatchResponse(original, current []byte) Response {
+	if !rawjson.Valid(original) || !rawjson.Valid(current) {
+		return Errored(http.StatusInternalServerError, errors.New("no patch can be made: one of the objects is not JSON"))
+	}
+	r := Succeeded("")
+	// A patch without operations goes out too: callers differ in what they make of none at all.
+	r.Patch, r.PatchType = rawjson.Patch(original, current), new(v1alpha1.PatchTypeJSONPatch)
+	return r
+}
+
+// fail returns the response for an error of a handler: a RequestError keeps its code.
+func fail(err error) Response {
+	var request *RequestError
+	if errors.As(err, &request) {
+		return Errored(int32(request.Code), err)
+	}
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return Errored(refused.Code, err)
+	}
+	return Errored(http.StatusInternalServerError, err)
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// jobLabels are set by the API server of each cluster, with the UID that the job has there.
+var jobLabels = []string{"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
+
+func job() interpreter.HandlerFor[*batchv1.Job] {
+	type object = *batchv1.Job
+	return interpreter.HandlerFor[object]{
+		Replica: func(_ context.Context, j object) (int32, *interpreter.ReplicaRequirements, error) {
+			replicas := orOne(j.Spec.Parallelism)
+			if j.Spec.Completions != nil { // more pods than completions are never started
+				replicas = min(replicas, *j.Spec.Completions)
+			}
+			return replicas, Requirements(&j.Spec.Template.Spec, j.Namespace), nil
+		},
+		Revise: func(_ context.Context, j object, replicas int32) error {
+			j.Spec.Parallelism = &replicas
+			return nil
+		},
+		Retain:    retainJob,
+		Aggregate: aggregateJob,
+		Dependencies: func(_ context.Context, j object) ([]interpreter.DependentObjectReference, error) {
+			return Dependencies(&j.Spec.Template.Spec, j.Namespace), nil
+		},
+		Health: func(_ context.Context, j object) (bool, error) { return jobHealthy(j), nil },
+		Prune: func(_ context.Context, j object) error {
+			pruneMeta(&j.ObjectMeta)
+			j.Status = batchv1.JobStatus{}
+			if !generated(j) {
+				return nil
+			}
+			for _, label := range jobLabels {
+				delete(j.Spec.Template.Labels, label)
+				if j.Spec.Selector != nil {
+					delete(j.Spec.Selector.MatchLabels, label)
+				}
+			}
+			if j.Spec.Selector != nil && len(j.Spec.Selector.MatchLabels) == 0 && len(j.Spec.Selector.MatchExpressions) == 0 {
+				j.Spec.Selector = nil
+			}
+			return nil
+		},
+	}
+}
+
+// generated reports whether the API server makes the selector of a job.
+func generated(j *batchv1.Job) bool { return j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector }
+
+// retainJob keeps the selector and the labels that the API server of the cluster made: they cannot be changed.
+func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
+	if !generated(desired) {
+		return nil
+	}
+	desired.Spec.Selector = observed.Spec.Selector
+	for _, label := range jobLabels {
+		value, there := observed.Spec.Template.Labels[label]
+		if !there {
+			continue
+		}
+		if desired.Spec.Template.Labels == nil {
+			desired.Spec.Template.Labels = map[string]string{}
+		}
+		desired.Spec.Template.Labels[label] = value
+	}
+	return nil
+}
+
+func condition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range j {
+		if j[i].Type == kind && j[i].Status == corev1.ConditionTrue {
+			return &j[i]
+		}
+	}
+	return nil
+}
+
+// jobHealthy: a job is healthy when it is done, runs, or is not to run, and nothing has failed for good.
+func jobHealthy(j *batchv1.Job) bool {
+	s := &j.Status
+	switch {
+	case condition(s.Conditions, batchv1.JobFailed) != nil || condition(s.Conditions, batchv1.JobFailureTarget) != nil:
+		return false
+	case condition(s.Conditions, batchv1.JobComplete) != nil || condition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
+		return true
+	}
+	return j.Spec.Suspend != nil && *j.Spec.Suspend || s.Active > 0
+}
+
+// aggregateJob: the job has failed where it has on one cluster, and is complete where it is on all.
+func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
+	var sum batchv1.JobStatus
+	var failed []string
+	complete, known := 0, 0
+	var lastFailure, lastComplete metav1.Time
+	_, err := eachStatus(items, func(cluster string, s *batchv1.JobStatus) {
+		known++
+		sum.Active += s.Active
+		sum.Succeeded += s.Succeeded
+		sum.Failed += s.Failed
+		if s.Ready != nil {
+			sum.Ready = new(*s.Ready + deref(sum.Ready))
+		}
+		sum.StartTime = earlier(sum.StartTime, s.StartTime)
+		sum.CompletionTime = later(sum.CompletionTime, s.CompletionTime)
+		if c := condition(s.Conditions, batchv1.JobFailed); c != nil {
+			failed = append(failed, cluster)
+			lastFailure = *later(&lastFailure, &c.LastTransitionTime)
+		}
+		if c := condition(s.Conditions, batchv1.JobComplete); c != nil {
+			complete++
+			lastComplete = *later(&lastComplete, &c.LastTransitionTime)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(failed) > 0:
+		slices.Sort(failed)
+		sum.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "JobFailed",
+			Message: "Job executed failed in member clusters: " + strings.Join(failed, ", "), LastTransitionTime: lastFailure, LastProbeTime: lastFailure}}
+	case complete > 0 && complete == len(items):
+		sum.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Reason: "Completed",
+			Message: "Job completed", LastTransitionTime: lastComplete, LastProbeTime: lastComplete}}
+	}
+	if complete < len(items) {
+		sum.CompletionTime = nil
+	}
+	j.Status = sum
+	return nil
+}
+
+func deref(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// earlier and later return the one of two times that is set, or that comes first or last.
+func earlier(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
+	type object = *batchv1.CronJob
+	return interpreter.HandlerFor[object]{
+		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
+			var sum batchv1.CronJobStatus
+			_, err := eachStatus(items, func(_ string, s *batchv1.CronJobStatus) {
+				sum.Active = append(sum.Active, s.Active...)
+				sum.LastScheduleTime = later(sum.LastScheduleTime, s.LastScheduleTime)
+				sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, s.LastSuccessfulTime)
+			})
+			if err == nil {
+				c.Status = sum
+			}
+			return err
+		},
+		Dependencies: func(_ context.Context, c object) ([]interpreter.DependentObjectReference, error) {
+			return Dependencies(&c.Spec.JobTemplate.Spec.Template.Spec, c.Namespace), nil
+		},
+		Health: func(_ context.Context, c object) (bool, error) { return cronJobHealthy(c), nil },
+		Prune: func(_ context.Context, c object) error {
+			pruneMeta(&c.ObjectMeta)
+			c.Status = batchv1.CronJobStatus{}
+			return nil
+		},
+	}
+}
+
+// cronJobHealthy: nothing says that a run failed but that none has succeeded since it was scheduled, and none is under
+// way.
+func cronJobHealthy(c *batchv1.CronJob) bool {
+	s := &c.Status
+	suspended := c.Spec.Suspend != nil && *c.Spec.Suspend
+	if suspended || s.LastScheduleTime == nil || len(s.Active) > 0 {
+		return true
+	}
+	return s.LastSuccessfulTime != nil && cmp.Compare(s.LastSuccessfulTime.Unix(), s.LastScheduleTime.Unix()) >= 0
+}

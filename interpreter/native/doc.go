@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package native interprets the built-in kinds of Kubernetes without a webhook: an [Interpreter] for the end of a
+// chain, after the webhooks.
+//
+//	answers := caller.Chain(webhooks, native.New())
+//	replicas, requirements, err := answers.Replicas(ctx, deployment)
+//
+// Its functions are pure: the same object gives the same answer, in the same order. They take any input: what does not
+// fit its type is an error. They change what they are asked to change and keep every other field, known or not.
+//
+// # What is answered
+//
+//	kind                      replicas  revise  retain  aggregate  dependencies  status  health  prune
+//	Deployment                x         x       x       x          x             x       x       x
+//	StatefulSet               x         x       x       x          x             x       x       x
+//	ReplicaSet                x         x       x       x          x             x       x       x
+//	DaemonSet                                           x          x             x       x       x
+//	Job                       x         x       x       x          x             x       x       x
+//	CronJob                                             x          x             x       x       x
+//	Pod                       x                 x       x          x             x       x       x
+//	Service                                     x       x                        x       x       x
+//	Ingress                                             x          x             x       x       x
+//	PersistentVolume                            x       x                        x       x       x
+//	PersistentVolumeClaim                       x       x                        x       x       x
+//	PodDisruptionBudget                                 x                        x       x       x
+//	HorizontalPodAutoscaler                             x                        x       x       x
+//	ServiceAccount                              x                  x                             x
+//	Secret                                      x                                                x
+//
+// Components are asked of objects with several pod templates, of which there are none here.
+//
+// # Details
+//
+//   - Replicas that are not set are 1, as for the API server.
+//   - [PodRequests] counts what a pod requests as the scheduler does: init containers, sidecars, requests of the pod as a
+//     whole, and overhead.
+//   - The status of workloads comes with their generation and with the one of [TemplateGenerationAnnotation]. With these
+//     an aggregated observedGeneration advances when each cluster has observed the newest object, and not before.
+//   - A Job is healthy when it is complete, running or suspended, and not failed. A CronJob is, unless its last run has
+//     neither succeeded nor is under way. A PersistentVolume is when it is available or bound, a HorizontalPodAutoscaler
+//     when it can scale and reads its metrics.
+//   - The label [RetainReplicasLabel] leaves replicas to an autoscaler of the cluster.
+package native

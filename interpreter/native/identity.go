@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+func serviceAccount() interpreter.HandlerFor[*corev1.ServiceAccount] {
+	type object = *corev1.ServiceAccount
+	return interpreter.HandlerFor[object]{
+		// Controllers of the cluster add the secrets of tokens.
+		Retain: func(_ context.Context, desired, observed object) error {
+			desired.Secrets = union(desired.Secrets, observed.Secrets, func(a, b corev1.ObjectReference) bool { return a.Name == b.Name })
+			return nil
+		},
+		Dependencies: func(_ context.Context, a object) ([]interpreter.DependentObjectReference, error) {
+			r := references{namespace: a.Namespace}
+			for _, s := range a.ImagePullSecrets {
+				r.add("Secret", s.Name)
+			}
+			return r.sorted(), nil
+		},
+		Prune: func(_ context.Context, a object) error {
+			pruneMeta(&a.ObjectMeta)
+			a.Secrets = slices.DeleteFunc(a.Secrets, func(s corev1.ObjectReference) bool { return strings.HasPrefix(s.Name, a.Name+"-token-") })
+			return nil
+		},
+	}
+}
+
+func secret() interpreter.HandlerFor[*corev1.Secret] {
+	type object = *corev1.Secret
+	return interpreter.HandlerFor[object]{
+		// The token, and the account that it is for, are of the cluster.
+		Retain: func(_ context.Context, desired, observed object) error {
+			if desired.Type != corev1.SecretTypeServiceAccountToken {
+				return nil
+			}
+			desired.Data = observed.Data
+			if uid, there := observed.Annotations[corev1.ServiceAccountUIDKey]; there {
+				if desired.Annotations == nil {
+					desired.Annotations = map[string]string{}
+				}
+				desired.Annotations[corev1.ServiceAccountUIDKey] = uid
+			}
+			return nil
+		},
+		Prune: func(_ context.Context, s object) error {
+			pruneMeta(&s.ObjectMeta)
+			if s.Type == corev1.SecretTypeServiceAccountToken {
+				s.Data = nil
+				delete(s.Annotations, corev1.ServiceAccountUIDKey)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+func service() interpreter.HandlerFor[*corev1.Service] {
+	type object = *corev1.Service
+	return interpreter.HandlerFor[object]{
+		Retain: retainService,
+		Aggregate: func(_ context.Context, s object, items []interpreter.AggregatedStatusItem) error {
+			if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+				return nil
+			}
+			var all []corev1.LoadBalancerIngress
+			_, err := eachStatus(items, func(_ string, status *corev1.ServiceStatus) {
+				all = union(all, status.LoadBalancer.Ingress, func(a, b corev1.LoadBalancerIngress) bool { return reflect.DeepEqual(a, b) })
+			})
+			if err == nil {
+				s.Status.LoadBalancer.Ingress = all
+			}
+			return err
+		},
+		Health: func(_ context.Context, s object) (bool, error) {
+			return s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0, nil
+		},
+		Prune: func(_ context.Context, s object) error {
+			pruneMeta(&s.ObjectMeta)
+			s.Status = corev1.ServiceStatus{}
+			if s.Spec.ClusterIP != corev1.ClusterIPNone { // headless is a wish, an address is given
+				s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+			}
+			s.Spec.HealthCheckNodePort = 0
+			return nil
+		},
+	}
+}
+
+// retainService keeps the addresses and ports that the cluster has given.
+func retainService(_ context.Context, desired, observed *corev1.Service) error {
+	d, o := &desired.Spec, &observed.Spec
+	if d.Type == corev1.ServiceTypeExternalName || o.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	if d.ClusterIP == "" {
+		d.ClusterIP, d.ClusterIPs = o.ClusterIP, o.ClusterIPs
+	}
+	if len(d.IPFamilies) == 0 {
+		d.IPFamilies = o.IPFamilies
+	}
+	if d.IPFamilyPolicy == nil {
+		d.IPFamilyPolicy = o.IPFamilyPolicy
+	}
+	if d.Type == "" || d.Type == corev1.ServiceTypeClusterIP {
+		return nil
+	}
+	if d.HealthCheckNodePort == 0 && d.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		d.HealthCheckNodePort = o.HealthCheckNodePort
+	}
+	for i := range d.Ports {
+		for j := range o.Ports {
+			if d.Ports[i].NodePort == 0 && samePort(&d.Ports[i], &o.Ports[j]) {
+				d.Ports[i].NodePort = o.Ports[j].NodePort
+			}
+		}
+	}
+	return nil
+}
+
+func samePort(a, b *corev1.ServicePort) bool {
+	protocol := func(p *corev1.ServicePort) corev1.Protocol {
+		if p.Protocol == "" {
+			return corev1.ProtocolTCP
+		}
+		return p.Protocol
+	}
+	return a.Port == b.Port && protocol(a) == protocol(b)
+}
+
+func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
+	type object = *networkingv1.Ingress
+	return interpreter.HandlerFor[object]{
+		Aggregate: func(_ context.Context, i object, items []interpreter.AggregatedStatusItem) error {
+			var all []networkingv1.IngressLoadBalancerIngress
+			_, err := eachStatus(items, func(_ string, status *networkingv1.IngressStatus) {
+				all = union(all, status.LoadBalancer.Ingress, func(a, b networkingv1.IngressLoadBalancerIngress) bool { return reflect.DeepEqual(a, b) })
+			})
+			if err == nil {
+				i.Status.LoadBalancer.Ingress = all
+			}
+			return err
+		},
+		// The certificate of a TLS entry without a secret is the ingress controller's own.
+		Dependencies: func(_ context.Context, i object) ([]interpreter.DependentObjectReference, error) {
+			r := references{namespace: i.Namespace}
+			for _, tls := range i.Spec.TLS {
+				r.add("Secret", tls.SecretName)
+			}
+			return r.sorted(), nil
+		},
+		Health: func(_ context.Context, i object) (bool, error) { return len(i.Status.LoadBalancer.Ingress) > 0, nil },
+		Prune: func(_ context.Context, i object) error {
+			pruneMeta(&i.ObjectMeta)
+			i.Status = networkingv1.IngressStatus{}
+			return nil
+		},
+	}
+}

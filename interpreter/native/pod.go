@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+func pod() interpreter.HandlerFor[*corev1.Pod] {
+	type object = *corev1.Pod
+	return interpreter.HandlerFor[object]{
+		Replica: func(_ context.Context, p object) (int32, *interpreter.ReplicaRequirements, error) {
+			return 1, Requirements(&p.Spec, p.Namespace), nil
+		},
+		Retain:    retainPod,
+		Aggregate: aggregatePod,
+		Dependencies: func(_ context.Context, p object) ([]interpreter.DependentObjectReference, error) {
+			return Dependencies(&p.Spec, p.Namespace), nil
+		},
+		Health: func(_ context.Context, p object) (bool, error) {
+			if p.Status.Phase != corev1.PodRunning {
+				return p.Status.Phase == corev1.PodSucceeded, nil
+			}
+			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}), nil
+		},
+		Prune: func(_ context.Context, p object) error {
+			pruneMeta(&p.ObjectMeta)
+			p.Spec.NodeName = ""
+			p.Status = corev1.PodStatus{}
+			return nil
+		},
+	}
+}
+
+// retainPod keeps what scheduler and admission of the cluster have set: almost nothing of a pod can be changed, so an
+// update without it would be refused.
+func retainPod(_ context.Context, desired, observed *corev1.Pod) error {
+	d, o := &desired.Spec, &observed.Spec
+	d.NodeName = o.NodeName
+	if d.ServiceAccountName == "" {
+		d.ServiceAccountName, d.DeprecatedServiceAccount = o.ServiceAccountName, o.DeprecatedServiceAccount
+	}
+	if d.Priority == nil {
+		d.Priority = o.Priority
+	}
+	if d.PreemptionPolicy == nil {
+		d.PreemptionPolicy = o.PreemptionPolicy
+	}
+	if len(d.ImagePullSecrets) == 0 {
+		d.ImagePullSecrets = o.ImagePullSecrets
+	}
+	d.Volumes = union(d.Volumes, o.Volumes, func(a, b corev1.Volume) bool { return a.Name == b.Name })
+	d.Tolerations = union(d.Tolerations, o.Tolerations, func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
+	retainMounts(d.InitContainers, o.InitContainers)
+	retainMounts(d.Containers, o.Containers)
+	return nil
+}
+
+func retainMounts(desired, observed []corev1.Container) {
+	for i := range desired {
+		for j := range observed {
+			if desired[i].Name == observed[j].Name {
+				desired[i].VolumeMounts = union(desired[i].VolumeMounts, observed[j].VolumeMounts,
+					func(a, b corev1.VolumeMount) bool { return a.MountPath == b.MountPath })
+			}
+		}
+	}
+}
+
+// union adds to a list what another one has and it has not.
+func union[T any](list, other []T, same func(a, b T) bool) []T {
+	for _, o := range other {
+		if !slices.ContainsFunc(list, func(l T) bool { return same(l, o) }) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// phases, the one that tells the most first: a pod that failed somewhere has failed.
+var phases = []corev1.PodPhase{corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
+
+func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.AggregatedStatusItem) error {
+	var sum corev1.PodStatus
+	_, err := eachStatus(items, func(_ string, s *corev1.PodStatus) {
+		sum.Phase = first(phases, sum.Phase, s.Phase)
+		sum.InitContainerStatuses = append(sum.InitContainerStatuses, s.InitContainerStatuses...)
+		sum.ContainerStatuses = append(sum.ContainerStatuses, s.ContainerStatuses...)
+		sum.StartTime = earlier(sum.StartTime, s.StartTime)
+	})
+	if err == nil {
+		p.Status = sum
+	}
+	return err
+}
+
+// first returns which of two values comes first in an order. What is not in it comes last, and what is empty not at all.
+func first[T ~string](order []T, a, b T) T {
+	if a == "" {
+		return b
+	}
+	if b == "" {
+		return a
+	}
+	i, j := slices.Index(order, a), slices.Index(order, b)
+	if i < 0 || j >= 0 && j < i {
+		return b
+	}
+	return a
+}

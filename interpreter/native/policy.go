@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
+	type object = *policyv1.PodDisruptionBudget
+	return interpreter.HandlerFor[object]{
+		Aggregate: func(_ context.Context, b object, items []interpreter.AggregatedStatusItem) error {
+			sum := policyv1.PodDisruptionBudgetStatus{Conditions: b.Status.Conditions}
+			_, err := eachStatus(items, func(cluster string, s *policyv1.PodDisruptionBudgetStatus) {
+				sum.CurrentHealthy += s.CurrentHealthy
+				sum.DesiredHealthy += s.DesiredHealthy
+				sum.ExpectedPods += s.ExpectedPods
+				sum.DisruptionsAllowed += s.DisruptionsAllowed
+				for pod, at := range s.DisruptedPods {
+					if sum.DisruptedPods == nil {
+						sum.DisruptedPods = map[string]metav1.Time{}
+					}
+					sum.DisruptedPods[cluster+"/"+pod] = at // pods of two clusters may have one name
+				}
+			})
+			if err != nil {
+				return err
+			}
+			sum.ObservedGeneration, err = observed(b.Generation, b.Status.ObservedGeneration, items)
+			b.Status = sum
+			return err
+		},
+		Health: func(_ context.Context, b object) (bool, error) {
+			return b.Status.ObservedGeneration >= b.Generation && b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
+		},
+		Prune: func(_ context.Context, b object) error {
+			pruneMeta(&b.ObjectMeta)
+			b.Status = policyv1.PodDisruptionBudgetStatus{}
+			return nil
+		},
+	}
+}
+
+func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler] {
+	type object = *autoscalingv2.HorizontalPodAutoscaler
+	return interpreter.HandlerFor[object]{
+		Aggregate: func(_ context.Context, h object, items []interpreter.AggregatedStatusItem) error {
+			sum := autoscalingv2.HorizontalPodAutoscalerStatus{Conditions: h.Status.Conditions, ObservedGeneration: h.Status.ObservedGeneration}
+			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
+				sum.CurrentReplicas += s.CurrentReplicas
+				sum.DesiredReplicas += s.DesiredReplicas
+				sum.LastScaleTime = later(sum.LastScaleTime, s.LastScaleTime)
+			})
+			if err == nil {
+				h.Status = sum
+			}
+			return err
+		},
+		Health: func(_ context.Context, h object) (bool, error) { return autoscalerHealthy(h), nil },
+		Prune: func(_ context.Context, h object) error {
+			pruneMeta(&h.ObjectMeta)
+			h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+			return nil
+		},
+	}
+}
+
+// autoscalerHealthy: the controller can reach the scale and the metrics. Where the target has no replicas, scaling is
+// off on purpose.
+func autoscalerHealthy(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	if h.Status.ObservedGeneration != nil && *h.Status.ObservedGeneration < h.Generation {
+		return false
+	}
+	able := false
+	for _, c := range h.Status.Conditions {
+		switch {
+		case c.Type == autoscalingv2.AbleToScale:
+			able = c.Status == corev1.ConditionTrue
+		case c.Type == autoscalingv2.ScalingActive && c.Status != corev1.ConditionTrue && c.Reason != "ScalingDisabled":
+			return false
+		}
+	}
+	return able
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
+	type object = *appsv1.DaemonSet
+	return interpreter.HandlerFor[object]{
+		Aggregate: aggregateDaemonSet,
+		Dependencies: func(_ context.Context, d object) ([]interpreter.DependentObjectReference, error) {
+			return Dependencies(&d.Spec.Template.Spec, d.Namespace), nil
+		},
+		Health: func(_ context.Context, d object) (bool, error) {
+			s := &d.Status
+			updated := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType || s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
+			return s.ObservedGeneration >= d.Generation && updated && s.NumberAvailable >= s.DesiredNumberScheduled, nil
+		},
+		Prune: func(_ context.Context, d object) error {
+			pruneMeta(&d.ObjectMeta)
+			d.Status = appsv1.DaemonSetStatus{}
+			return nil
+		},
+	}
+}
+
+func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpreter.AggregatedStatusItem) error {
+	sum := appsv1.DaemonSetStatus{Conditions: d.Status.Conditions, CollisionCount: d.Status.CollisionCount}
+	_, err := eachStatus(items, func(_ string, s *appsv1.DaemonSetStatus) {
+		sum.CurrentNumberScheduled += s.CurrentNumberScheduled
+		sum.NumberMisscheduled += s.NumberMisscheduled
+		sum.DesiredNumberScheduled += s.DesiredNumberScheduled
+		sum.NumberReady += s.NumberReady
+		sum.UpdatedNumberScheduled += s.UpdatedNumberScheduled
+		sum.NumberAvailable += s.NumberAvailable
+		sum.NumberUnavailable += s.NumberUnavailable
+	})
+	if err != nil {
+		return err
+	}
+	sum.ObservedGeneration, err = observed(d.Generation, d.Status.ObservedGeneration, items)
+	d.Status = sum
+	return err
+}
+
+func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
+	type object = *appsv1.ReplicaSet
+	return interpreter.HandlerFor[object]{
+		Replica: func(_ context.Context, r object) (int32, *interpreter.ReplicaRequirements, error) {
+			return orOne(r.Spec.Replicas), Requirements(&r.Spec.Template.Spec, r.Namespace), nil
+		},
+		Revise: func(_ context.Context, r object, replicas int32) error {
+			r.Spec.Replicas = &replicas
+			return nil
+		},
+		Retain: func(_ context.Context, desired, observed object) error {
+			retainReplicas(desired.Labels, &desired.Spec.Replicas, observed.Spec.Replicas)
+			return nil
+		},
+		Aggregate: aggregateReplicaSet,
+		Dependencies: func(_ context.Context, r object) ([]interpreter.DependentObjectReference, error) {
+			return Dependencies(&r.Spec.Template.Spec, r.Namespace), nil
+		},
+		Health: func(_ context.Context, r object) (bool, error) {
+			return r.Status.ObservedGeneration >= r.Generation && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
+		},
+		Prune: func(_ context.Context, r object) error {
+			pruneMeta(&r.ObjectMeta)
+			r.Status = appsv1.ReplicaSetStatus{}
+			return nil
+		},
+	}
+}
+
+func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interpreter.AggregatedStatusItem) error {
+	sum := appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}
+	_, err := eachStatus(items, func(_ string, s *appsv1.ReplicaSetStatus) {
+		sum.Replicas += s.Replicas
+		sum.FullyLabeledReplicas += s.FullyLabeledReplicas
+		sum.ReadyReplicas += s.ReadyReplicas
+		sum.AvailableReplicas += s.AvailableReplicas
+	})
+	if err != nil {
+		return err
+	}
+	sum.ObservedGeneration, err = observed(r.Generation, r.Status.ObservedGeneration, items)
+	r.Status = sum
+	return err
+}

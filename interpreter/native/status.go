@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+)
+
+// TemplateGenerationAnnotation is where a control plane notes, on the object that it applies to a cluster, which
+// generation of its own object that is. With it the generations of clusters can be compared with that of the object.
+const TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
+
+// statusKind is what is told of the status of an object.
+type statusKind int
+
+const (
+	noStatus         statusKind = iota
+	plainStatus                 // .status as it is
+	generationStatus            // and generation and resourceTemplateGeneration beside it
+)
+
+// generations are added to a status, so that who aggregates statuses knows whether they are about the newest object.
+type generations struct {
+	Generation                 int64 `json:"generation,omitempty"`
+	ResourceTemplateGeneration int64 `json:"resourceTemplateGeneration,omitempty"`
+	ObservedGeneration         int64 `json:"observedGeneration,omitempty"`
+}
+
+// reflectStatus takes the status as it stands in the object, so that nothing of it is lost.
+func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response {
+	var meta struct {
+		Metadata struct {
+			Generation  int64             `json:"generation"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := r.Decode(&meta); err != nil {
+		return interpreter.Errored(http.StatusBadRequest, err)
+	}
+	status := bytes.TrimSpace(rawjson.Member(r.Object.Raw, "status"))
+	switch rawjson.KindOf(status) {
+	case rawjson.Object:
+	case rawjson.Null, rawjson.Invalid:
+		status = []byte("{}")
+	default:
+		return interpreter.Errored(http.StatusBadRequest, fmt.Errorf("request.object.status is no JSON object"))
+	}
+	out := interpreter.Succeeded("")
+	out.RawStatus = &runtime.RawExtension{Raw: bytes.Clone(status)}
+	if kind != generationStatus {
+		return out
+	}
+	g := generations{Generation: meta.Metadata.Generation}
+	if n, err := strconv.ParseInt(meta.Metadata.Annotations[TemplateGenerationAnnotation], 10, 64); err == nil {
+		g.ResourceTemplateGeneration = n
+	}
+	out.RawStatus.Raw = withGenerations(status, g)
+	return out
+}
+
+// withGenerations adds members at the end of a status.
+func withGenerations(status []byte, g generations) []byte {
+	out := bytes.Clone(bytes.TrimRight(status[:len(status)-1], " \t\r\n"))
+	add := func(name string, n int64) {
+		if n == 0 || rawjson.Member(status, name) != nil {
+			return
+		}
+		if out[len(out)-1] != '{' {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(append(strconv.AppendQuote(out, name), ':'), n, 10)
+	}
+	add("generation", g.Generation)
+	add("resourceTemplateGeneration", g.ResourceTemplateGeneration)
+	return append(out, '}')
+}
+
+// eachStatus decodes the statuses of clusters and calls f with each. Clusters of which nothing is known are passed over.
+// It returns how many there were.
+func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster string, s *S)) (int, error) {
+	n := 0
+	for i, item := range items {
+		if item.Status == nil || rawjson.KindOf(item.Status.Raw) != rawjson.Object {
+			continue
+		}
+		s := new(S)
+		if err := rawjson.Decode(item.Status.Raw, s); err != nil {
+			return n, &interpreter.RequestError{Code: http.StatusBadRequest, Field: fmt.Sprintf("request.aggregatedStatus[%d]", i),
+				Problem: fmt.Sprintf("of cluster %q does not fit %T", item.ClusterName, *s), Err: err}
+		}
+		n++
+		f(item.ClusterName, s)
+	}
+	return n, nil
+}
+
+// observed returns the generation that all clusters have observed: that of the object, where each of them has the newest
+// object and has observed it, and otherwise what it was.
+func observed(generation, before int64, items []interpreter.AggregatedStatusItem) (int64, error) {
+	current := 0
+	_, err := eachStatus(items, func(_ string, g *generations) {
+		if g.ResourceTemplateGeneration == generation && g.ObservedGeneration == g.Generation {
+			current++
+		}
+	})
+	if err != nil || current < len(items) {
+		return before, err
+	}
+	return generation, nil
+}

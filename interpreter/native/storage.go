@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// The phases of volumes and claims, the one that tells the most first.
+var (
+	volumePhases = []corev1.PersistentVolumePhase{corev1.VolumeFailed, corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased}
+	claimPhases  = []corev1.PersistentVolumeClaimPhase{corev1.ClaimLost, corev1.ClaimPending, corev1.ClaimBound}
+)
+
+func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
+	type object = *corev1.PersistentVolume
+	return interpreter.HandlerFor[object]{
+		// The claim is bound by the cluster.
+		Retain: func(_ context.Context, desired, observed object) error {
+			desired.Spec.ClaimRef = observed.Spec.ClaimRef
+			return nil
+		},
+		Aggregate: func(_ context.Context, v object, items []interpreter.AggregatedStatusItem) error {
+			var sum corev1.PersistentVolumeStatus
+			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeStatus) {
+				sum.Phase = first(volumePhases, sum.Phase, s.Phase)
+			})
+			if err == nil {
+				v.Status = sum
+			}
+			return err
+		},
+		// A volume is of use while it is bound, or can be.
+		Health: func(_ context.Context, v object) (bool, error) {
+			return v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable, nil
+		},
+		Prune: func(_ context.Context, v object) error {
+			pruneMeta(&v.ObjectMeta)
+			v.Status = corev1.PersistentVolumeStatus{}
+			if v.Spec.ClaimRef != nil { // the claim has another UID on the cluster
+				v.Spec.ClaimRef.UID, v.Spec.ClaimRef.ResourceVersion = "", ""
+			}
+			return nil
+		},
+	}
+}
+
+func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClaim] {
+	type object = *corev1.PersistentVolumeClaim
+	return interpreter.HandlerFor[object]{
+		Retain: func(_ context.Context, desired, observed object) error {
+			if desired.Spec.VolumeName == "" {
+				desired.Spec.VolumeName = observed.Spec.VolumeName
+			}
+			return nil
+		},
+		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
+			var sum corev1.PersistentVolumeClaimStatus
+			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeClaimStatus) {
+				sum.Phase = first(claimPhases, sum.Phase, s.Phase)
+			})
+			if err == nil {
+				c.Status = sum
+			}
+			return err
+		},
+		Health: func(_ context.Context, c object) (bool, error) { return c.Status.Phase == corev1.ClaimBound, nil },
+		Prune: func(_ context.Context, c object) error {
+			pruneMeta(&c.ObjectMeta)
+			c.Status = corev1.PersistentVolumeClaimStatus{}
+			return nil
+		},
+	}
+}

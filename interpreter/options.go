@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ServerOptions configures a [Server]. Only CertDir is required.
+type ServerOptions struct {
+	// Addr is where the server listens, host:port. Defaults to ":9443". Port 0 takes any free one: see [Server].Addr.
+	Addr string
+
+	// CertDir is the folder of the certificate and its key. Required. Both files are read again when they change, at the
+	// next handshake; where they do not fit together yet, the pair before is served.
+	CertDir string
+	// CertName and KeyName are the names of the files. Default to "tls.crt" and "tls.key".
+	CertName, KeyName string
+	// ClientCAFile, if it is set, holds the CAs of clients in PEM. Requests without a certificate of theirs are then
+	// answered with 401, but for /healthz and /readyz. It is read again when it changes.
+	ClientCAFile string
+
+	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
+	MaxBytes int64
+	// Timeout is how long a handler has. Defaults to 30 s.
+	Timeout time.Duration
+	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
+	ShutdownTimeout time.Duration
+
+	// MetricsRegisterer takes the metrics. Nil means none.
+	MetricsRegisterer prometheus.Registerer
+}
+
+func (o ServerOptions) withDefaults() ServerOptions {
+	if o.Addr == "" {
+		o.Addr = ":9443"
+	}
+	if o.CertName == "" {
+		o.CertName = "tls.crt"
+	}
+	if o.KeyName == "" {
+		o.KeyName = "tls.key"
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = MaxBytes
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.ShutdownTimeout == 0 {
+		o.ShutdownTimeout = 10 * time.Second
+	}
+	return o
+}
+
+func (o *ServerOptions) validate() error {
+	if _, _, err := net.SplitHostPort(o.Addr); o.Addr != "" && err != nil {
+		return fmt.Errorf("ServerOptions.Addr %q is not host:port: %w", o.Addr, err)
+	}
+	switch {
+	case o.CertDir == "":
+		return errors.New("ServerOptions.CertDir is required: callers speak TLS only")
+	case strings.ContainsRune(o.CertName, '/') || strings.ContainsRune(o.KeyName, '/'):
+		return errors.New("ServerOptions.CertName and KeyName are names of files in CertDir, not paths")
+	case o.MaxBytes < 0:
+		return fmt.Errorf("ServerOptions.MaxBytes is %d: it must not be negative", o.MaxBytes)
+	case o.Timeout < 0 || o.ShutdownTimeout < 0:
+		return errors.New("ServerOptions.Timeout and ShutdownTimeout must not be negative")
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+const (
+	// MaxBytes is the default limit of requests and answers, and the limit of the object that a patch makes.
+	MaxBytes = 8 << 20
+	// maxPatchOperations is the API server's own limit for JSON Patches.
+	maxPatchOperations = 10_000
+)
+
+// apply returns what a JSON Patch makes of an object. The result has the identity of the object, or it is an error.
+func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
+	if len(patch) == 0 {
+		return object.DeepCopy(), nil
+	}
+	original, err := object.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("the object cannot be encoded: %w", err)
+	}
+	patched, err := applyText(original, patch)
+	if err != nil {
+		return nil, err
+	}
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(patched); err != nil {
+		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
+	}
+	if err := sameIdentity(operation, object, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// applyText bounds what a patch can do: copies may double an object with each operation.
+func applyText(original, patch []byte) (out []byte, err error) {
+	defer func() {
+		if recover() != nil { // what comes from the network must not end the program, whatever the library makes of it
+			err = &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied"}
+		}
+	}()
+	if rawjson.KindOf(patch) != rawjson.Array {
+		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
+	}
+	if len(operations) > maxPatchOperations {
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), maxPatchOperations)}
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false // RFC 6902 has none
+	options.AccumulatedCopySizeLimit = MaxBytes
+	if out, err = operations.ApplyWithOptions(original, options); err != nil {
+		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied", Err: err}
+	}
+	if len(out) > MaxBytes {
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
+	}
+	return out, nil
+}
+
+// sameIdentity is an error where a patch has made another object of an object. What is packed for a cluster has no UID
+// yet, so Prune may remove it.
+func sameIdentity(operation Operation, before, after *unstructured.Unstructured) error {
+	for _, f := range []struct{ field, before, after string }{
+		{"apiVersion", before.GetAPIVersion(), after.GetAPIVersion()},
+		{"kind", before.GetKind(), after.GetKind()},
+		{"metadata.name", before.GetName(), after.GetName()},
+		{"metadata.namespace", before.GetNamespace(), after.GetNamespace()},
+		{"metadata.uid", string(before.GetUID()), string(after.GetUID())},
+	} {
+		if f.before != f.after && !(operation == v1alpha1.Prune && f.field == "metadata.uid" && f.after == "") {
+			return &AnswerError{Problem: IdentityChanged, Field: "response.patch",
+				Detail: fmt.Sprintf("changes %s from %q to %q: the answer would be another object", f.field, f.before, f.after)}
+		}
+	}
+	return nil
+}

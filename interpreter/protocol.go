@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// Protocol is one of the two forms that requests and answers have.
+type Protocol string
+
+// The protocols.
+const (
+	// Explore is the proposal's: ExploreReview.
+	Explore Protocol = "Explore"
+	// Interpret is what Karmada ships: ResourceInterpreterContext.
+	Interpret Protocol = "Interpret"
+)
+
+// Kind is the kind of the protocol's reviews.
+func (p Protocol) Kind() string {
+	if p == Explore {
+		return v1alpha1.KindExploreReview
+	}
+	return v1alpha1.KindResourceInterpreterContext
+}
+
+func (p Protocol) typeMeta() metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: p.Kind(), APIVersion: v1alpha1.GroupVersion.String()}
+}
+
+// EncodeRequest returns a request as the body of an HTTP request in the request's protocol. It fails with a
+// [*RequestError] where the protocol has no such operation.
+func EncodeRequest(r *Request) ([]byte, error) {
+	var review any
+	switch r.Protocol {
+	case Interpret:
+		review = v1alpha1.ResourceInterpreterContext{TypeMeta: r.Protocol.typeMeta(), Request: &r.ResourceInterpreterRequest}
+	case Explore:
+		request, err := exploreRequest(&r.ResourceInterpreterRequest)
+		if err != nil {
+			return nil, err
+		}
+		review = v1alpha1.ExploreReview{TypeMeta: r.Protocol.typeMeta(), Request: request}
+	default:
+		return nil, &RequestError{Code: http.StatusBadRequest, Problem: fmt.Sprintf("the protocol %q is none of Explore and Interpret", r.Protocol)}
+	}
+	body, err := json.Marshal(review)
+	if err != nil {
+		return nil, &RequestError{Code: http.StatusBadRequest, Field: "request", Problem: "cannot be encoded", Err: err}
+	}
+	return body, nil
+}
+
+// DecodeRequest reads the body of an HTTP request in either protocol. Every error is a [*RequestError], with the UID of
+// the request where it could be read.
+func DecodeRequest(body []byte) (*Request, error) {
+	envelope, err := readEnvelope(body)
+	if err != nil {
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Problem: err.Error()}
+	}
+	r := &Request{Protocol: envelope.protocol}
+	bad := func(field, problem string, err error) (*Request, error) {
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Field: field, Problem: problem, Err: err}
+	}
+	if kind := rawjson.KindOf(envelope.request); kind != rawjson.Object {
+		return bad("request", fmt.Sprintf("is missing: %s needs one", envelope.protocol.Kind()), nil)
+	}
+	if r.Protocol == Interpret {
+		if err := rawjson.Decode(envelope.request, &r.ResourceInterpreterRequest); err != nil {
+			return bad("request", "cannot be decoded", err)
+		}
+	} else {
+		var e v1alpha1.ExploreRequest
+		if err := rawjson.Decode(envelope.request, &e); err != nil {
+			return bad("request", "cannot be decoded", err)
+		}
+		r.ResourceInterpreterRequest = interpretRequest(&e)
+	}
+	switch {
+	case r.UID == "":
+		return bad("request.uid", "is missing", nil)
+	case r.Operation == "":
+		return bad("request.operation", "is missing", nil)
+	}
+	return r, nil
+}
+
+// EncodeResponse returns a response as the body of an HTTP response. The Explore protocol has no form for one that is
+// not successful: that is an error, and an HTTP status has to say it.
+func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
+	if p == Interpret {
+		return json.Marshal(v1alpha1.ResourceInterpreterContext{TypeMeta: p.typeMeta(), Response: &r.ResourceInterpreterResponse})
+	}
+	if !r.Successful {
+		return nil, &AnswerError{Problem: Malformed, Field: "response.successful", Detail: "is false, for which the Explore protocol has no form"}
+	}
+	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(&r.ResourceInterpreterResponse)})
+}
+
+// DecodeResponse reads the answer to a request: its protocol, kind, version and UID must be those of the request. Every
+// error is an [*AnswerError]. What the answer says is checked by [Query].Answer.
+func DecodeResponse(request *Request, body []byte) (*Response, error) {
+	envelope, err := readEnvelope(body)
+	if err != nil {
+		return nil, &AnswerError{Problem: Malformed, Field: "the answer", Detail: "is not a " + request.Protocol.Kind(), Err: err}
+	}
+	if envelope.protocol != request.Protocol {
+		return nil, &AnswerError{Problem: Malformed, Field: "kind", Detail: fmt.Sprintf("is %s, but the request was a %s", envelope.protocol.Kind(), request.Protocol.Kind())}
+	}
+	if rawjson.KindOf(envelope.response) != rawjson.Object {
+		return nil, &AnswerError{Problem: NoResponse, Field: "response", Detail: "is missing"}
+	}
+	r := &Response{}
+	if request.Protocol == Interpret {
+		err = rawjson.Decode(envelope.response, &r.ResourceInterpreterResponse)
+	} else {
+		var e v1alpha1.ExploreResponse
+		err = rawjson.Decode(envelope.response, &e)
+		r.ResourceInterpreterResponse = interpretResponse(&e)
+	}
+	if err != nil {
+		return nil, &AnswerError{Problem: Malformed, Field: "response", Detail: "cannot be decoded", Err: err}
+	}
+	if r.UID != request.UID {
+		return nil, &AnswerError{Problem: WrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
+	}
+	return r, nil
+}
+
+// envelope is a review whose parts are not decoded yet.
+type envelope struct {
+	protocol          Protocol
+	request, response []byte
+}
+
+// uid returns the UID of a part, if it can be read.
+func (e envelope) uid(part string) types.UID {
+	from := e.request
+	if part == "response" {
+		from = e.response
+	}
+	uid, _ := rawjson.Text(rawjson.Member(from, "uid"))
+	return types.UID(uid)
+}
+
+// readEnvelope also returns what it found where it returns an error.
+func readEnvelope(body []byte) (envelope, error) {
+	var e envelope
+	if len(body) == 0 {
+		return e, fmt.Errorf("the body is empty")
+	}
+	if !rawjson.Valid(body) {
+		var syntax any
+		return e, fmt.Errorf("the body is not JSON: %w", json.Unmarshal(body, &syntax))
+	}
+	if rawjson.KindOf(body) != rawjson.Object {
+		return e, fmt.Errorf("the body is no JSON object")
+	}
+	kind, _ := rawjson.Text(rawjson.Member(body, "kind"))
+	version, _ := rawjson.Text(rawjson.Member(body, "apiVersion"))
+	e.request, e.response = rawjson.Member(body, "request"), rawjson.Member(body, "response")
+	switch kind {
+	case v1alpha1.KindExploreReview:
+		e.protocol = Explore
+	case v1alpha1.KindResourceInterpreterContext:
+		e.protocol = Interpret
+	case "":
+		return e, fmt.Errorf("kind is missing: ExploreReview or ResourceInterpreterContext is expected")
+	default:
+		return e, fmt.Errorf("kind is %q: ExploreReview or ResourceInterpreterContext is expected", kind)
+	}
+	if want := v1alpha1.GroupVersion.String(); version != want {
+		return e, fmt.Errorf("apiVersion is %q: %s is expected", version, want)
+	}
+	return e, nil
+}

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
+// Server serves handlers over TLS. Its methods may be called from any goroutine.
+type Server struct {
+	options      ServerOptions
+	certificates *certificates
+	metrics      *handlerMetrics
+	mux          *http.ServeMux
+	ready        chan struct{}
+	serving      atomic.Bool
+
+	mu      sync.Mutex
+	paths   map[string]bool
+	errs    []error // of Register, for Start
+	started bool
+	addr    net.Addr
+}
+
+// NewServer returns a server that does nothing yet. Its error says which option is wrong.
+func NewServer(options ServerOptions) (*Server, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	options = options.withDefaults()
+	s := &Server{
+		options: options, certificates: newCertificates(&options), metrics: newHandlerMetrics(options.MetricsRegisterer),
+		mux: http.NewServeMux(), ready: make(chan struct{}), paths: map[string]bool{healthPath: true, readyPath: true},
+	}
+	s.mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, true) })
+	s.mux.HandleFunc(readyPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, s.serving.Load()) })
+	return s, nil
+}
+
+func probe(w http.ResponseWriter, ok bool) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("stopping\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// Register has a server answer requests at a path with a handler. It fails where the path is none, or taken, or the
+// server is started ([ErrServerStarted]); Start returns the same error, so that nothing is lost where it is not looked at.
+func Register(s *Server, path string, h Handler) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	switch {
+	case s.started:
+		return fmt.Errorf("register %s: %w", path, ErrServerStarted)
+	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{} ?#"):
+		err = fmt.Errorf("register %q: a path begins with / and has none of {}?# and no space", path)
+	case h == nil:
+		err = fmt.Errorf("register %s: the handler is nil", path)
+	case s.paths[path]:
+		err = fmt.Errorf("register %s: the path is taken", path)
+	}
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return err
+	}
+	s.paths[path] = true
+	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics,
+		options: HandlerOptions{Name: path, MaxBytes: s.options.MaxBytes, Timeout: s.options.Timeout}}))
+	return nil
+}
+
+// authenticated lets only clients with a verified certificate pass, where the options want one.
+func (s *Server) authenticated(e *endpoint) http.Handler {
+	if s.options.ClientCAFile == "" {
+		return e
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			e.metrics.begin(e.options.Name)("", http.StatusUnauthorized)
+			e.status(w, http.StatusUnauthorized, "a client certificate of a CA that the server knows is required", "")
+			return
+		}
+		e.ServeHTTP(w, r)
+	})
+}
+
+// Ready is closed when the server accepts connections.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Addr is where the server listens, or nil before Ready.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Start serves until ctx ends. It then takes no new connections, lets requests that are being answered end, for
+// [ServerOptions].ShutdownTimeout, and returns nil. It fails at once where a handler could not be registered, the
+// certificate cannot be read, or nothing can listen at the address, and with [ErrServerStarted] the second time.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	logger := klog.FromContext(ctx)
+	server := &http.Server{
+		Handler:           s.mux,
+		TLSConfig:         s.certificates.config(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       s.options.Timeout + 10*time.Second,
+		WriteTimeout:      2*s.options.Timeout + 20*time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(&errorLog{logger}, "", 0),
+		// Requests live on while the server stops; what Close ends, ends with its connection.
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(tls.NewListener(listener, server.TLSConfig)) }()
+	s.serving.Store(true)
+	close(s.ready)
+	logger.Info("Serving interpreter webhooks", "address", listener.Addr().String())
+	select {
+	case err := <-ended:
+		s.serving.Store(false)
+		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.serving.Store(false)
+	s.stop(logger, server)
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// begin checks everything that can be checked, and listens.
+func (s *Server) begin(ctx context.Context) (net.Listener, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return nil, ErrServerStarted
+	}
+	s.started = true
+	if err := errors.Join(s.errs...); err != nil {
+		return nil, err
+	}
+	s.certificates.logger = klog.FromContext(ctx)
+	if err := s.certificates.load(); err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", s.options.Addr, err)
+	}
+	s.addr = listener.Addr()
+	return listener, nil
+}
+
+// stop waits for requests, and closes what is left.
+func (s *Server) stop(logger klog.Logger, server *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		logger.Info("Requests were cut off at the end", "after", s.options.ShutdownTimeout)
+		_ = server.Close() // what cannot be closed is closed already
+	}
+}
+
+// errorLog takes what net/http has to say, most of it about handshakes, which anybody can cause.
+type errorLog struct{ logger klog.Logger }
+
+// Write implements [io.Writer].
+func (l *errorLog) Write(line []byte) (int, error) {
+	l.logger.V(2).Info("HTTP server", "problem", string(bytes.TrimSpace(line)))
+	return len(line), nil
+}

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// HandlerFor is a [Handler] for objects of one Go type, a pointer to a struct such as *appsv1.Deployment, or
+// *unstructured.Unstructured. Each function answers one operation, and a request without one is answered with the code
+// 501. An error becomes a failed response with the code 500; a [*RequestError] has its own.
+//
+// The functions that change an object (Revise, Retain, Aggregate, Prune) do so in place. The answer is the difference
+// between the object before and after, as a patch of the object as it was sent: fields that the Go type does not know
+// survive, also in elements of lists.
+//
+// Each call has objects of its own. They share memory with nothing but each other, and may be kept.
+type HandlerFor[T metav1.Object] struct {
+	// Kinds are the kinds that the handler takes; others are answered with the code 400. Defaults to each kind that is
+	// called like the Go type, in any group and version, and for unstructured objects to all kinds.
+	Kinds []schema.GroupVersionKind
+
+	// Replica returns the replicas that an object declares, and what each of them requires, which may be nil.
+	Replica func(ctx context.Context, object T) (int32, *ReplicaRequirements, error)
+	// Components returns the parts of an object with several pod templates. Their names differ.
+	Components func(ctx context.Context, object T) ([]Component, error)
+	// Revise sets the number of replicas.
+	Revise func(ctx context.Context, object T, replicas int32) error
+	// Retain sets in the desired object what controllers of the cluster have set in the observed one.
+	Retain func(ctx context.Context, desired, observed T) error
+	// Aggregate sets the status of the object, made of those of the clusters.
+	Aggregate func(ctx context.Context, object T, statuses []AggregatedStatusItem) error
+	// Dependencies returns the objects that must go where the object goes. One may be there twice, and is sent once.
+	Dependencies func(ctx context.Context, object T) ([]DependentObjectReference, error)
+	// Status returns the status of an object, to be encoded as JSON. Nil is an empty status.
+	Status func(ctx context.Context, object T) (any, error)
+	// Health returns whether an object is healthy.
+	Health func(ctx context.Context, object T) (bool, error)
+	// Prune removes from the object what must not go to a cluster.
+	Prune func(ctx context.Context, object T) error
+}
+
+// Operations returns the operations that have a function.
+func (h HandlerFor[T]) Operations() []Operation {
+	var out []Operation
+	for _, o := range v1alpha1.InterpreterOperations() {
+		if h.has(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (h *HandlerFor[T]) has(o Operation) bool {
+	switch o {
+	case v1alpha1.InterpretReplica:
+		return h.Replica != nil
+	case v1alpha1.InterpretComponent:
+		return h.Components != nil
+	case v1alpha1.ReviseReplica:
+		return h.Revise != nil
+	case v1alpha1.Retain:
+		return h.Retain != nil
+	case v1alpha1.AggregateStatus:
+		return h.Aggregate != nil
+	case v1alpha1.InterpretDependency:
+		return h.Dependencies != nil
+	case v1alpha1.InterpretStatus:
+		return h.Status != nil
+	case v1alpha1.InterpretHealth:
+		return h.Health != nil
+	case v1alpha1.Prune:
+		return h.Prune != nil
+	}
+	return false
+}
+
+// Handle implements [Handler].
+func (h HandlerFor[T]) Handle(ctx context.Context, r Request) Response {
+	if !h.has(r.Operation) {
+		return fail(notImplemented(r.Operation, fmt.Sprintf("the handler for %s", r.Kind.Kind)))
+	}
+	if err := h.checkKind(r.Kind, "request.object", r.Object.Raw); err != nil {
+		return fail(err)
+	}
+	object := newObject[T]()
+	if err := r.Decode(object); err != nil {
+		return fail(err)
+	}
+	response, err := h.answer(ctx, &r, object)
+	if err != nil {
+		return fail(err)
+	}
+	return response
+}
+
+// newObject returns an empty object. T is a pointer: only pointers have the methods of metav1.Object.
+func newObject[T metav1.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}
+
+// checkKind compares the kind of the request with the handler's, and with what the object says of itself.
+func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, raw []byte) error {
+	wrong := func(problem string, args ...any) error {
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf(problem, args...)}
+	}
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer {
+		return &RequestError{Code: http.StatusInternalServerError, Problem: fmt.Sprintf("HandlerFor[%s] needs a pointer to a struct", t)}
+	}
+	gvk := schema.GroupVersionKind(kind)
+	switch {
+	case len(h.Kinds) > 0:
+		if !slices.Contains(h.Kinds, gvk) {
+			return wrong("is a %s: the handler takes %v", describe(gvk), h.Kinds)
+		}
+	case t == reflect.TypeFor[*unstructured.Unstructured]():
+	case t.Elem().Name() != gvk.Kind:
+		return wrong("is a %s: the handler takes objects of the kind %s", describe(gvk), t.Elem().Name())
+	}
+	apiVersion, _ := rawjson.Text(rawjson.Member(raw, "apiVersion"))
+	ownKind, _ := rawjson.Text(rawjson.Member(raw, "kind"))
+	if ownKind != "" && (ownKind != gvk.Kind || apiVersion != gvk.GroupVersion().String()) {
+		return wrong("is a %s %s, but the request says that it is a %s", apiVersion, ownKind, describe(gvk))
+	}
+	return nil
+}
+
+func describe(gvk schema.GroupVersionKind) string {
+	return gvk.GroupVersion().String() + " " + gvk.Kind
+}
+
+func (h *HandlerFor[T]) answer(ctx context.Context, r *Request, object T) (Response, error) {
+	response := Succeeded("")
+	switch r.Operation {
+	case v1alpha1.InterpretReplica:
+		replicas, requirements, err := h.Replica(ctx, object)
+		response.Replicas, response.ReplicaRequirements = &replicas, requirements
+		return response, err
+	case v1alpha1.InterpretComponent:
+		var err error
+		response.Components, err = h.Components(ctx, object)
+		return response, err
+	case v1alpha1.InterpretDependency:
+		dependencies, err := h.Dependencies(ctx, object)
+		response.Dependencies = unique(dependencies)
+		return response, err
+	case v1alpha1.InterpretStatus:
+		status, err := h.Status(ctx, object)
+		if err != nil {
+			return response, err
+		}
+		response.RawStatus, err = encodeStatus(status)
+		return response, err
+	case v1alpha1.InterpretHealth:
+		healthy, err := h.Health(ctx, object)
+		response.Healthy = &healthy
+		return response, err
+	}
+	return h.change(ctx, r, object)
+}
+
+// unique leaves out what is there twice.
+func unique(dependencies []DependentObjectReference) []DependentObjectReference {
+	seen := make(map[dependencyKey]bool, len(dependencies))
+	out := make([]DependentObjectReference, 0, len(dependencies))
+	for i := range dependencies {
+		if key := keyOf(&dependencies[i]); !seen[key] {
+			seen[key] = true
+			out = append(out, dependencies[i])
+		}
+	}
+	return out
+}
+
+func encodeStatus(status any) (*runtime.RawExtension, error) {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("the status cannot be encoded: %w", err)
+	}
+	if string(raw) == "null" { // callers take null for no answer
+		raw = []byte("{}")
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}
+
+// change answers the operations that change an object.
+func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Response, error) {
+	f, err := h.changer(r)
+	if err != nil {
+		return Response{}, err
+	}
+	before, err := json.Marshal(object)
+	if err != nil {
+		return Response{}, fmt.Errorf("the object cannot be encoded: %w", err)
+	}
+	name, namespace, uid := object.GetName(), object.GetNamespace(), object.GetUID()
+	if err := f(ctx, object); err != nil {
+		return Response{}, err
+	}
+	sameUID := object.GetUID() == uid || object.GetUID() == "" && r.Operation == v1alpha1.Prune
+	if object.GetName() != name || object.GetNamespace() != namespace || !sameUID {
+		return Response{}, errors.New("the handler has changed name, namespace or UID of the object")
+	}
+	after, err := json.Marshal(object)
+	if err != nil {
+		return Response{}, fmt.Errorf("the object cannot be encoded after the change: %w", err)
+	}
+	merged := rawjson.Merge(r.Object.Raw, before, after)
+	for _, field := range []string{"apiVersion", "kind"} {
+		was, _ := rawjson.Text(rawjson.Member(r.Object.Raw, field))
+		if is, _ := rawjson.Text(rawjson.Member(merged, field)); is != was {
+			return Response{}, fmt.Errorf("the handler has changed %s of the object", field)
+		}
+	}
+	return PatchResponse(r.Object.Raw, merged), nil
+}
+
+// changer returns what changes an object, with its inputs checked.
+func (h *HandlerFor[T]) changer(r *Request) (func(context.Context, T) error, error) {
+	switch r.Operation {
+	case v1alpha1.ReviseReplica:
+		if r.DesiredReplicas == nil || *r.DesiredReplicas < 0 {
+			return nil, &RequestError{Code: http.StatusBadRequest, Field: "request.replicas", Problem: "is missing or negative"}
+		}
+		return func(ctx context.Context, object T) error { return h.Revise(ctx, object, *r.DesiredReplicas) }, nil
+	case v1alpha1.Retain:
+		if r.ObservedObject != nil {
+			if err := h.checkKind(r.Kind, "request.observedObject", r.ObservedObject.Raw); err != nil {
+				return nil, err
+			}
+		}
+		observed := newObject[T]()
+		if err := r.DecodeObserved(observed); err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, desired T) error { return h.Retain(ctx, desired, observed) }, nil
+	case v1alpha1.AggregateStatus:
+		return func(ctx context.Context, object T) error { return h.Aggregate(ctx, object, r.AggregatedStatus) }, nil
+	}
+	return h.Prune, nil
+}

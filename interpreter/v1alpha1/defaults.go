@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// DefaultTimeoutSeconds is how long a call may take where a configuration does not say it.
+const DefaultTimeoutSeconds = 10
+
+// DefaultServicePort is the port of a service where a configuration does not say it.
+const DefaultServicePort = 443
+
+// SetDefaults sets what is not set: failurePolicy Fail, timeoutSeconds 10, scope * in rules and port 443 of services.
+func (c *ResourceExploringWebhookConfiguration) SetDefaults() {
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		setClientDefaults(&w.ClientConfig, &w.TimeoutSeconds)
+		if w.FailurePolicy == nil {
+			w.FailurePolicy = new(admissionregistrationv1.Fail)
+		}
+		for j := range w.Rules {
+			if w.Rules[j].Scope == nil {
+				w.Rules[j].Scope = new(admissionregistrationv1.AllScopes)
+			}
+		}
+	}
+}
+
+// SetDefaults sets what is not set: timeoutSeconds 10 and port 443 of services.
+func (c *ResourceInterpreterWebhookConfiguration) SetDefaults() {
+	for i := range c.Webhooks {
+		setClientDefaults(&c.Webhooks[i].ClientConfig, &c.Webhooks[i].TimeoutSeconds)
+	}
+}
+
+func setClientDefaults(client *admissionregistrationv1.WebhookClientConfig, timeout **int32) {
+	if *timeout == nil {
+		*timeout = new(int32(DefaultTimeoutSeconds))
+	}
+	if client.Service != nil && client.Service.Port == nil {
+		client.Service.Port = new(int32(DefaultServicePort))
+	}
+}

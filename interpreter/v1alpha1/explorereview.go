@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ExploreReview is a request of the Explore protocol or the answer to one.
+// +kubebuilder:object:root=true
+// +kubebuilder:skip
+type ExploreReview struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Request is set by the caller.
+	// +optional
+	Request *ExploreRequest `json:"request,omitempty"`
+	// Response is set by the webhook.
+	// +optional
+	Response *ExploreResponse `json:"response,omitempty"`
+}
+
+// ExploreRequest is what a webhook is asked.
+type ExploreRequest struct {
+	// UID identifies request and response, for example in the logs of both sides. The response repeats it.
+	UID types.UID `json:"uid"`
+	// Kind is the kind of Object.
+	Kind metav1.GroupVersionKind `json:"kind"`
+	// Name is the name of Object.
+	Name string `json:"name"`
+	// Namespace is the namespace of Object, if it has one.
+	Namespace string `json:"namespace,omitempty"`
+	// Operation is what is asked.
+	Operation OperationType `json:"operation"`
+	// Object is the object that is asked about.
+	Object runtime.RawExtension `json:"object,omitempty"`
+	// ObservedObject is the object on the cluster, for ExploreRetaining. It is an extension: the proposal has no way to
+	// tell what to retain from.
+	ObservedObject *runtime.RawExtension `json:"observedObject,omitempty"`
+	// DesiredReplicas is the number of replicas to set, for ExploreReplicaRevising.
+	DesiredReplicas *int32 `json:"replicas,omitempty"`
+	// AggregatedStatus are the statuses to aggregate, for ExploreStatusAggregating.
+	AggregatedStatus []AggregatedStatusItem `json:"aggregatedStatus,omitempty"`
+}
+
+// ExploreResponse is what a webhook answers. There is no way to say that it failed: it then answers with an HTTP status
+// other than 2xx.
+type ExploreResponse struct {
+	// UID is that of the request.
+	UID types.UID `json:"uid"`
+	// Patch is what to change of Object, for the operations that ask for an object, in the form that PatchType says.
+	// Without patch and type, nothing is to be changed.
+	Patch []byte `json:"patch,omitempty"`
+	// PatchType is the form of Patch. JSONPatch is the only one there is.
+	PatchType *PatchType `json:"patchType,omitempty"`
+	// ReplicaRequirements is what each replica requires, for ExploreReplica. It may be absent.
+	ReplicaRequirements *ReplicaRequirements `json:"replicaRequirements,omitempty"`
+	// Replicas is the number of replicas that the object has. Required for ExploreReplica.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Dependencies are the objects that must go where the object goes, for ExploreDependencies.
+	Dependencies []DependentObjectReference `json:"dependencies,omitempty"`
+	// Status is the status of the object. Required for ExploreStatus.
+	Status *runtime.RawExtension `json:"status,omitempty"`
+	// Healthy is whether the object is healthy. Required for ExploreHealthy.
+	Healthy *bool `json:"healthy,omitempty"`
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// PatchType is the form of a patch.
+type PatchType string
+
+// PatchTypeJSONPatch is a JSON Patch (RFC 6902).
+const PatchTypeJSONPatch PatchType = "JSONPatch"
+
+// ReplicaRequirements is what each replica of an object requires.
+type ReplicaRequirements struct {
+	// NodeClaim says which nodes will do.
+	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
+	// ResourceRequest is the sum of what a pod requests.
+	ResourceRequest corev1.ResourceList `json:"resourceRequest,omitempty"`
+	// Namespace is where the pods are, which tells the quota that holds for them.
+	Namespace string `json:"namespace,omitempty"`
+	// PriorityClassName is that of the pods.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// NodeClaim says which nodes will do for a pod.
+type NodeClaim struct {
+	// HardNodeAffinity is the node affinity that is required during scheduling.
+	HardNodeAffinity *corev1.NodeSelector `json:"hardNodeAffinity,omitempty"`
+	// NodeSelector are the labels that a node must have.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations are those of the pod.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// Component is one part of an object with several pod templates.
+type Component struct {
+	// Name tells the components of an object apart.
+	Name string `json:"name"`
+	// Replicas is the number of replicas that the component has.
+	Replicas int32 `json:"replicas"`
+	// ReplicaRequirements is what each of them requires.
+	ReplicaRequirements *ComponentReplicaRequirements `json:"replicaRequirements,omitempty"`
+}
+
+// ComponentReplicaRequirements is what each replica of a component requires.
+type ComponentReplicaRequirements struct {
+	// NodeClaim says which nodes will do.
+	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
+	// ResourceRequest is the sum of what a pod requests.
+	ResourceRequest corev1.ResourceList `json:"resourceRequest,omitempty"`
+	// PriorityClassName is that of the pods.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// ResourceHealth is what is known of the health of an object on a cluster.
+type ResourceHealth string
+
+// The values of [ResourceHealth].
+const (
+	ResourceHealthy   ResourceHealth = "Healthy"
+	ResourceUnhealthy ResourceHealth = "Unhealthy"
+	ResourceUnknown   ResourceHealth = "Unknown"
+)
+
+// AggregatedStatusItem is the status of an object on one cluster.
+type AggregatedStatusItem struct {
+	// ClusterName is the cluster.
+	ClusterName string `json:"clusterName"`
+	// Status is what InterpretStatus made of the object there. It is nil where nothing is known.
+	Status *runtime.RawExtension `json:"status,omitempty"`
+	// Applied is whether the object was applied on the cluster.
+	Applied bool `json:"applied,omitempty"`
+	// AppliedMessage says why it was not.
+	AppliedMessage string `json:"appliedMessage,omitempty"`
+	// Health is what is known of the object's health there. The proposal has no such field.
+	Health ResourceHealth `json:"health,omitempty"`
+}
+
+// DependentObjectReference names an object, or with a selector objects, on which another one depends.
+type DependentObjectReference struct {
+	// APIVersion is that of the dependency.
+	APIVersion string `json:"apiVersion"`
+	// Kind is that of the dependency.
+	Kind string `json:"kind"`
+	// Namespace is that of the dependency; empty where it is cluster-scoped.
+	Namespace string `json:"namespace,omitempty"`
+	// Name is that of the dependency. Exactly one of Name and LabelSelector is set.
+	Name string `json:"name,omitempty"`
+	// LabelSelector selects dependencies by their labels. The Explore protocol does not have it.
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+}

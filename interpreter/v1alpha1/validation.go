@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set.
+func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	for i := range c.Webhooks {
+		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
+		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
+		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
+		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
+		errs = append(errs, validateVersions(w.ExploreReviewVersions, path.Child("exploreReviewVersions"))...)
+		if w.FailurePolicy != nil {
+			known := []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore}
+			if !slices.Contains(known, *w.FailurePolicy) {
+				errs = append(errs, field.NotSupported(path.Child("failurePolicy"), *w.FailurePolicy, known))
+			}
+		}
+		for j := range w.Rules {
+			errs = append(errs, validateResourceRule(&w.Rules[j], path.Child("rules").Index(j))...)
+		}
+	}
+	return errs
+}
+
+// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set.
+func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	for i := range c.Webhooks {
+		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
+		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
+		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
+		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
+		errs = append(errs, validateVersions(w.InterpreterContextVersions, path.Child("interpreterContextVersions"))...)
+		for j := range w.Rules {
+			r, at := &w.Rules[j], path.Child("rules").Index(j)
+			errs = append(errs, validateOperations(r.Operations, func(o InterpreterOperation) bool { return o.Known() }, at.Child("operations"))...)
+			errs = append(errs, validateList(r.APIGroups, at.Child("apiGroups"), true)...)
+			errs = append(errs, validateList(r.APIVersions, at.Child("apiVersions"), false)...)
+			errs = append(errs, validateList(r.Kinds, at.Child("kinds"), false)...)
+		}
+	}
+	return errs
+}
+
+func validateName(name string, seen map[string]bool, path *field.Path) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "a webhook needs a qualified name, such as workload.example.com")}
+	}
+	var errs field.ErrorList
+	for _, message := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(path, name, message))
+	}
+	if len(errs) == 0 && strings.Count(name, ".") < 2 {
+		errs = append(errs, field.Invalid(path, name, "must be a domain of at least three parts, such as workload.example.com"))
+	}
+	if seen[name] {
+		errs = append(errs, field.Duplicate(path, name))
+	}
+	seen[name] = true
+	return errs
+}
+
+func validateClientConfig(c *admissionregistrationv1.WebhookClientConfig, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case c.URL == nil && c.Service == nil:
+		errs = append(errs, field.Required(path, "exactly one of url and service is required"))
+	case c.URL != nil && c.Service != nil:
+		errs = append(errs, field.Forbidden(path, "exactly one of url and service is required: both are set"))
+	case c.URL != nil:
+		errs = append(errs, validateURL(*c.URL, path.Child("url"))...)
+	default:
+		errs = append(errs, validateService(c.Service, path.Child("service"))...)
+	}
+	if len(c.CABundle) > 0 {
+		if err := CheckCABundle(c.CABundle); err != nil {
+			errs = append(errs, field.Invalid(path.Child("caBundle"), field.OmitValueType{}, err.Error()))
+		}
+	}
+	return errs
+}
+
+// validateURL never repeats a URL with a user or a query, which may be a secret.
+func validateURL(text string, path *field.Path) field.ErrorList {
+	u, err := url.Parse(text)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, field.OmitValueType{}, "is not a URL: write https://host:port/path")}
+	}
+	var errs field.ErrorList
+	invalid := func(message string) { errs = append(errs, field.Invalid(path, field.OmitValueType{}, message)) }
+	if u.Scheme != "https" {
+		invalid(fmt.Sprintf("the scheme is %q: it must be https", u.Scheme))
+	}
+	if u.Hostname() == "" {
+		invalid("has no host")
+	}
+	if u.User != nil {
+		invalid("has a user or a password: neither is allowed")
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		invalid("has a query: none is allowed")
+	}
+	if u.Fragment != "" || strings.HasSuffix(text, "#") {
+		invalid("has a fragment: none is allowed")
+	}
+	return errs
+}
+
+func validateService(s *admissionregistrationv1.ServiceReference, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if s.Name == "" {
+		errs = append(errs, field.Required(path.Child("name"), "the service's name"))
+	}
+	if s.Namespace == "" {
+		errs = append(errs, field.Required(path.Child("namespace"), "the service's namespace"))
+	}
+	if s.Port != nil {
+		for _, message := range validation.IsValidPortNum(int(*s.Port)) {
+			errs = append(errs, field.Invalid(path.Child("port"), *s.Port, message))
+		}
+	}
+	if s.Path == nil {
+		return errs
+	}
+	if u, err := url.Parse(*s.Path); err != nil || !strings.HasPrefix(*s.Path, "/") || u.RawQuery != "" || u.Fragment != "" || u.Host != "" {
+		errs = append(errs, field.Invalid(path.Child("path"), field.OmitValueType{}, "must be a path that begins with one /, without query and fragment"))
+	}
+	return errs
+}
+
+// CheckCABundle returns an error unless a bundle holds certificates in PEM and nothing else.
+func CheckCABundle(bundle []byte) error {
+	n, rest := 0, bundle
+	for {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		rest = after
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("holds a PEM block of type %s: only certificates belong here", block.Type)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
+		}
+		n++
+	}
+	switch {
+	case n == 0:
+		return fmt.Errorf("holds no certificate in PEM")
+	case strings.Contains(string(rest), "-----BEGIN"):
+		return fmt.Errorf("ends within certificate %d", n+1)
+	}
+	return nil
+}
+
+func validateTimeout(seconds *int32, path *field.Path) field.ErrorList {
+	if seconds != nil && (*seconds < 1 || *seconds > 30) {
+		return field.ErrorList{field.Invalid(path, *seconds, "must be between 1 and 30 seconds")}
+	}
+	return nil
+}
+
+func validateVersions(versions []string, path *field.Path) field.ErrorList {
+	if len(versions) == 0 {
+		return field.ErrorList{field.Required(path, "must include one of "+Version)}
+	}
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, v := range versions {
+		for _, message := range validation.IsDNS1035Label(v) {
+			errs = append(errs, field.Invalid(path.Index(i), v, message))
+		}
+		if seen[v] {
+			errs = append(errs, field.Duplicate(path.Index(i), v))
+		}
+		seen[v] = true
+	}
+	if !seen[Version] {
+		errs = append(errs, field.Invalid(path, versions, "must include one of "+Version))
+	}
+	return errs
+}
+
+func validateResourceRule(r *RuleWithOperations, path *field.Path) field.ErrorList {
+	known := func(o OperationType) bool { _, ok := o.Interpreter(); return ok }
+	errs := validateOperations(r.Operations, known, path.Child("operations"))
+	errs = append(errs, validateList(r.APIGroups, path.Child("apiGroups"), true)...)
+	errs = append(errs, validateList(r.APIVersions, path.Child("apiVersions"), false)...)
+	errs = append(errs, validateList(r.Resources, path.Child("resources"), false)...)
+	for i, resource := range r.Resources {
+		if _, sub, found := strings.Cut(resource, "/"); found && sub != "*" {
+			errs = append(errs, field.Invalid(path.Child("resources").Index(i), resource, "names a subresource: webhooks are asked about whole objects"))
+		}
+	}
+	if r.Scope != nil {
+		known := []admissionregistrationv1.ScopeType{admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope, admissionregistrationv1.AllScopes}
+		if !slices.Contains(known, *r.Scope) {
+			errs = append(errs, field.NotSupported(path.Child("scope"), *r.Scope, known))
+		}
+	}
+	return errs
+}
+
+func validateOperations[O ~string](list []O, known func(O) bool, path *field.Path) field.ErrorList {
+	if len(list) == 0 {
+		return field.ErrorList{field.Required(path, "at least one operation, or *")}
+	}
+	var errs field.ErrorList
+	for i, o := range list {
+		switch {
+		case o == "*" && len(list) > 1:
+			errs = append(errs, field.Invalid(path, list, "'*' must be alone"))
+		case o != "*" && !known(o):
+			errs = append(errs, field.Invalid(path.Index(i), o, "is not an operation of this protocol"))
+		}
+	}
+	return errs
+}
+
+// validateList checks one list of a rule. Only of groups may one be empty: it is the core group.
+func validateList(list []string, path *field.Path, empty bool) field.ErrorList {
+	if len(list) == 0 {
+		return field.ErrorList{field.Required(path, "at least one, or *")}
+	}
+	var errs field.ErrorList
+	for i, s := range list {
+		if s == "" && !empty {
+			errs = append(errs, field.Required(path.Index(i), ""))
+		}
+	}
+	if len(list) > 1 && slices.Contains(list, "*") {
+		errs = append(errs, field.Invalid(path, list, "'*' must be alone"))
+	}
+	return errs
+}
