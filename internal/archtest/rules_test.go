@@ -88,7 +88,7 @@ var rules = []rule{
 		"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "dynamic", clientGo + "tools/cache",
 	}},
 	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
-	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp"}},
+	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
 
 	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
 	{packages: "rsync/appcontext", may: []string{"sigs.k8s.io/yaml"}},
@@ -126,6 +126,7 @@ var testHelpers = []string{
 	"internal/metertest",
 	"internal/mosquitto",
 	"internal/tcpproxy",
+	"internal/tlstest",
 }
 
 // budgets is how many packages of other modules each public package may link,

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// health asks about the health of an object, in a protocol.
+func health(p interpreter.Protocol, object string) string {
+	operation := "InterpretHealth"
+	if p == interpreter.Explore {
+		operation = "ExploreHealthy"
+	}
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","kind":{"group":"example.com","version":"v1","kind":"Workload"},"name":"w","operation":%q,"object":%s}}`, p.Kind(), operation, object)
+}
+
+const workload = `{"apiVersion":"example.com/v1","kind":"Workload","metadata":{"name":"w"},"spec":{"replicas":1},"status":{"ready":1}}`
+
+// TestBadRequests: what is no request, or one that cannot be answered, gets exactly this error, and the server goes on.
+func TestBadRequests(t *testing.T) {
+	w := start(t, interpreter.ServerOptions{MaxBytes: 4096}, map[string]interpreter.Handler{"/w": workloads})
+	const j = "application/json"
+	for _, p := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+		good := health(p, workload)
+		operation := map[interpreter.Protocol]string{interpreter.Explore: "ExploreHealthy", interpreter.Interpret: "InterpretHealth"}[p]
+		tests := []struct {
+			name, method, contentType, body string
+			code                            int
+			message                         string
+			uid                             string // in the answer
+			failed                          bool   // a failed response, where the protocol has such
+		}{
+			{"GET", http.MethodGet, "", "", 405, "the method is GET: POST is expected", "", false},
+			{"wrong content type", http.MethodPost, "text/plain", good, 415, `the content type is "text/plain": application/json is expected`, "", false},
+			{"empty body", http.MethodPost, j, "", 400, "the body is empty", "", false},
+			{"empty object", http.MethodPost, j, "{}", 400, "kind is missing: ExploreReview or ResourceInterpreterContext is expected", "", false},
+			{"no request", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1"}`, p.Kind()), 400, "request is missing: " + p.Kind() + " needs one", "", false},
+			{"unknown kind", http.MethodPost, j, strings.Replace(good, p.Kind(), "AdmissionReview", 1), 400,
+				`kind is "AdmissionReview": ExploreReview or ResourceInterpreterContext is expected`, "u1", false},
+			{"unknown version", http.MethodPost, j, strings.Replace(good, "config.karmada.io/v1alpha1", "config.karmada.io/v2", 1), 400,
+				`apiVersion is "config.karmada.io/v2": config.karmada.io/v1alpha1 is expected`, "u1", false},
+			{"unknown operation", http.MethodPost, j, strings.Replace(good, operation, "Guess", 1), 400,
+				fmt.Sprintf(`request.operation "Guess" is not an operation of the %s protocol`, p), "u1", true},
+			{"body over the limit", http.MethodPost, j, good + strings.Repeat(" ", 4096), 413, "the body is over the limit of 4096 bytes", "", false},
+			{"invalid JSON", http.MethodPost, j, good[:len(good)-1], 400, "the body is not JSON: unexpected end of JSON input", "", false},
+			{"object of another type", http.MethodPost, j, health(p, strings.Replace(workload, "Workload", "Secret", 1)), 400,
+				"request.object is a example.com/v1 Secret, but the request says that it is a example.com/v1 Workload", "u1", true},
+			{"handler panic", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"panics"`, 1)), 500,
+				"the handler panicked: the log of the webhook says where", "u1", true},
+
+			{"kind of another type", http.MethodPost, j, strings.ReplaceAll(good, "Workload", "Secret"), 400,
+				"request.object is a example.com/v1 Secret: the handler takes objects of the kind Workload", "u1", true},
+			{"object that does not fit", http.MethodPost, j, health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
+				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field WorkloadSpec.spec.replicas of type int32", "u1", true},
+			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing, or is no JSON object", "u1", true},
+			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea", "u1", true},
+			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "", false},
+			{"replicas of another type", http.MethodPost, j, strings.Replace(good, `"name":"w"`, `"name":1`, 1), 400,
+				"request cannot be decoded: json: cannot unmarshal number into Go struct field " + map[interpreter.Protocol]string{interpreter.Explore: "ExploreRequest", interpreter.Interpret: "ResourceInterpreterRequest"}[p] + ".name of type string", "u1", false},
+		}
+		for _, test := range tests {
+			t.Run(string(p)+"/"+test.name, func(t *testing.T) {
+				code, body := w.do(t, test.method, "/w", test.contentType, test.body)
+				if p == interpreter.Interpret && test.failed {
+					wantFailure(t, code, body, test.code, test.message)
+				} else {
+					wantStatus(t, code, body, test.code, test.message, test.uid)
+				}
+				if code, body = w.post(t, "/w", good); code != 200 || !strings.Contains(body, `"healthy":true`) {
+					t.Errorf("afterwards a good request gets HTTP %d %s", code, body)
+				}
+			})
+		}
+	}
+}
+
+// wantStatus wants an HTTP status with a metav1.Status.
+func wantStatus(t *testing.T, code int, body string, wantCode int, message, uid string) {
+	t.Helper()
+	var s metav1.Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	if code != wantCode || s.Code != int32(wantCode) || s.Kind != "Status" || s.Status != "Failure" {
+		t.Errorf("HTTP %d: %s, want %d", code, body, wantCode)
+	}
+	if s.Message != message {
+		t.Errorf("got  %s\nwant %s", s.Message, message)
+	}
+	got := ""
+	if s.Details != nil {
+		got = string(s.Details.UID)
+	}
+	if got != uid {
+		t.Errorf("the UID is %q, want %q", got, uid)
+	}
+}
+
+// wantFailure wants a response that is not successful.
+func wantFailure(t *testing.T, code int, body string, wantCode int, message string) {
+	t.Helper()
+	var c v1alpha1.ResourceInterpreterContext
+	if err := json.Unmarshal([]byte(body), &c); err != nil || code != 200 || c.Response == nil || c.Response.Status == nil {
+		t.Fatalf("HTTP %d %s: %v", code, body, err)
+	}
+	if c.Kind != "ResourceInterpreterContext" || c.Response.UID != "u1" || c.Response.Successful || c.Response.Status.Code != int32(wantCode) {
+		t.Errorf("%s, want the code %d and the UID u1", body, wantCode)
+	}
+	if c.Response.Status.Message != message {
+		t.Errorf("got  %s\nwant %s", c.Response.Status.Message, message)
+	}
+}
+
+// TestBadHandlers: an answer that a caller could not use is not sent.
+func TestBadHandlers(t *testing.T) {
+	answer := func(change func(*interpreter.Response)) interpreter.Handler {
+		return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+			response := interpreter.Succeeded("")
+			change(&response)
+			return response
+		})
+	}
+	tests := []struct {
+		name, message string
+		handler       interpreter.Handler
+	}{
+		{"nothing", "the handler's answer cannot be sent: response.status is missing: the request was not successful, and nothing says why",
+			interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Response{} })},
+		{"not what was asked for", "the handler's answer cannot be sent: response.healthy is missing: the operation asks for it",
+			answer(func(r *interpreter.Response) { r.Replicas = new(int32(1)) })},
+		{"refused", "not here", interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Denied("not here") })},
+		{"no such operation", "request.operation InterpretHealth is not implemented by the handler for Workload", interpreter.HandlerFor[*Workload]{}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": test.handler})
+			code := map[string]int{"refused": 403, "no such operation": 501}[test.name]
+			if code == 0 {
+				code = 500
+			}
+			status, body := w.post(t, "/w", health(interpreter.Interpret, workload))
+			wantFailure(t, status, body, code, test.message)
+			status, body = w.post(t, "/w", health(interpreter.Explore, workload))
+			wantStatus(t, status, body, code, test.message, "u1")
+		})
+	}
+}

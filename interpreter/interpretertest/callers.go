@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpretertest
+
+import (
+	"encoding/pem"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+)
+
+// CheckCaller holds a caller against webhooks that answer as none should: each must be an error, and leave the object as
+// it is. The function returns a caller that has these configurations and no others.
+func CheckCaller(t *testing.T, newCaller func(t *testing.T, configurations caller.Configurations) interpreter.Interpreter) {
+	t.Helper()
+	for _, bad := range BadAnswers() {
+		for _, protocol := range bad.Protocols {
+			t.Run(string(protocol)+"/"+bad.Name, func(t *testing.T) {
+				server := bad.serve()
+				defer server.Close()
+				ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+				target := newCaller(t, everything(protocol, server.URL, ca))
+				object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload",
+					"metadata": map[string]any{"name": "w", "namespace": "n"}, "spec": map[string]any{"replicas": int64(1)}}}
+				before := object.DeepCopy()
+				answer, err := target.Interpret(t.Context(), interpreter.Query{Operation: bad.Operation, Object: object, Replicas: 2})
+				if err == nil {
+					t.Errorf("the answer was taken: %+v", answer)
+				}
+				if d := diff("the object was changed", before, object); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}

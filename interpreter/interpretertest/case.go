@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpretertest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// Case is a question and the answer that it must have.
+type Case struct {
+	// Name is that of the subtest, and Reason is printed when it fails.
+	Name   string `json:"name"`
+	Reason string `json:"reason,omitempty"`
+
+	// Operation is what is asked, by its name in the Interpret protocol.
+	Operation interpreter.Operation `json:"operation"`
+	// Object is what it is asked about.
+	Object map[string]any `json:"object"`
+	// Observed is the object on the cluster, for Retain.
+	Observed map[string]any `json:"observed,omitempty"`
+	// Replicas is the number to set, for ReviseReplica.
+	Replicas int32 `json:"replicas,omitempty"`
+	// Statuses are what to aggregate, for AggregateStatus.
+	Statuses []interpreter.AggregatedStatusItem `json:"statuses,omitempty"`
+
+	// Want is the answer.
+	Want Want `json:"want"`
+}
+
+// Want is an answer. One of its fields is set, or Replicas and Requirements.
+type Want struct {
+	Replicas     *int32                                 `json:"replicas,omitempty"`
+	Requirements *interpreter.ReplicaRequirements       `json:"requirements,omitempty"`
+	Components   []interpreter.Component                `json:"components,omitempty"`
+	Object       map[string]any                         `json:"object,omitempty"`
+	Dependencies []interpreter.DependentObjectReference `json:"dependencies,omitempty"`
+	Status       map[string]any                         `json:"status,omitempty"`
+	Healthy      *bool                                  `json:"healthy,omitempty"`
+	// Error is a part of the text of an error.
+	Error string `json:"error,omitempty"`
+}
+
+// Load reads the cases of a file. A field that there is not, or a case without name, operation or object, is an error.
+func Load(path string) ([]Case, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	var cases []Case
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return cases, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if isEmpty(document) {
+			continue
+		}
+		var c Case
+		if err := yaml.UnmarshalStrict(document, &c); err != nil {
+			return nil, fmt.Errorf("%s, case %d: %w", path, len(cases)+1, err)
+		}
+		if c.Name == "" || !c.Operation.Known() || c.Object == nil {
+			return nil, fmt.Errorf("%s, case %d (%s): name, operation and object are required", path, len(cases)+1, c.Name)
+		}
+		cases = append(cases, c)
+	}
+}
+
+func isEmpty(document []byte) bool {
+	var v any
+	return yaml.Unmarshal(document, &v) == nil && v == nil
+}
+
+// query returns the question. Numbers become what JSON makes of them, as in objects that come from an API server.
+func (c *Case) query() (interpreter.Query, error) {
+	q := interpreter.Query{Operation: c.Operation, Replicas: c.Replicas, Statuses: c.Statuses}
+	var err error
+	if q.Object, err = object(c.Object); err != nil {
+		return q, err
+	}
+	if c.Observed != nil {
+		q.Observed, err = object(c.Observed)
+	}
+	return q, err
+}
+
+func object(content map[string]any) (*unstructured.Unstructured, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	return u, u.UnmarshalJSON(raw)
+}
+
+// check asks the target and compares. The text says how the answer differs; it is empty for the right one.
+func (c *Case) check(ctx context.Context, target interpreter.Interpreter) string {
+	q, err := c.query()
+	if err != nil {
+		return "the case has no object: " + err.Error()
+	}
+	before := q.Object.DeepCopy()
+	answer, err := target.Interpret(ctx, q)
+	if d := diff("the object was changed, which is the caller's", before, q.Object); d != "" {
+		return d
+	}
+	if c.Want.Error != "" || err != nil {
+		return compareErrors(c.Want.Error, err)
+	}
+	w := &c.Want
+	switch c.Operation {
+	case v1alpha1.InterpretReplica:
+		if w.Replicas == nil {
+			return "the case does not say which replicas it wants"
+		}
+		if d := diff("replicas", *w.Replicas, answer.Replicas); d != "" || w.Requirements == nil {
+			return d
+		}
+		return diff("requirements", w.Requirements, answer.Requirements)
+	case v1alpha1.InterpretComponent:
+		return diff("components", w.Components, answer.Components)
+	case v1alpha1.InterpretDependency:
+		return diff("dependencies", w.Dependencies, answer.Dependencies)
+	case v1alpha1.InterpretStatus:
+		return diff("status", w.Status, answer.Status)
+	case v1alpha1.InterpretHealth:
+		return diff("healthy", w.Healthy, answer.Healthy)
+	}
+	return diff("object", w.Object, answer.Object)
+}

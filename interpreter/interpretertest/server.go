@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpretertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// Server is a webhook to be held against the protocols.
+type Server struct {
+	// URL is where it is, https://….
+	URL string
+	// Client reaches it: it trusts its certificate.
+	Client *http.Client
+	// Protocols are those that it speaks. Defaults to both.
+	Protocols []interpreter.Protocol
+	// Cases are questions that it can answer. Their answers are looked at for their form, and compared if there is
+	// something to compare with.
+	Cases []Case
+}
+
+// CheckServer holds a webhook against the protocols: what is no request must not be answered with 2xx, or be answered as
+// not successful; answers must be in the protocol and kind of the request, with its UID and what the operation asks for.
+func CheckServer(t *testing.T, s Server) {
+	t.Helper()
+	if len(s.Protocols) == 0 {
+		s.Protocols = []interpreter.Protocol{interpreter.Explore, interpreter.Interpret}
+	}
+	for _, protocol := range s.Protocols {
+		for _, bad := range badRequests(protocol) {
+			t.Run(string(protocol)+"/"+bad.name, func(t *testing.T) { s.checkRefusal(t, protocol, bad) })
+		}
+		for i := range s.Cases {
+			if _, ok := s.Cases[i].Operation.Explore(); !ok && protocol == interpreter.Explore {
+				continue
+			}
+			t.Run(string(protocol)+"/"+s.Cases[i].Name, func(t *testing.T) { s.checkAnswer(t, protocol, &s.Cases[i]) })
+		}
+	}
+}
+
+// badRequest is an HTTP request that a webhook must refuse.
+type badRequest struct {
+	name, method, contentType, body string
+	// success is whether a 2xx with an answer that is not successful will do.
+	success bool
+}
+
+func badRequests(protocol interpreter.Protocol) []badRequest {
+	review := func(kind, version, request string) string {
+		return fmt.Sprintf(`{"kind":%q,"apiVersion":%q%s}`, kind, version, request)
+	}
+	version := v1alpha1.GroupVersion.String()
+	const request = `,"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"ConfigMap"},"name":"n","operation":"NoSuchOperation","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}}`
+	const j = "application/json"
+	return []badRequest{
+		{name: "GET", method: http.MethodGet},
+		{name: "content type", method: http.MethodPost, contentType: "text/plain", body: review(protocol.Kind(), version, request)},
+		{name: "empty body", method: http.MethodPost, contentType: j},
+		{name: "empty object", method: http.MethodPost, contentType: j, body: "{}"},
+		{name: "no request", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, "")},
+		{name: "unknown kind", method: http.MethodPost, contentType: j, body: review("AdmissionReview", version, request)},
+		{name: "unknown version", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), "config.karmada.io/v9", request)},
+		{name: "unknown operation", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request), success: protocol == interpreter.Interpret},
+		{name: "invalid JSON", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request)[:60]},
+		{name: "large body", method: http.MethodPost, contentType: j, body: "{" + strings.Repeat(" ", interpreter.MaxBytes) + "}"},
+	}
+}
+
+func (s *Server) checkRefusal(t *testing.T, protocol interpreter.Protocol, bad badRequest) {
+	code, body := s.do(t, bad.method, bad.contentType, []byte(bad.body))
+	if code >= 300 {
+		return
+	}
+	if !bad.success {
+		t.Fatalf("the answer is HTTP %d, want an error", code)
+	}
+	request := &interpreter.Request{Protocol: protocol}
+	request.UID = "u"
+	response, err := interpreter.DecodeResponse(request, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.Successful || response.Status == nil {
+		t.Errorf("the answer is successful, or does not say why not")
+	}
+}
+
+func (s *Server) checkAnswer(t *testing.T, protocol interpreter.Protocol, c *Case) {
+	q, err := c.query()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := q.Request(protocol, "5a1f0b1c-interpretertest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := interpreter.EncodeRequest(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, answer := s.do(t, http.MethodPost, "application/json; charset=utf-8", body)
+	if code != http.StatusOK {
+		if c.Want.Error == "" || protocol == interpreter.Interpret {
+			t.Fatalf("the answer is HTTP %d: %s", code, answer)
+		}
+		var status metav1.Status
+		if json.Unmarshal(answer, &status) == nil && status.Details != nil && status.Details.UID != request.UID {
+			t.Errorf("the UID is %q, want %q", status.Details.UID, request.UID)
+		}
+		return
+	}
+	response, err := interpreter.DecodeResponse(request, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Answer(protocol, response); (err != nil) != (c.Want.Error != "") {
+		t.Errorf("the answer: %v, want the error %q", err, c.Want.Error)
+	}
+}
+
+func (s *Server) do(t *testing.T, method, contentType string, body []byte) (int, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := s.Client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, answer
+}

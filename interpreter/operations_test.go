@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/interpretertest"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// TestOperations: every operation of both protocols, over TLS between our server and our caller, and in the process.
+func TestOperations(t *testing.T) {
+	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": workloads})
+	t.Run("handler", func(t *testing.T) {
+		interpretertest.RunFile(t, interpreter.FromHandler(workloads), "testdata/workload.yaml")
+	})
+	t.Run("Interpret", func(t *testing.T) {
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, w.url("/w"), w.ca.PEM), "testdata/workload.yaml")
+	})
+	cases, err := interpretertest.Load("testdata/workload.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[interpreter.Operation]bool{}
+	for i := range cases {
+		seen[cases[i].Operation] = true
+		if cases[i].Operation == v1alpha1.InterpretComponent { // has no form there
+			cases[i].Want = interpretertest.Want{Error: "InterpretComponent has no form in the Explore protocol"}
+		}
+	}
+	if len(seen) != len(v1alpha1.InterpreterOperations()) {
+		t.Errorf("the cases have the operations %v, which are not all", seen)
+	}
+	t.Run("Explore", func(t *testing.T) {
+		interpretertest.Run(t, interpretertest.URL(t, interpreter.Explore, w.url("/w"), w.ca.PEM), cases...)
+	})
+	t.Run("conformance", func(t *testing.T) {
+		cases, err := interpretertest.Load("testdata/workload.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		interpretertest.CheckServer(t, interpretertest.Server{URL: w.url("/w"), Client: w.client, Cases: cases})
+	})
+}
+
+// vector is a request that another implementation sends, and an answer that it takes.
+type vector struct {
+	Operation, Method, Query string
+	Header                   map[string]string
+	Request, Answer          json.RawMessage
+	AcceptedByCaller         bool
+	Result                   string
+}
+
+func vectors(t *testing.T, path string) []vector {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []vector
+	if err := json.Unmarshal(content, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestVectors: what Karmada sends, and what a caller of the Explore proposal does, is answered, and the answers that they
+// take are taken, with their results.
+func TestVectors(t *testing.T) {
+	for _, path := range []string{"testdata/karmada-interpreter.json", "testdata/explore.json"} {
+		for _, v := range vectors(t, path) {
+			t.Run(path+"/"+v.Operation, func(t *testing.T) {
+				request, err := interpreter.DecodeRequest(v.Request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				takes(t, v, request)
+				answers(t, v, request)
+				sends(t, v, request)
+			})
+		}
+	}
+}
+
+// takes holds the result of the vector's answer against the vector's.
+func takes(t *testing.T, v vector, request *interpreter.Request) {
+	t.Helper()
+	response, err := interpreter.DecodeResponse(request, v.Answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := query(t, request)
+	answer, err := q.Answer(request.Protocol, response)
+	if (err == nil) != v.AcceptedByCaller {
+		t.Fatalf("taken: %v, want %v", err, v.AcceptedByCaller)
+	}
+	var result any
+	switch request.Operation {
+	case v1alpha1.InterpretReplica:
+		result = struct {
+			Replicas     int32                            `json:"replicas"`
+			Requirements *interpreter.ReplicaRequirements `json:"requirements"`
+		}{answer.Replicas, answer.Requirements}
+	case v1alpha1.InterpretComponent:
+		result = answer.Components
+	case v1alpha1.InterpretDependency:
+		result = answer.Dependencies
+	case v1alpha1.InterpretStatus:
+		result = answer.Status
+	case v1alpha1.InterpretHealth:
+		result = answer.Healthy
+	default:
+		result = answer.Object
+	}
+	got, err := json.Marshal(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !jsonpatch.Equal(got, []byte(v.Result)) {
+		t.Errorf("the result is\n%s, want\n%s", got, v.Result)
+	}
+}
+
+func query(t *testing.T, r *interpreter.Request) *interpreter.Query {
+	t.Helper()
+	q := &interpreter.Query{Operation: r.Operation, Object: &unstructured.Unstructured{}, Statuses: r.AggregatedStatus}
+	if err := q.Object.UnmarshalJSON(r.Object.Raw); err != nil {
+		t.Fatal(err)
+	}
+	if r.ObservedObject != nil {
+		q.Observed = &unstructured.Unstructured{}
+		if err := q.Observed.UnmarshalJSON(r.ObservedObject.Raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.DesiredReplicas != nil {
+		q.Replicas = *r.DesiredReplicas
+	}
+	return q
+}
+
+// answers sends the vector's request, with its headers, to a server, which says what the vector's answer says.
+func answers(t *testing.T, v vector, request *interpreter.Request) {
+	t.Helper()
+	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/foo": interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
+		if diff := cmp.Diff(request, &r); diff != "" {
+			t.Errorf("the handler sees another request (-want +got):\n%s", diff)
+		}
+		response, err := interpreter.DecodeResponse(&r, v.Answer)
+		if err != nil {
+			t.Error(err)
+			return interpreter.Response{}
+		}
+		return *response
+	})})
+	r, err := http.NewRequestWithContext(t.Context(), v.Method, w.url("/foo?"+v.Query), bytes.NewReader(v.Request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range v.Header {
+		r.Header.Set(name, value)
+	}
+	response, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("HTTP %d %s: %v", response.StatusCode, body, err)
+	}
+	if !jsonpatch.Equal(body, v.Answer) {
+		t.Errorf("the answer is\n%s, want\n%s", body, v.Answer)
+	}
+}
+
+// sends: what our caller sends for the same question is the same request, but for replicas, which Karmada sends always.
+func sends(t *testing.T, v vector, request *interpreter.Request) {
+	t.Helper()
+	ours, err := query(t, request).Request(request.Protocol, request.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := interpreter.EncodeRequest(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := tree(t, body), tree(t, v.Request)
+	if request.Operation != v1alpha1.ReviseReplica {
+		delete(want["request"].(map[string]any), "replicas")
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("our request differs (-want +got):\n%s", cmp.Diff(want, got))
+	}
+}
+
+func tree(t *testing.T, data []byte) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
