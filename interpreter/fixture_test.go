@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"io"
 	"net/http"
 	"testing"
@@ -22,7 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
+	quiet := flag.NewFlagSet("klog", flag.PanicOnError) // panics of handlers are part of the tests
+	klog.InitFlags(quiet)
+	_ = quiet.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
 	klog.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
 }

@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// handshake connects anew and returns the name in the certificate that is served.
+func (w *webhook) handshake(t *testing.T, ca *tlstest.Authority) (string, error) {
+	t.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: ca.Pool()}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", w.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName, nil
+}
+
+// TestRotation: a certificate is replaced while requests are served. What is half written is not served.
+func TestRotation(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	w := start(t, interpreter.ServerOptions{MetricsRegisterer: registry}, map[string]interpreter.Handler{"/w": workloads})
+	serves := func(ca *tlstest.Authority, want string) {
+		t.Helper()
+		if got, err := w.handshake(t, ca); err != nil || got != want {
+			t.Errorf("the server shows %q (%v), want %q", got, err, want)
+		}
+		if code, body := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {
+			t.Errorf("on the open connection: HTTP %d %s", code, body)
+		}
+	}
+	serves(w.ca, "webhook")
+	second := tlstest.NewAuthority(t, "second")
+	pair := second.Issue(t, "renewed")
+	write := func(name string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(w.folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tls.crt", pair.Cert[:100])
+	serves(w.ca, "webhook")
+	write("tls.crt", pair.Cert)
+	serves(w.ca, "webhook") // the key is the old one
+	if err := os.Remove(filepath.Join(w.folder, "tls.key")); err != nil {
+		t.Fatal(err)
+	}
+	serves(w.ca, "webhook")
+	write("tls.key", pair.Key)
+	if got, err := w.handshake(t, second); err != nil || got != "renewed" {
+		t.Errorf("the server shows %q (%v), want the renewed certificate", got, err)
+	}
+	if _, err := w.handshake(t, w.ca); err == nil {
+		t.Error("the server still shows the old certificate")
+	}
+	values := metertest.Values(t, registry)
+	if n := values["spokewire_interpreter_server_certificate_reloads_total result=success"]; n != 2 {
+		t.Errorf("%v certificates were read, want 2", n)
+	}
+	if n := values["spokewire_interpreter_server_certificate_reloads_total result=failure"]; n == 0 {
+		t.Error("no failure was counted")
+	}
+}
+
+// TestClientCertificates: with a CA of clients, requests need a certificate, and probes do not. The CA may be replaced.
+func TestClientCertificates(t *testing.T) {
+	clients := tlstest.NewAuthority(t, "clients")
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, clients.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, interpreter.ServerOptions{ClientCAFile: file}, map[string]interpreter.Handler{"/w": workloads})
+	as := func(ca *tlstest.Authority) (*http.Response, error) {
+		config := &tls.Config{RootCAs: w.ca.Pool()}
+		if ca != nil {
+			pair := ca.Issue(t, "control-plane")
+			certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{certificate}
+		}
+		transport := &http.Transport{TLSClientConfig: config}
+		defer transport.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.Interpret, workload)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		return (&http.Client{Transport: transport}).Do(r)
+	}
+	want := func(ca *tlstest.Authority, code int, reason string) {
+		t.Helper()
+		response, err := as(ca)
+		if err != nil {
+			t.Errorf("%s: %v", reason, err)
+			return
+		}
+		defer response.Body.Close()
+		if response.StatusCode != code {
+			t.Errorf("%s: HTTP %d, want %d", reason, response.StatusCode, code)
+		}
+	}
+	want(nil, http.StatusUnauthorized, "no certificate")
+	want(clients, http.StatusOK, "a certificate of the CA")
+	others := tlstest.NewAuthority(t, "others")
+	want(others, http.StatusUnauthorized, "a certificate of another CA")
+	if err := os.WriteFile(file, others.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(others, http.StatusOK, "the CA was replaced")
+	want(clients, http.StatusUnauthorized, "by the other one")
+	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
+		t.Errorf("a probe without a certificate gets HTTP %d", code)
+	}
+}
+
+// TestStop: requests that are being answered end, /readyz says that the server stops, and nothing is left behind.
+func TestStop(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+		close(entered)
+		<-leave
+		r := interpreter.Succeeded("")
+		r.Healthy = new(true)
+		return r
+	})
+	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/slow": slow})
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := w.do(t, http.MethodGet, path, "", ""); code != 200 || body != "ok\n" {
+			t.Errorf("%s: HTTP %d %q", path, code, body)
+		}
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		if code, body := w.post(t, "/slow", health(interpreter.Interpret, workload)); code != 200 || !strings.Contains(body, `"healthy":true`) {
+			t.Errorf("the request was cut off: HTTP %d %s", code, body)
+		}
+	})
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.stop() }()
+	select {
+	case <-stopped:
+		t.Error("Start returned while a request was being answered")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(leave)
+	group.Wait()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if err := w.Start(t.Context()); !errors.Is(err, interpreter.ErrServerStarted) {
+		t.Errorf("the second Start: %v", err)
+	}
+}
+
+// TestDeadline: the handler's context ends when the caller says that it waits no longer.
+func TestDeadline(t *testing.T) {
+	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
+		<-ctx.Done()
+		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
+	})})
+	code, body := w.post(t, "/w?timeout=20ms", health(interpreter.Interpret, workload))
+	wantFailure(t, code, body, http.StatusGatewayTimeout, "context deadline exceeded")
+}
+
+func TestServerOptions(t *testing.T) {
+	folder := t.TempDir()
+	for _, test := range []struct {
+		options interpreter.ServerOptions
+		want    string
+	}{
+		{interpreter.ServerOptions{}, "ServerOptions.CertDir is required: callers speak TLS only"},
+		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"}, `ServerOptions.Addr "nowhere" is not host:port: address nowhere: missing port in address`},
+		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"}, "ServerOptions.CertName and KeyName are names of files in CertDir, not paths"},
+		{interpreter.ServerOptions{CertDir: "x", MaxBytes: -1}, "ServerOptions.MaxBytes is -1: it must not be negative"},
+		{interpreter.ServerOptions{CertDir: "x", Timeout: -1}, "ServerOptions.Timeout and ShutdownTimeout must not be negative"},
+	} {
+		if _, err := interpreter.NewServer(test.options); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+	s, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate: open "+filepath.Join(folder, "tls.crt")) {
+		t.Errorf("without a certificate: %v", err)
+	}
+	s, err = interpreter.NewServer(interpreter.ServerOptions{CertDir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"w": `register "w": a path begins with / and has none of {}?# and no space`, "/{w}": `register "/{w}": a path begins with / and has none of {}?# and no space`,
+		"/healthz": "register /healthz: the path is taken",
+	} {
+		if err := interpreter.Register(s, path, workloads); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "register /healthz: the path is taken") {
+		t.Errorf("Start has forgotten what Register said: %v", err)
+	}
+}
+
+// TestLogs: whatever happens, nothing of an object is in the log.
+func TestLogs(t *testing.T) {
+	var log bytes.Buffer
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&log)))
+	h := interpreter.NewHandler(workloads, interpreter.HandlerOptions{})
+	const secret = "hunter2"
+	for _, object := range []string{
+		`{"kind":"Workload","apiVersion":"example.com/v1","metadata":{"name":"panics"},"spec":{"config":"` + secret + `"}}`,
+		`{"kind":"Workload","apiVersion":"example.com/v1","metadata":{"name":"fails"},"spec":{"config":"` + secret + `"}}`,
+		`{"kind":"Workload","apiVersion":"example.com/v1","metadata":{"name":"w"},"spec":{"config":1,"x":"` + secret + `"}}`,
+	} {
+		r := newRequest(t, health(interpreter.Explore, object))
+		h.ServeHTTP(&recorder{}, r.WithContext(klog.NewContext(t.Context(), logger)))
+	}
+	if log.Len() == 0 || strings.Contains(log.String(), secret) {
+		t.Errorf("the log has a secret, or nothing:\n%s", &log)
+	}
+	if !strings.Contains(log.String(), "fixture_test.go") {
+		t.Errorf("the log does not say where the handler panicked:\n%s", &log)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for _, name := range []string{"a", "b"} {
+		h := interpreter.NewHandler(workloads, interpreter.HandlerOptions{Name: name, MetricsRegisterer: registry})
+		h.ServeHTTP(&recorder{}, newRequest(t, health(interpreter.Interpret, workload)))
+		h.ServeHTTP(&recorder{}, newRequest(t, "{}"))
+	}
+	metertest.Lint(t, registry)
+	metertest.Expect(t, registry, map[string]float64{
+		"spokewire_interpreter_server_requests_total code=200 handler=a operation=InterpretHealth": 1,
+		"spokewire_interpreter_server_requests_total code=400 handler=b operation=none":            1,
+		"spokewire_interpreter_server_request_seconds_count handler=b":                             2,
+		"spokewire_interpreter_server_requests_in_flight handler=a":                                0,
+	})
+}
