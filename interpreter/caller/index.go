@@ -62,7 +62,7 @@ func newIndex(rulesets []ruleset) *index {
 }
 
 func (x *index) addKinds(place int32, rule v1alpha1.KindRuleWithOperations) {
-	each(rule.Operations, func(o v1alpha1.InterpreterOperation) (interpreter.Operation, bool) { return o, true },
+	each(rule.Operations, v1alpha1.InterpreterOperations(), func(o v1alpha1.InterpreterOperation) (interpreter.Operation, bool) { return o, true },
 		rule.APIGroups, rule.APIVersions, rule.Kinds, func(k key) {
 			if _, there := x.kinds[k]; !there { // they come in order
 				x.kinds[k] = place
@@ -88,7 +88,7 @@ func (x *index) addResources(place int32, rule v1alpha1.RuleWithOperations) {
 	if rule.Scope != nil {
 		scope = *rule.Scope
 	}
-	each(rule.Operations, v1alpha1.OperationType.Interpreter, rule.APIGroups, rule.APIVersions, names, func(k key) {
+	each(rule.Operations, explored(), v1alpha1.OperationType.Interpreter, rule.APIGroups, rule.APIVersions, names, func(k key) {
 		places, there := x.resources[k]
 		if !there {
 			places = [2]int32{none, none}
@@ -103,13 +103,21 @@ func (x *index) addResources(place int32, rule v1alpha1.RuleWithOperations) {
 	})
 }
 
+// explored are the operations that have a form in the Explore protocol.
+func explored() []interpreter.Operation {
+	return slices.DeleteFunc(v1alpha1.InterpreterOperations(), func(o v1alpha1.InterpreterOperation) bool {
+		_, ok := o.Explore()
+		return !ok
+	})
+}
+
 // each calls add for each combination. "*" as an operation is all of them, so that a match needs not look for it.
-func each[O ~string](operations []O, name func(O) (interpreter.Operation, bool), groups, versions, names []string, add func(key)) {
+func each[O ~string](operations []O, all []interpreter.Operation, name func(O) (interpreter.Operation, bool), groups, versions, names []string, add func(key)) {
 	var known []interpreter.Operation
 	for _, o := range operations {
 		switch operation, ok := name(o); {
 		case ok && operation == v1alpha1.InterpretAll:
-			known = append(known, v1alpha1.InterpreterOperations()...)
+			known = append(known, all...)
 		case ok:
 			known = append(known, operation)
 		}

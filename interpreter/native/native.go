@@ -47,7 +47,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpreter.Response {
 	gvk := schema.GroupVersionKind(r.Kind)
 	if !i.Supports(gvk, r.Operation) {
-		return interpreter.Errored(http.StatusNotImplemented, fmt.Errorf("%s of %s is not native", r.Operation, gvk))
+		return interpreter.Errored(http.StatusNotImplemented, fmt.Errorf("%s of %s is not native", r.Operation, gvk.Kind))
 	}
 	k := i.kinds[gvk]
 	if r.Operation == v1alpha1.InterpretStatus {

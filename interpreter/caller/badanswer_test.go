@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/interpretertest"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// TestBadAnswers: an answer that cannot be used is exactly this error, and the object stays as it is.
+func TestBadAnswers(t *testing.T) {
+	status := map[interpreter.Protocol]string{interpreter.Explore: "response.status", interpreter.Interpret: "response.rawStatus"}
+	for _, bad := range interpretertest.BadAnswers() {
+		for _, protocol := range bad.Protocols {
+			t.Run(string(protocol)+"/"+bad.Name, func(t *testing.T) {
+				want := map[string]string{
+					"no response":                   "NoResponse: response is missing",
+					"wrong UID":                     "WrongUID: response.uid is \"not-UID\", but the request's was \"UID\"",
+					"missing replicas":              "MissingField: response.replicas is missing: the operation asks for it",
+					"missing health":                "MissingField: response.healthy is missing: the operation asks for it",
+					"missing status":                "MissingField: " + status[protocol] + " is missing: the operation asks for it",
+					"missing name of a dependency":  "MissingField: response.dependencies[0].name is missing: the operation asks for it",
+					"negative replicas":             "InvalidField: response.replicas is -1: it must not be negative",
+					"duplicate dependency":          "InvalidField: response.dependencies[1] is there twice: v1 Secret a",
+					"duplicate component":           "InvalidField: response.components[1].name is \"a\", as that of a component before",
+					"patch without type":            "InvalidPatch: response.patchType is missing: response.patch needs one",
+					"patch of another type":         "InvalidPatch: response.patchType is \"MergePatch\": only JSONPatch is known",
+					"patch that changes identity":   "IdentityChanged: response.patch changes metadata.name from \"w\" to \"other\": the answer would be another object",
+					"oversized answer":              "TooLarge: the answer is over the limit of 8388608 bytes",
+					"unsuccessful without a status": "NoStatus: response.status is missing: the request was not successful, and nothing says why",
+					"unsuccessful":                  "Refused: refused (418): a teapot",
+					"not JSON":                      "Malformed: the answer is not a " + protocol.Kind() + ": the body is not JSON: invalid character '<' looking for beginning of value",
+					"another kind":                  "Malformed: the answer is not a " + protocol.Kind() + ": kind is \"AdmissionReview\": ExploreReview or ResourceInterpreterContext is expected",
+				}[bad.Name]
+				server, ca := serve(t, bad)
+				configurations := inter(interpreting("c", at(server.URL, ca)))
+				if protocol == interpreter.Explore {
+					configurations = explore(exploring("c", at(server.URL, ca)))
+				}
+				c := configured(t, caller.Options{}, configurations)
+				u := object()
+				answer, err := c.Interpret(t.Context(), interpreter.Query{Operation: bad.Operation, Object: u, Replicas: 3})
+				var failed *caller.CallError
+				if !errors.As(err, &failed) {
+					t.Fatalf("%v, want a CallError; the answer is %+v", err, answer)
+				}
+				got := string(failed.Reason) + ": " + uids.ReplaceAllString(failed.Err.Error(), "UID")
+				if want != got {
+					t.Errorf("got  %s\nwant %s", got, want)
+				}
+				if text := fmt.Sprintf("webhook c/w.c.example.com, %s: %s: %v", bad.Operation, failed.Reason, failed.Err); err.Error() != text {
+					t.Errorf("got  %s\nwant %s", err, text)
+				}
+				if diff := cmp.Diff(object(), u); diff != "" {
+					t.Errorf("the object was changed: %s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestConformance: our caller passes the suite for callers.
+func TestConformance(t *testing.T) {
+	interpretertest.CheckCaller(t, func(t *testing.T, configurations caller.Configurations) interpreter.Interpreter {
+		return configured(t, caller.Options{}, configurations)
+	})
+}
+
+// TestPatches: what a patch must not do.
+func TestPatches(t *testing.T) {
+	for _, test := range []struct {
+		name, patch, want string
+		operation         interpreter.Operation
+	}{
+		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`, "IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object", v1alpha1.ReviseReplica},
+		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`, "IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object", v1alpha1.ReviseReplica},
+		{"no object", `[{"op":"replace","path":"","value":[]}]`, "InvalidPatch", v1alpha1.ReviseReplica},
+		{"no list", `{}`, "InvalidPatch: response.patch is no JSON Patch: a list of operations is expected", v1alpha1.ReviseReplica},
+		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
+		{"test fails", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
+		{"doubles", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
+		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000", v1alpha1.ReviseReplica},
+		{"a UID goes", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.Retain},
+		{"where it may", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.Prune},
+		{"another one", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.Prune},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server, ca := serve(t, interpreter.NewHandler(interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+				r := interpreter.Succeeded("")
+				r.Patch, r.PatchType = []byte(test.patch), new(v1alpha1.PatchTypeJSONPatch)
+				return r
+			}), interpreter.HandlerOptions{}))
+			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
+			u := object()
+			u.SetUID("1")
+			answer, err := c.Interpret(t.Context(), interpreter.Query{Operation: test.operation, Object: u, Observed: u})
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if answer.Object != nil {
+				t.Errorf("there is an object: %v", answer.Object)
+			}
+		})
+	}
+}
+
+// doubling copies the spec into itself, over and over.
+func doubling(n int) string {
+	var b strings.Builder
+	b.WriteString(`[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 1000) + `"}`)
+	for i := range n {
+		fmt.Fprintf(&b, `,{"op":"copy","from":"/spec","path":"/spec/c%d"}`, i)
+		if i == 0 {
+			b.WriteString(`,{"op":"copy","from":"/x","path":"/spec/x"}`)
+		}
+	}
+	return b.String() + "]"
+}
+
+func many(n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(`{"op":"test","path":"/kind","value":"Workload"},`, n), ",") + "]"
+}

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+var nowhere = admissionregistrationv1.WebhookClientConfig{URL: new("https://nowhere.example.com/")}
+
+var workloadKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Workload"}
+
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(workloadKind, meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	return m
+}
+
+func TestMatch(t *testing.T) {
+	namespace := schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+	unknown := schema.GroupVersionKind{Group: "new.example.com", Version: "v1", Kind: "New"}
+	const all, cluster, namespaced = admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope
+	tests := []struct {
+		name, reason   string
+		configurations caller.Configurations
+		operation      interpreter.Operation
+		kind           schema.GroupVersionKind
+		inNamespace    bool
+		want           string
+	}{
+		{"nothing", "", caller.Configurations{}, v1alpha1.Prune, workloadKind, true, ""},
+		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))), v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
+		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))), v1alpha1.Prune, workloadKind, true, ""},
+		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))), v1alpha1.Prune, workloadKind, true, ""},
+		{"every kind", "", inter(interpreting("a", nowhere, kindRule("*", "example.com", "*", "*"))), v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
+		{"the first by name", "whatever the order, and however precise", inter(interpreting("b", nowhere, kindRule("Prune", "example.com", "v1", "Workload")), interpreting("a", nowhere)),
+			v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
+		{"both protocols", "one order", caller.Configurations{
+			Exploring:    explore(exploring("a", nowhere)).Exploring,
+			Interpreting: inter(interpreting("b", nowhere)).Interpreting,
+		}, v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"no form in Explore", "the other protocol's is asked", caller.Configurations{
+			Exploring:    explore(exploring("a", nowhere)).Exploring,
+			Interpreting: inter(interpreting("b", nowhere)).Interpreting,
+		}, v1alpha1.InterpretComponent, workloadKind, true, "b/w.b.example.com"},
+		{"a resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads", all))), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"a resource and its subresources", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads/*", all))), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"another resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "others", all))), v1alpha1.InterpretHealth, workloadKind, true, ""},
+		{"a kind that the mapper does not know", "rules for all resources hold", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", all)), exploring("b", nowhere)),
+			v1alpha1.InterpretHealth, unknown, true, "b/w.b.example.com"},
+		{"cluster scope", "the object has a namespace", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpretHealth, workloadKind, true, ""},
+		{"cluster scope without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpretHealth, workloadKind, false, "a/w.a.example.com"},
+		{"namespaced", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"namespaced without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpretHealth, workloadKind, false, "b/w.b.example.com"},
+		{"a namespace", "is an object of the cluster", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "namespaces", cluster))), v1alpha1.InterpretHealth, namespace, true, "a/w.a.example.com"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := configured(t, caller.Options{Mapper: mapper()}, test.configurations)
+			got, err := c.Match(test.operation, test.kind, test.inNamespace)
+			if err != nil || got != test.want {
+				t.Errorf("%q (%v), want %q: %s", got, err, test.want, test.reason)
+			}
+		})
+	}
+}
+
+func TestSetConfigurations(t *testing.T) {
+	c := configured(t, caller.Options{}, inter(interpreting("good", nowhere)))
+	bad := interpreting("bad", admissionregistrationv1.WebhookClientConfig{})
+	bad.Webhooks[0].TimeoutSeconds = new(int32(31))
+	err := c.SetConfigurations(inter(bad))
+	want := "[bad: webhooks[0].clientConfig: Required value: exactly one of url and service is required, bad: webhooks[0].timeoutSeconds: Invalid value: 31: must be between 1 and 30 seconds]"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if got, err := c.Match(v1alpha1.Prune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
+		t.Errorf("what was there before is gone: %q %v", got, err)
+	}
+	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))
+	if err == nil || err.Error() != "Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds" {
+		t.Error(err)
+	}
+	empty, err := caller.New(caller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := empty.Health(t.Context(), object()); !errors.Is(err, caller.ErrNotReady) {
+		t.Errorf("before any configuration: %v", err)
+	}
+}
+
+// crowd returns n configurations, of which the last holds for the kind.
+func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
+	var out caller.Configurations
+	for i := range n {
+		name, group := fmt.Sprintf("c%04d", i), fmt.Sprintf("g%d.example.com", i)
+		if i == n-1 {
+			group = "example.com"
+		}
+		if protocol == interpreter.Explore {
+			out.Exploring = append(out.Exploring, exploring(name, nowhere, resourceRule("*", group, "v1", "workloads", "*"), resourceRule("ExploreHealthy", group, "*", "others", "Namespaced")))
+		} else {
+			out.Interpreting = append(out.Interpreting, interpreting(name, nowhere, kindRule("*", group, "v1", "Workload"), kindRule("Prune", group, "*", "Other")))
+		}
+	}
+	return out
+}
+
+func TestMatchAllocations(t *testing.T) {
+	for _, protocol := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+		c := configured(t, caller.Options{Mapper: mapper()}, crowd(500, protocol))
+		n := testing.AllocsPerRun(100, func() {
+			if got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true); err != nil || got != "c0499/w.c0499.example.com" {
+				t.Fatal(got, err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations, want none", protocol, n)
+		}
+	}
+}
+
+// BenchmarkMatch: the time does not depend on the number of webhooks.
+func BenchmarkMatch(b *testing.B) {
+	for _, protocol := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+		for _, n := range []int{1, 50, 500, 5000} {
+			b.Run(fmt.Sprintf("%s/%d", protocol, n), func(b *testing.B) {
+				c := configured(b, caller.Options{Mapper: mapper()}, crowd(n, protocol))
+				b.ReportAllocs()
+				for b.Loop() {
+					if got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true); err != nil || got == "" {
+						b.Fatal(got, err)
+					}
+				}
+			})
+		}
+	}
+}
