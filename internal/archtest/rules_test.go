@@ -83,6 +83,7 @@ var rules = []rule{
 		"interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/evanphx/json-patch/v5",
 	}},
 	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/v1alpha1/internal/crdpatch", may: []string{"sigs.k8s.io/yaml"}},
 	{packages: "interpreter/internal/rawjson", may: []string{apimachinery}},
 	{packages: "interpreter/caller", may: []string{
 		"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "dynamic", clientGo + "tools/cache",

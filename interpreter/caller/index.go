@@ -140,8 +140,8 @@ func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, reso
 	groups, versions := [2]string{gvk.Group, "*"}, [2]string{gvk.Version, "*"}
 	kinds, resources := [2]string{gvk.Kind, "*"}, [2]string{resource, "*"}
 	scope := 0
-	// A namespace is an object without one, though its own name is given as its namespace in some places.
-	if namespaced && (resource != "namespaces" || gvk.Group != "") {
+	// A namespace is an object of the cluster, though its own name is given as its namespace in some places.
+	if namespaced && gvk != (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
 		scope = 1
 	}
 	for _, g := range groups {

@@ -27,3 +27,4 @@
 package v1alpha1
 
 //go:generate controller-gen object:headerFile=boilerplate.go.txt crd:headerFile=boilerplate.yaml.txt paths=. output:crd:dir=crds
+//go:generate go run ./internal/crdpatch crds

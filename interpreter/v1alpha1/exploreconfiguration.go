@@ -20,7 +20,7 @@ type ResourceExploringWebhookConfiguration struct {
 	// +required
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=128
 	Webhooks []ResourceExploringWebhook `json:"webhooks"`
 }
 
@@ -44,14 +44,13 @@ type ResourceExploringWebhook struct {
 	// ClientConfig says how to reach the webhook: exactly one of a URL and a service, and the CAs to trust.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.service)",message="exactly one of url and service is required"
-	// +kubebuilder:validation:XValidation:rule="!has(self.url) || self.url.matches('^https://[^/?#@]+(/[^?#]*)?$')",message="must be an https URL with a host, and without user, query and fragment",fieldPath=".url"
 	ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
 
 	// Rules say which operations on which resources the webhook is asked. One that fits is enough; without rules, it is
 	// never asked.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	Rules []RuleWithOperations `json:"rules,omitempty"`
 
 	// FailurePolicy says what a failed call means: Fail (the default) fails what needed the answer, Ignore goes on as

@@ -20,7 +20,7 @@ type ResourceInterpreterWebhookConfiguration struct {
 	// +required
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=128
 	Webhooks []ResourceInterpreterWebhook `json:"webhooks"`
 }
 
@@ -45,14 +45,13 @@ type ResourceInterpreterWebhook struct {
 	// ClientConfig says how to reach the webhook: exactly one of a URL and a service, and the CAs to trust.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.service)",message="exactly one of url and service is required"
-	// +kubebuilder:validation:XValidation:rule="!has(self.url) || self.url.matches('^https://[^/?#@]+(/[^?#]*)?$')",message="must be an https URL with a host, and without user, query and fragment",fieldPath=".url"
 	ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
 
 	// Rules say which operations on which kinds the webhook is asked. One that fits is enough; without rules, it is never
 	// asked.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	Rules []KindRuleWithOperations `json:"rules,omitempty"`
 
 	// TimeoutSeconds is how long a call may take, 1 to 30 seconds. Defaults to 10.
@@ -93,7 +92,7 @@ type KindRule struct {
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	APIGroups []string `json:"apiGroups"`
@@ -102,7 +101,7 @@ type KindRule struct {
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	APIVersions []string `json:"apiVersions"`
@@ -111,7 +110,7 @@ type KindRule struct {
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	Kinds []string `json:"kinds"`

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workload has a custom resource and its interpreter.
+package workload
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/native"
+)
+
+// Workload is a custom resource that runs pods, workload.example.io/v1alpha1.
+type Workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status,omitempty"`
+}
+
+// Spec is what shall run.
+type Spec struct {
+	Replicas *int32                 `json:"replicas,omitempty"`
+	Paused   bool                   `json:"paused,omitempty"`
+	Template corev1.PodTemplateSpec `json:"template"`
+}
+
+// Status is what runs.
+type Status struct {
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+}
+
+// Handler answers what a control plane asks about Workloads.
+func Handler() interpreter.HandlerFor[*Workload] {
+	return interpreter.HandlerFor[*Workload]{
+		Replica: func(_ context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
+			return w.replicas(), native.Requirements(&w.Spec.Template.Spec, w.Namespace), nil
+		},
+		Revise: func(_ context.Context, w *Workload, replicas int32) error {
+			w.Spec.Replicas = &replicas
+			return nil
+		},
+		Retain: func(_ context.Context, desired, observed *Workload) error {
+			desired.Spec.Paused = observed.Spec.Paused // people pause a workload on its cluster
+			return nil
+		},
+		Aggregate: func(_ context.Context, w *Workload, items []interpreter.AggregatedStatusItem) error {
+			return w.aggregate(items)
+		},
+		Dependencies: func(_ context.Context, w *Workload) ([]interpreter.DependentObjectReference, error) {
+			return native.Dependencies(&w.Spec.Template.Spec, w.Namespace), nil
+		},
+		Status: func(_ context.Context, w *Workload) (any, error) { return w.Status, nil },
+		Health: func(_ context.Context, w *Workload) (bool, error) { return w.Status.ReadyReplicas >= w.replicas(), nil },
+	}
+}
+
+func (w *Workload) replicas() int32 {
+	if w.Spec.Replicas == nil {
+		return 1
+	}
+	return *w.Spec.Replicas
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command crdpatch adds to generated CustomResourceDefinitions what markers cannot say of a type of another package: how
+// the URL of a webhook looks. As a CEL rule it would be over the API server's limit of cost, since the type does not limit
+// the length of the URL.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	header = "# SPDX-FileCopyrightText: The Spokewire Authors\n# SPDX-License-Identifier: Apache-2.0\n---\n"
+	// urlPattern is https with a host, and without user, query and fragment.
+	urlPattern = "^https://[^/?#@]+(/[^?#]*)?$"
+	urlLength  = 2048
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "crdpatch:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: crdpatch FOLDER")
+	}
+	files, err := filepath.Glob(filepath.Join(args[0], "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := patch(file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func patch(file string) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var crd map[string]any
+	if err := yaml.Unmarshal(content, &crd); err != nil {
+		return err
+	}
+	url := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items", "properties", "clientConfig", "properties", "url")
+	if url == nil {
+		return errors.New("there is no clientConfig.url")
+	}
+	url["pattern"], url["maxLength"] = urlPattern, urlLength
+	out, err := yaml.Marshal(crd)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append([]byte(header), out...), 0o644)
+}
+
+// find returns the object at a path of names and indexes, or nil.
+func find(v any, path ...any) map[string]any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			list, _ := v.([]any)
+			if p >= len(list) {
+				return nil
+			}
+			v = list[p]
+		}
+	}
+	m, _ := v.(map[string]any)
+	return m
+}
