@@ -29,10 +29,19 @@
 //
 //	go run github.com/spokewire/sdk-go/examples/quickstart@latest
 //
+// # Know when something changes
+//
+// Package dynamicwatcher tells a controller when any of some objects changes, with one
+// API watch for each of them and no cache.
+//
+// # Read resources that nobody knows
+//
+// Package interpreter is for webhooks that tell a multi-cluster control plane how to
+// read a custom resource; interpreter/caller is the control plane's side, and
+// interpreter/native has the built-in kinds.
+//
 // # Planned
 //
-// dynamicwatcher (tell a controller when any of some objects changes), appliedwork
-// (ownership and garbage collection of applied objects), interpreter (resource
-// interpreter webhooks) and rsync (ordered, durable operations on many clusters) are
-// not part of the module yet.
+// appliedwork (ownership and garbage collection of applied objects) and rsync (ordered,
+// durable operations on many clusters) are not part of the module yet.
 package sdk

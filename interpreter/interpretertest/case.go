@@ -112,7 +112,12 @@ func object(content map[string]any) (*unstructured.Unstructured, error) {
 	return u, u.UnmarshalJSON(raw)
 }
 
-// check asks the target and compares. The text says how the answer differs; it is empty for the right one.
+// Check asks a target about a case, for code that is no test. The text says how the answer differs; it is empty for the
+// right one.
+func Check(ctx context.Context, target interpreter.Interpreter, c Case) string {
+	return c.check(ctx, target)
+}
+
 func (c *Case) check(ctx context.Context, target interpreter.Interpreter) string {
 	q, err := c.query()
 	if err != nil {

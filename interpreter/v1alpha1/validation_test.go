@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// good returns configurations without errors.
+func good() (v1alpha1.ResourceExploringWebhookConfiguration, v1alpha1.ResourceInterpreterWebhookConfiguration) {
+	client := func() admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: new("https://hook.example.com:8443/interpret")}
+	}
+	return v1alpha1.ResourceExploringWebhookConfiguration{Webhooks: []v1alpha1.ResourceExploringWebhook{{
+			Name: "foo.example.com", ClientConfig: client(), ExploreReviewVersions: []string{"v1alpha1"},
+			Rules: []v1alpha1.RuleWithOperations{{Operations: []v1alpha1.OperationType{v1alpha1.ExploreHealthy},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"foos"}}}},
+		}}}, v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
+			Name: "foo.example.com", ClientConfig: client(), InterpreterContextVersions: []string{"v2", "v1alpha1"},
+			Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+				KindRule: v1alpha1.KindRule{APIGroups: []string{""}, APIVersions: []string{"*"}, Kinds: []string{"Foo"}}}},
+		}}}
+}
+
+// TestValidate: each fault is exactly this error.
+func TestValidate(t *testing.T) {
+	type e = *v1alpha1.ResourceExploringWebhook
+	type i = *v1alpha1.ResourceInterpreterWebhook
+	ca := tlstest.NewAuthority(t, "ca").PEM
+	tests := []struct {
+		name    string
+		explore func(e)
+		inter   func(i)
+		want    string
+	}{
+		{"nothing", func(e) {}, func(i) {}, ""},
+		{"a CA bundle", func(w e) { w.ClientConfig.CABundle = ca }, func(w i) { w.ClientConfig.CABundle = ca }, ""},
+		{"no name", func(w e) { w.Name = "" }, func(w i) { w.Name = "" }, "webhooks[0].name: Required value: a webhook needs a qualified name, such as workload.example.com"},
+		{"a short name", func(w e) { w.Name = "a.b" }, func(w i) { w.Name = "a.b" }, `webhooks[0].name: Invalid value: "a.b": must be a domain of at least three parts, such as workload.example.com`},
+		{"neither", func(w e) { w.ClientConfig.URL = nil }, func(w i) { w.ClientConfig.URL = nil }, "webhooks[0].clientConfig: Required value: exactly one of url and service is required"},
+		{"both", func(w e) { w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{} }, func(w i) { w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{} },
+			"webhooks[0].clientConfig: Forbidden: exactly one of url and service is required: both are set"},
+		{"http", func(w e) { w.ClientConfig.URL = new("http://a/") }, func(w i) { w.ClientConfig.URL = new("http://a/") }, `webhooks[0].clientConfig.url: Invalid value: the scheme is "http": it must be https`},
+		{"a user", func(w e) { w.ClientConfig.URL = new("https://a:b@c/") }, func(w i) { w.ClientConfig.URL = new("https://a:b@c/") }, "webhooks[0].clientConfig.url: Invalid value: has a user or a password: neither is allowed"},
+		{"a query", func(w e) { w.ClientConfig.URL = new("https://a/?token=x") }, func(w i) { w.ClientConfig.URL = new("https://a/?token=x") }, "webhooks[0].clientConfig.url: Invalid value: has a query: none is allowed"},
+		{"a fragment", func(w e) { w.ClientConfig.URL = new("https://a/#x") }, func(w i) { w.ClientConfig.URL = new("https://a/#x") }, "webhooks[0].clientConfig.url: Invalid value: has a fragment: none is allowed"},
+		{"no host", func(w e) { w.ClientConfig.URL = new("https:///x") }, func(w i) { w.ClientConfig.URL = new("https:///x") }, "webhooks[0].clientConfig.url: Invalid value: has no host"},
+		{"no URL", func(w e) { w.ClientConfig.URL = new("https://a:b:c") }, func(w i) { w.ClientConfig.URL = new("https://a:b:c") }, "webhooks[0].clientConfig.url: Invalid value: is not a URL: write https://host:port/path"},
+		{"no certificate", func(w e) { w.ClientConfig.CABundle = []byte("x") }, func(w i) { w.ClientConfig.CABundle = []byte("x") }, "webhooks[0].clientConfig.caBundle: Invalid value: holds no certificate in PEM"},
+		{"half a certificate", func(w e) { w.ClientConfig.CABundle = append(ca[:len(ca):len(ca)], ca[:50]...) }, func(w i) { w.ClientConfig.CABundle = append(ca[:len(ca):len(ca)], ca[:50]...) },
+			"webhooks[0].clientConfig.caBundle: Invalid value: ends within certificate 2"},
+		{"a service", func(w e) { w.ClientConfig = service("", "") }, func(w i) { w.ClientConfig = service("", "") },
+			"[webhooks[0].clientConfig.service.name: Required value: the service's name, webhooks[0].clientConfig.service.namespace: Required value: the service's namespace]"},
+		{"its path", func(w e) { w.ClientConfig = service("a", "x?y") }, func(w i) { w.ClientConfig = service("a", "x?y") }, "webhooks[0].clientConfig.service.path: Invalid value: must be a path that begins with one /, without query and fragment"},
+		{"no time", func(w e) { w.TimeoutSeconds = new(int32(0)) }, func(w i) { w.TimeoutSeconds = new(int32(0)) }, "webhooks[0].timeoutSeconds: Invalid value: 0: must be between 1 and 30 seconds"},
+		{"all and another", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"*", "ExploreReplica"} }, nil,
+			`webhooks[0].rules[0].operations: Invalid value: ["*","ExploreReplica"]: '*' must be alone`},
+		{"an operation of the other protocol", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"Prune"} }, nil,
+			`webhooks[0].rules[0].operations[0]: Invalid value: "Prune": is not an operation of this protocol`},
+		{"and the other way round", nil, func(w i) { w.Rules[0].Operations = []v1alpha1.InterpreterOperation{"ExplorePacking"} },
+			`webhooks[0].rules[0].operations[0]: Invalid value: "ExplorePacking": is not an operation of this protocol`},
+		{"no kinds", nil, func(w i) { w.Rules[0].Kinds = nil }, "webhooks[0].rules[0].kinds: Required value: at least one, or *"},
+		{"an empty kind", nil, func(w i) { w.Rules[0].Kinds = []string{""} }, "webhooks[0].rules[0].kinds[0]: Required value"},
+		{"all groups and one", nil, func(w i) { w.Rules[0].APIGroups = []string{"*", "apps"} }, `webhooks[0].rules[0].apiGroups: Invalid value: ["*","apps"]: '*' must be alone`},
+		{"a subresource", func(w e) { w.Rules[0].Resources = []string{"foos/status"} }, nil, `webhooks[0].rules[0].resources[0]: Invalid value: "foos/status": names a subresource: webhooks are asked about whole objects`},
+		{"no versions", func(w e) { w.ExploreReviewVersions = nil }, nil, "webhooks[0].exploreReviewVersions: Required value: must include one of v1alpha1"},
+		{"unknown versions", nil, func(w i) { w.InterpreterContextVersions = []string{"v2"} }, `webhooks[0].interpreterContextVersions: Invalid value: ["v2"]: must include one of v1alpha1`},
+		{"one version twice", nil, func(w i) { w.InterpreterContextVersions = []string{"v1alpha1", "v1alpha1"} }, `webhooks[0].interpreterContextVersions[1]: Duplicate value: "v1alpha1"`},
+		{"a policy", func(w e) { w.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Maybe")) }, nil, `webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`},
+		{"a scope", func(w e) { w.Rules[0].Scope = new(admissionregistrationv1.ScopeType("Here")) }, nil, `webhooks[0].rules[0].scope: Unsupported value: "Here": supported values: "Cluster", "Namespaced", "*"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			check := func(err error) {
+				t.Helper()
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if got != test.want {
+					t.Errorf("got  %s\nwant %s", got, test.want)
+				}
+			}
+			exploring, interpreting := good()
+			if test.explore != nil {
+				test.explore(&exploring.Webhooks[0])
+				check(exploring.Validate().ToAggregate())
+			}
+			if test.inter != nil {
+				test.inter(&interpreting.Webhooks[0])
+				check(interpreting.Validate().ToAggregate())
+			}
+		})
+	}
+	exploring, _ := good()
+	exploring.Webhooks = append(exploring.Webhooks, exploring.Webhooks[0])
+	if errs := exploring.Validate(); len(errs) != 1 || errs[0].Error() != `webhooks[1].name: Duplicate value: "foo.example.com"` {
+		t.Errorf("two of one name: %v", errs)
+	}
+}
+
+func service(name, path string) admissionregistrationv1.WebhookClientConfig {
+	s := &admissionregistrationv1.ServiceReference{Name: name, Namespace: name}
+	if path != "" {
+		s.Path = &path
+	}
+	return admissionregistrationv1.WebhookClientConfig{Service: s}
+}
+
+func TestDefaults(t *testing.T) {
+	exploring, interpreting := good()
+	interpreting.Webhooks[0].ClientConfig = service("a", "")
+	exploring.SetDefaults()
+	interpreting.SetDefaults()
+	e, i := exploring.Webhooks[0], interpreting.Webhooks[0]
+	if *e.TimeoutSeconds != 10 || *e.FailurePolicy != "Fail" || *e.Rules[0].Scope != "*" || *i.TimeoutSeconds != 10 || *i.ClientConfig.Service.Port != 443 {
+		t.Errorf("%+v %+v", e, i)
+	}
+	interpreting.Webhooks[0].TimeoutSeconds = new(int32(3))
+	if interpreting.SetDefaults(); *interpreting.Webhooks[0].TimeoutSeconds != 3 {
+		t.Error("what is set is replaced")
+	}
+}
+
+// TestOperations: the names of both protocols, as the contract has them.
+func TestOperations(t *testing.T) {
+	for interpret, explore := range map[v1alpha1.InterpreterOperation]v1alpha1.OperationType{
+		"InterpretReplica": "ExploreReplica", "InterpretStatus": "ExploreStatus", "Prune": "ExplorePacking", "ReviseReplica": "ExploreReplicaRevising",
+		"Retain": "ExploreRetaining", "AggregateStatus": "ExploreStatusAggregating", "InterpretHealth": "ExploreHealthy",
+		"InterpretDependency": "ExploreDependencies", "*": "*",
+	} {
+		if got, ok := interpret.Explore(); got != explore || !ok {
+			t.Errorf("%s is %s", interpret, got)
+		}
+		if got, ok := explore.Interpreter(); got != interpret || !ok {
+			t.Errorf("%s is %s", explore, got)
+		}
+	}
+	if got, ok := v1alpha1.InterpretComponent.Explore(); ok {
+		t.Errorf("InterpretComponent is %s", got)
+	}
+	for _, name := range []v1alpha1.OperationType{"", "Guess", "Prune"} {
+		if got, ok := name.Interpreter(); ok {
+			t.Errorf("%q is %s", name, got)
+		}
+	}
+	if v1alpha1.InterpretAll.Known() || !v1alpha1.Prune.Known() || len(v1alpha1.InterpreterOperations()) != 9 {
+		t.Error("* is for rules, and there are nine others")
+	}
+}
+
+// TestScheme: all kinds can be decoded by a scheme, and encoded as they were.
+func TestScheme(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"ResourceExploringWebhookConfiguration", "ResourceInterpreterWebhookConfigurationList", "ExploreReview", "ResourceInterpreterContext"} {
+		object, err := scheme.New(v1alpha1.GroupVersion.WithKind(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(object.DeepCopyObject()); err != nil {
+			t.Error(err)
+		}
+	}
+}
