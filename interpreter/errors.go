@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNotInterpreted: an [Interpreter] has no answer for this kind of object and this operation, so another one may be
-// asked.
-var ErrNotInterpreted = errors.New("nobody interprets this")
-
-// ErrServerStarted: a [Server] is started, so nothing can be registered and it cannot be started again.
-var ErrServerStarted = errors.New("the server was started already")
+// What goes wrong without details, for errors.Is.
+var (
+	// ErrNotInterpreted: an [Interpreter] has no answer for this kind of object and this operation, so another one may be
+	// asked.
+	ErrNotInterpreted = errors.New("nobody interprets this")
+	// ErrServerStarted: a [Server] is started, so nothing can be registered and it cannot be started again.
+	ErrServerStarted = errors.New("the server was started already")
+)
 
 // RequestError says what is wrong with a request.
 type RequestError struct {

@@ -110,7 +110,7 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 		if problem == nil {
 			return
 		}
-		if problem == http.ErrAbortHandler {
+		if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(problem) // net/http's own way to end a connection
 		}
 		what := fmt.Sprintf("%T", problem)

@@ -39,7 +39,7 @@ func TestOperations(t *testing.T) {
 	for i := range cases {
 		seen[cases[i].Operation] = true
 		if cases[i].Operation == v1alpha1.InterpretComponent { // has no form there
-			cases[i].Want = interpretertest.Want{Error: "InterpretComponent has no form in the Explore protocol"}
+			cases[i].Want = interpretertest.Want{Error: "nobody interprets this"}
 		}
 	}
 	if len(seen) != len(v1alpha1.InterpreterOperations()) {
@@ -216,4 +216,14 @@ func tree(t *testing.T, data []byte) map[string]any {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestExploreHasNoComponents: what has no form in a protocol is an error before anything is sent.
+func TestExploreHasNoComponents(t *testing.T) {
+	request := &interpreter.Request{Protocol: interpreter.Explore}
+	request.Operation = v1alpha1.InterpretComponent
+	const want = "request.operation InterpretComponent has no form in the Explore protocol"
+	if _, err := interpreter.EncodeRequest(request); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 }

@@ -13,12 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-const (
-	// MaxBytes is the default limit of requests and answers, and the limit of the object that a patch makes.
-	MaxBytes = 8 << 20
-	// maxPatchOperations is the API server's own limit for JSON Patches.
-	maxPatchOperations = 10_000
-)
+// MaxBytes is the default limit of requests and answers, and the limit of the object that a patch makes.
+const MaxBytes = 8 << 20
 
 // apply returns what a JSON Patch makes of an object. The result has the identity of the object, or it is an error.
 func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
@@ -57,8 +53,8 @@ func applyText(original, patch []byte) (out []byte, err error) {
 	if err != nil {
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
 	}
-	if len(operations) > maxPatchOperations {
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), maxPatchOperations)}
+	if len(operations) > rawjson.MaxOperations {
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), rawjson.MaxOperations)}
 	}
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false // RFC 6902 has none

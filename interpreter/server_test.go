@@ -162,8 +162,8 @@ func TestStop(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.stop() }()
 	select {
-	case <-stopped:
-		t.Error("Start returned while a request was being answered")
+	case err := <-stopped:
+		t.Errorf("Start returned while a request was being answered: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(leave)

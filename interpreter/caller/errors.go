@@ -10,14 +10,15 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// ErrNotReady: the configurations are not known yet. See [Caller].Ready.
-var ErrNotReady = errors.New("the webhook configurations are not known yet")
-
-// ErrStarted: Start was called a second time.
-var ErrStarted = errors.New("the caller was started already")
-
-// ErrFollows: configurations cannot be set, since they come from Options.Client.
-var ErrFollows = errors.New("the configurations come from Options.Client")
+// Errors of a [Caller] that are no [*CallError], for errors.Is.
+var (
+	// ErrNotReady: the configurations are not known yet. See [Caller].Ready.
+	ErrNotReady = errors.New("the webhook configurations are not known yet")
+	// ErrStarted: Start was called a second time.
+	ErrStarted = errors.New("the caller was started already")
+	// ErrFollows: configurations cannot be set, since they come from Options.Client.
+	ErrFollows = errors.New("the configurations come from Options.Client")
+)
 
 // Reason tells apart why a call failed.
 type Reason string

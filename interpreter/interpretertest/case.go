@@ -109,7 +109,8 @@ func object(content map[string]any) (*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	u := &unstructured.Unstructured{}
-	return u, u.UnmarshalJSON(raw)
+	err = u.UnmarshalJSON(raw)
+	return u, err
 }
 
 // Check asks a target about a case, for code that is no test. The text says how the answer differs; it is empty for the

@@ -12,7 +12,7 @@ func pruneMeta(m *metav1.ObjectMeta) {
 	m.UID = ""
 	m.ResourceVersion = ""
 	m.Generation = 0
-	m.SelfLink = ""
+	m.SelfLink = "" //nolint:staticcheck // deprecated, and in old objects
 	m.CreationTimestamp = metav1.Time{}
 	m.DeletionTimestamp = nil
 	m.DeletionGracePeriodSeconds = nil

@@ -9,17 +9,26 @@ import (
 	"strings"
 )
 
+// MaxOperations is how many operations a patch has at most: the API server's own limit for those that it takes.
+const MaxOperations = 10_000
+
 // Patch returns a JSON Patch (RFC 6902) that makes to of from, with the operations add, replace and remove. It is [] for
-// equal texts. Values are taken from the text as they stand there.
+// equal texts. Values are taken from the text as they stand there. What would need more than [MaxOperations] is replaced
+// as a whole.
 func Patch(from, to []byte) []byte {
 	p := patcher{out: []byte{'['}}
 	p.diff(from, to)
+	if p.operations > MaxOperations {
+		p = patcher{out: []byte{'['}}
+		p.operation("replace", to)
+	}
 	return append(p.out, ']')
 }
 
 type patcher struct {
-	out  []byte
-	path []byte // of the value at hand, escaped for a pointer but not for JSON
+	out        []byte
+	path       []byte // of the value at hand, escaped for a pointer but not for JSON
+	operations int
 }
 
 func (p *patcher) diff(from, to []byte) {
@@ -97,6 +106,9 @@ func (p *patcher) at(name string, f func()) {
 }
 
 func (p *patcher) operation(op string, value []byte) {
+	if p.operations++; p.operations > MaxOperations {
+		return // it will not be used
+	}
 	if len(p.out) > 1 {
 		p.out = append(p.out, ',')
 	}

@@ -93,6 +93,20 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestLongPatch: a change in more places than a patch may have operations.
+func TestLongPatch(t *testing.T) {
+	from, to := make([]int, rawjson.MaxOperations+1), make([]int, rawjson.MaxOperations+1)
+	for i := range to {
+		to[i] = 1
+	}
+	a, b := encode(t, map[string]any{"n": from}), encode(t, map[string]any{"n": to})
+	patch := rawjson.Patch(a, b)
+	if want := `[{"op":"replace","path":"","value":` + string(b) + "}]"; string(patch) != want {
+		t.Errorf("the patch is %.60s…", patch)
+	}
+	applies(t, a, patch, b)
+}
+
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	out, err := json.Marshal(v)

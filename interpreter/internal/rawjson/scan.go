@@ -149,12 +149,7 @@ func plain(quoted []byte) bool {
 	if bytes.IndexByte(quoted, '\\') >= 0 {
 		return false
 	}
-	for _, c := range quoted {
-		if c >= utf8.RuneSelf {
-			return utf8.Valid(quoted)
-		}
-	}
-	return true
+	return utf8.Valid(quoted)
 }
 
 func space(data []byte, i int) int {
@@ -193,12 +188,20 @@ func skip(data []byte, i int) int {
 	return i
 }
 
-func skipString(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
+// skipString looks for quotes, which are rare, and not at each byte. One behind an odd number of backslashes is part of the
+// string.
+func skipString(data []byte, begin int) int {
+	for i := begin + 1; i < len(data); i++ {
+		k := bytes.IndexByte(data[i:], '"')
+		if k < 0 {
+			break
+		}
+		i += k
+		backslashes := 0
+		for j := i - 1; j > begin && data[j] == '\\'; j-- {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
 			return i + 1
 		}
 	}
