@@ -42,7 +42,7 @@ func TestShared(t *testing.T) {
 		"stop":               (*kube.Cluster).StopAPIServer,
 		"restart":            (*kube.Cluster).RestartAPIServer,
 		"forget":             (*kube.Cluster).Forget,
-		"controller manager": (*kube.Cluster).StartControllerManager,
+		"controller manager": func(c *kube.Cluster) { c.StartControllerManager() },
 	} {
 		it, done := &tb{TB: t}, make(chan struct{})
 		go func() {
