@@ -34,6 +34,11 @@
 // Package dynamicwatcher tells a controller when any of some objects changes, with one
 // API watch for each of them and no cache.
 //
+// # Collect what was applied
+//
+// Package appliedwork applies the objects of a work on a managed cluster, prunes what it
+// wants no more, and collects everything when it ends.
+//
 // # Read resources that nobody knows
 //
 // Package interpreter is for webhooks that tell a multi-cluster control plane how to
@@ -42,6 +47,5 @@
 //
 // # Planned
 //
-// appliedwork (ownership and garbage collection of applied objects) and rsync (ordered,
-// durable operations on many clusters) are not part of the module yet.
+// rsync (ordered, durable operations on many clusters) is not part of the module yet.
 package sdk
