@@ -64,6 +64,7 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	g := &ground{t: t, audit: filepath.Join(folder, "audit.log")}
 	g.Cluster = kube.Start(t, kube.Options{APIServerFlags: map[string][]string{
 		"audit-policy-file": {policy}, "audit-log-path": {g.audit}, "audit-log-mode": {"blocking"},
+		"audit-log-maxsize":     {"100000"}, // MiB: one file, however long the campaign is
 		"max-requests-inflight": {"1000"}, "max-mutating-requests-inflight": {"1000"},
 	}})
 	g.admin = dynamic.NewForConfigOrDie(g.Config())
