@@ -7,7 +7,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -182,7 +181,7 @@ func (c *configurations) refuses(t *testing.T, bad badConfiguration) {
 		t.Fatalf("the API server took it: %v %v", created, err)
 	}
 	var fields []string
-	for _, cause := range err.(apierrors.APIStatus).Status().Details.Causes { //nolint:errorlint // IsInvalid has seen it
+	for _, cause := range err.(apierrors.APIStatus).Status().Details.Causes {
 		fields = append(fields, cause.Field)
 	}
 	if !strings.Contains(strings.Join(fields, " ")+" ", want+" ") {
@@ -293,7 +292,7 @@ func TestInterpreterCaller(t *testing.T) {
 // interpreterWebhook returns a server of the native kinds that is not started.
 func interpreterWebhook(t *testing.T) (*interpreter.Server, *tlstest.Authority) {
 	t.Helper()
-	ca, folder := tlstest.NewAuthority(t, "ca"), filepath.Join(t.TempDir())
+	ca, folder := tlstest.NewAuthority(t, "ca"), t.TempDir()
 	ca.Issue(t, "webhook").Write(t, folder)
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: folder})
 	if err != nil {
