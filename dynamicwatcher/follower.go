@@ -112,9 +112,6 @@ func (f *follower) run(ctx context.Context) {
 			if f.object.unscope(gvr) {
 				return
 			}
-			err = f.object.scoped(gvr)
-		}
-		if err == nil {
 			err = f.follow(ctx, gvr)
 		}
 		if ctx.Err() != nil || !f.recover(ctx, err, gvr) {
@@ -123,12 +120,15 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// resolve looks up the kind, if it is not known.
+// resolve looks up the kind, if it is not known, and checks that the object can be of it.
 func (f *follower) resolve(ctx context.Context, gvr *ScopedGVR) (err error) {
-	if gvr.Empty() {
-		*gvr, err = f.watcher.kinds.resolve(ctx, f.object.id.GroupVersionKind())
+	if !gvr.Empty() {
+		return nil
 	}
-	return err
+	if *gvr, err = f.watcher.kinds.resolve(ctx, f.object.id.GroupVersionKind()); err != nil {
+		return err
+	}
+	return f.object.scoped(gvr)
 }
 
 // follow reads one stream until it ends, and returns why. The goroutine of each object waits here nearly all the time: what
