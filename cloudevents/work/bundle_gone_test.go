@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// TestBundleLateDeletion: a deletion that comes late does not end the next work of its name, also where the source and
+// the agent have restarted between: what a Store has of a work that is gone tells the next one where to begin.
+func TestBundleLateDeletion(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := bundleSource
+		options.Store = work.NewMemoryStore()
+		h, a := s.source(options), s.agent(bundleAgent)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		specs := s.record("sourceevents")
+		h.delete("cluster1", "app")
+		s.settle()
+		late := specs.last()
+		a.setFinalizers("app")
+		s.settle()
+		h.kill()
+		a.kill()
+		h, a = s.source(options), s.agent(bundleAgent)
+		s.settle()
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		publish(s, late)
+		s.settle()
+		if got := a.get("app"); got.DeletionTimestamp != nil || valueOf(t, got) != "2" {
+			t.Errorf("the agent has value %q, deleted %v", valueOf(t, got), got.DeletionTimestamp)
+		}
+	})
+}
+
+// TestBundleGoneWorkForgotten: what is known of a work that is gone leaves the Store in time.
+func TestBundleGoneWorkForgotten(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options, store := bundleSource, work.NewMemoryStore()
+		options.Store = store
+		h, a := s.source(options), s.agent(bundleAgent)
+		past := func() []string {
+			var keys []string
+			if err := store.Load(t.Context(), func(key string, _ []byte) error {
+				if strings.HasPrefix(key, "past/") {
+					keys = append(keys, key)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return keys
+		}
+		for _, name := range []string{"app", "again"} {
+			h.create("cluster1", newWork(name, "1"))
+			s.settle()
+			h.delete("cluster1", name)
+			s.settle()
+			a.setFinalizers(name)
+			s.settle()
+		}
+		if keys := past(); len(keys) != 2 {
+			t.Errorf("the store has %v of the two works that are gone", keys)
+		}
+		h.create("cluster1", newWork("again", "2"))
+		if keys := past(); len(keys) != 1 {
+			t.Errorf("the store has %v, and one of the works is there again", keys)
+		}
+		time.Sleep(25 * time.Hour)
+		h.kill()
+		s.source(options)
+		s.settle()
+		if keys := past(); len(keys) != 0 {
+			t.Errorf("after a day the store has %v", keys)
+		}
+	})
+}
+
+// TestBundleListOfLeaving: an agent's list tells the version of the spec that waits for the end of a deletion, not that of
+// the deletion: a source that counts anew may have come to the latter with a spec that was lost.
+func TestBundleListOfLeaving(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, l := s.source(bundleSource), &link{Transport: s.bus.Transport()}
+		options := bundleAgent
+		options.ClusterName = "cluster1"
+		a := s.agentOn(l, options)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		h.delete("cluster1", "app")
+		s.settle()
+		h.kill()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if strings.Contains(m.Event.Type(), ".spec.") { // a status would tell what the agent has
+				deliver(m)
+			}
+		})
+		h = s.source(bundleSource)
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		l.setCut(true)
+		h.setValue("cluster1", "app", "3")
+		s.settle()
+		l.setCut(false)
+		s.settle()
+		a.setFinalizers("app")
+		s.settle()
+		if got := valueOf(t, a.get("app")); got != "3" {
+			t.Errorf("the agent has value %q", got)
+		}
+	})
+}
+
+// TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only that tells it to delete
+// the work when the cluster comes back before the source does.
+func TestBundleForgotten(t *testing.T) {
+	inScene(t, func(s *scene) {
+		l := &link{Transport: s.bus.Transport()}
+		options := bundleSource
+		options.SourceID = "hub"
+		h, a := s.sourceOn(l, options), s.agent(bundleAgent)
+		if err := h.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.create("cluster1", newWork("kept", "1"))
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		l.setCut(true)
+		h.delete("cluster1", "app")
+		if err := h.Forget(t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		l.setCut(false)
+		time.Sleep(15 * time.Second)
+		if diff := cmp.Diff([]string{"kept"}, a.names()); diff != "" {
+			t.Errorf("works of the agent (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestBundleForgottenHeld is TestBundleForgotten of a work that a finalizer of the hub's holds: the agent's status tells
+// that it is there, after the deletion was lost, and nobody knows of it once the finalizer is gone.
+func TestBundleForgottenHeld(t *testing.T) {
+	inScene(t, func(s *scene) {
+		l := &link{Transport: s.bus.Transport()}
+		options := bundleSource
+		options.SourceID = "hub"
+		h, a := s.sourceOn(l, options), s.agent(bundleAgent)
+		if err := h.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		obj := newWork("app", "1")
+		obj.Finalizers = []string{"hub.example.com/own"}
+		h.create("cluster1", obj)
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		l.setCut(true)
+		h.delete("cluster1", "app")
+		if err := h.Forget(t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		lost := 0
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if m.Event.Extensions()["deletiontimestamp"] != nil && lost == 0 {
+				lost++
+				return
+			}
+			deliver(m)
+		})
+		l.setCut(false)
+		time.Sleep(15 * time.Second)
+		if names := a.names(); len(names) > 0 {
+			t.Errorf("the agent keeps %v", names)
+		}
+	})
+}
