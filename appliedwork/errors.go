@@ -104,7 +104,7 @@ const (
 	NamespaceInUse BlockReason = "NamespaceInUse"
 	// NamespaceProtected: one of default, kube-system, kube-public and kube-node-lease.
 	NamespaceProtected BlockReason = "NamespaceProtected"
-	// CRDInUse: a CRD has objects that are not ours and would be deleted with it.
+	// CRDInUse: a CRD has objects that are desired, or not ours, or not ours alone, and would be deleted with it.
 	CRDInUse BlockReason = "CRDInUse"
 	// ManifestUnknown: a manifest cannot be decoded or identified, and may be the one of this object.
 	ManifestUnknown BlockReason = "ManifestUnknown"

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -205,12 +206,17 @@ func (f *fakeAPI) store(path string, object map[string]any) map[string]any {
 func (f *fakeAPI) list(path string) any {
 	items := []any{}
 	for _, p := range slices.Sorted(maps.Keys(f.objects)) {
-		if strings.HasPrefix(p, path+"/") && !strings.Contains(p[len(path)+1:], "/") {
+		everywhere := inNamespace.ReplaceAllString(p, "/")
+		if name, ok := strings.CutPrefix(p, path+"/"); ok && !strings.Contains(name, "/") {
+			items = append(items, f.objects[p])
+		} else if name, ok := strings.CutPrefix(everywhere, path+"/"); ok && !strings.Contains(name, "/") {
 			items = append(items, f.objects[p])
 		}
 	}
 	return map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
 }
+
+var inNamespace = regexp.MustCompile(`/namespaces/[^/]+/`)
 
 func (f *fakeAPI) isResource(name string) bool {
 	for _, list := range f.kinds {

@@ -50,10 +50,13 @@ func (r *pruneRun) guardNamespace(key Key) (Action, error) {
 	return r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name })
 }
 
-// guardCRD looks for objects of the kind that are not ours.
+// guardCRD looks for objects of the kind that are desired, or not ours.
 func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Unstructured) (Action, error) {
 	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
+	if used, ok := r.usedKinds[schema.GroupKind{Group: group, Kind: kind}]; ok {
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: CRDInUse, Detail: fmt.Sprintf("%s is desired and of it: keep the CRD in the work", used)}
+	}
 	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
 		if served(live) {
@@ -72,9 +75,14 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 			return ActionFailed, fmt.Errorf("look for objects of %s that are not ours: %w", key, err)
 		}
 		for i := range page.Items {
-			if obj := &page.Items[i]; !IsOwnedBy(obj, r.work.UID) {
+			of := Key{Group: group, Kind: kind, Namespace: page.Items[i].GetNamespace(), Name: page.Items[i].GetName()}
+			stays, err := r.outlives(ctx, of, m, &page.Items[i])
+			if err != nil {
+				return ActionFailed, err
+			}
+			if stays {
 				return ActionBlocked, &PruneBlockedError{Key: key, Reason: CRDInUse,
-					Detail: fmt.Sprintf("%s %s/%s is not ours and would be deleted with it", kind, obj.GetNamespace(), obj.GetName())}
+					Detail: fmt.Sprintf("%s is not ours, or not ours alone, and would be deleted with it", of)}
 			}
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
@@ -82,6 +90,17 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 		}
 	}
 	return r.waitForContent(key, func(other Key) bool { return other.Group == group && other.Kind == kind })
+}
+
+// outlives reports whether an object would stay if it was decided about by itself.
+func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstructured.Unstructured) (bool, error) {
+	owners, err := r.claims.owners(ctx, r.work.UID, key, live)
+	if err != nil {
+		return false, err
+	}
+	entry := entryOf(m, live)
+	decision := DecideDeletion(live, entry, owners, r.opts.Policies.For(entry.ResourceIdentifier))
+	return decision != Delete && decision != Wait, nil
 }
 
 func served(crd *unstructured.Unstructured) bool {

@@ -75,8 +75,9 @@ func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired [
 // Prune deletes what is recorded and not in desired, in the reverse order of apply, as [DecideDeletion] decides: only
 // objects that have our owner reference, and only as they were when that was decided. An object that another AppliedWork
 // has, or that has another owner, loses our reference and stays. What could not be deleted keeps its entry and holds up
-// nothing but what contains it. A nil object stands for a manifest that could not be decoded: as it may be any of those
-// recorded, nothing is deleted while there is one. One of a kind that is not served is desired as any other.
+// nothing but what contains it. A nil object stands for a manifest that could not be decoded. As it may be any of those
+// recorded, nothing is deleted while there is one, nor while there is one that [Identify] refuses, or that lacks the namespace
+// that its kind has. One of a kind that is not served is desired as any other.
 //
 // What was deleted is pending until it is gone. A type that is not served is no proof of that: its objects are pending
 // until fresh discovery has said so over Options.UnservedGrace, and its CRD does not exist.
@@ -130,8 +131,9 @@ type pruneRun struct {
 	ending    bool // the AppliedWork goes too: what comes late goes with it
 	inventory *inventory
 	claims    *claims
-	unknown   int                // manifests of which is not known what they are
-	used      map[string]Key     // namespaces of desired objects, with one of them
+	unknown   int            // manifests of which is not known what they are
+	used      map[string]Key // namespaces of desired objects, with one of them
+	usedKinds map[schema.GroupKind]Key
 	keptUIDs  map[types.UID]bool // of desired objects, which may be known by another kind too
 	items     []*pruneItem
 }
@@ -154,7 +156,7 @@ func (i *pruneItem) finish(action Action, err error) {
 // desire returns the identities of the desired. A kind that is not served may or may not have namespaces: both are
 // desired.
 func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructured) []v1alpha1.ResourceIdentifier {
-	r.used, r.keptUIDs = map[string]Key{}, map[types.UID]bool{}
+	r.used, r.usedKinds, r.keptUIDs = map[string]Key{}, map[schema.GroupKind]Key{}, map[types.UID]bool{}
 	var ids []v1alpha1.ResourceIdentifier
 	for _, obj := range desired {
 		key, err := Identify(obj)
@@ -163,7 +165,12 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 			continue
 		}
 		gvk := obj.GroupVersionKind()
+		r.usedKinds[gvk.GroupKind()] = key
 		m, err := r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
+		if err == nil && m.namespaced && key.Namespace == "" {
+			r.unknown++ // Apply refuses it, so it may be any object of its name
+			continue
+		}
 		if err != nil || m.namespaced {
 			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Resource: m.resource.Resource, Namespace: key.Namespace, Name: key.Name})
 			r.use(key)
