@@ -73,7 +73,7 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
 	changes := &ChangeSet{}
 	opts, err := opts.withDefaults()
-	if err != nil {
+	if err := errors.Join(err, checkWork(work)); err != nil {
 		return changes, err
 	}
 	run := &applyRun{Applier: a, work: work, opts: opts, manager: managerFor(opts.FieldManager, work.UID)}
@@ -84,7 +84,7 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 		return changes, a.refused(work, err)
 	}
 	run.apply(ctx)
-	changes.Entries = run.changes()
+	changes.Entries = run.changes(ctx)
 	err = run.confirm(ctx, changes)
 	a.announceChanges(work, changes)
 	return changes, errors.Join(changes.Err(), err)
@@ -184,11 +184,11 @@ func crdKinds(objects []*unstructured.Unstructured) map[schema.GroupKind]mapping
 	return kinds
 }
 
-func (r *applyRun) changes() []Change {
+func (r *applyRun) changes(ctx context.Context) []Change {
 	changes := make([]Change, len(r.items))
 	for i, item := range r.items {
-		if !item.done { // ctx ended
-			item.finish(ActionPending, context.Canceled)
+		if !item.done {
+			item.finish(ActionPending, ctx.Err())
 		}
 		changes[i] = item.change
 	}

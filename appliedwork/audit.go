@@ -5,6 +5,7 @@ package appliedwork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,7 +42,7 @@ type AuditReport struct {
 // It belongs after a crash, and once in a long while.
 func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts AuditOptions) (*AuditReport, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
-	if err != nil {
+	if err := errors.Join(err, checkWork(work)); err != nil {
 		return nil, err
 	}
 	kinds, err := c.kinds.all(ctx)

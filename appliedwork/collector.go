@@ -37,6 +37,10 @@ type TeardownOptions struct {
 	Concurrency int
 }
 
+func (o TeardownOptions) prune() (PruneOptions, error) {
+	return PruneOptions{Propagation: o.Propagation, Policies: o.Policies, Concurrency: o.Concurrency}.withDefaults()
+}
+
 // ReleaseOptions are the options of [Collector.Release].
 type ReleaseOptions struct {
 	// Concurrency is how many objects are released at a time, from 1 to 256. Defaults to 16.
@@ -51,7 +55,7 @@ type ReleaseOptions struct {
 // Guards hold as for Prune; a protected namespace only loses our reference. The error joins those of the change set, or is
 // an [ErrInvalidInput] or the API server's. The change set is never nil.
 func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions) (*ChangeSet, error) {
-	prune, err := PruneOptions{Propagation: opts.Propagation, Policies: opts.Policies, Concurrency: opts.Concurrency}.withDefaults()
+	prune, err := opts.prune()
 	if err != nil {
 		return &ChangeSet{}, err
 	}
@@ -83,7 +87,7 @@ func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how str
 		if err := run.run(ctx, inv.entries()); err != nil {
 			return &ChangeSet{}, err
 		}
-		changes := &ChangeSet{Entries: run.changes()}
+		changes := &ChangeSet{Entries: run.changes(ctx)}
 		c.announceChanges(work, changes)
 		if !changes.Done() {
 			err := run.forget(ctx, v1alpha1.ConditionPruned, changes)
@@ -106,10 +110,12 @@ func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how str
 func (c *Collector) mark(ctx context.Context, work *v1alpha1.AppliedWork, how string) (*inventory, error) {
 	for attempt := 0; ; attempt++ {
 		inv, err := c.tracker.load(ctx, work)
-		if err != nil || inv.main().Annotations[v1alpha1.AnnotationTerminating] == how {
-			return inv, err
+		if err != nil {
+			return nil, err
 		}
-		err = c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)
+		if inv.main().Annotations[v1alpha1.AnnotationTerminating] != how {
+			err = c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)
+		}
 		if err == nil {
 			c.tracker.setCondition(inv, metav1.Condition{
 				Type: v1alpha1.ConditionTerminating, Status: metav1.ConditionTrue, Reason: how, ObservedGeneration: inv.main().Generation,

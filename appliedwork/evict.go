@@ -5,6 +5,7 @@ package appliedwork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,51 +35,71 @@ type Eviction struct {
 	Changes *ChangeSet
 }
 
+func (o EvictOptions) withDefaults() (EvictOptions, error) {
+	switch {
+	case o.GracePeriod < 0:
+		return o, fmt.Errorf("%w: EvictOptions.GracePeriod is negative", ErrInvalidInput)
+	case o.GracePeriod == 0:
+		o.GracePeriod = defaultEvictionGrace
+	}
+	_, err := o.Teardown.prune() // now, and not when the grace period is over
+	return o, err
+}
+
 // Evict deletes the objects of an AppliedWork after a grace period that is kept in the AppliedWork: a restart does not begin
 // it anew, and [Collector.CancelEviction] ends it. Call it again after Remaining. It is for a hub that has said that it does
 // not want this work here any more. Not to reach the hub is no such thing: nothing is deleted by losing it, because nothing
-// calls Evict. The error is as for Teardown.
+// calls Evict. The period is one of wall clocks: it begins anew when its beginning turns out to be in the future, and is over
+// early when it began with a clock that was late. The error is as for Teardown, or [ErrTerminating] for what is being released.
 func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts EvictOptions) (*Eviction, error) {
-	if opts.GracePeriod < 0 {
-		return nil, fmt.Errorf("%w: EvictOptions.GracePeriod is negative", ErrInvalidInput)
-	}
-	grace := opts.GracePeriod
-	if grace == 0 {
-		grace = defaultEvictionGrace
+	opts, err := opts.withDefaults()
+	if err := errors.Join(err, checkWork(work)); err != nil {
+		return nil, err
 	}
 	now := c.opts.Clock.Now()
-	since := now
-	_, err := c.tracker.update(ctx, work, nil, func(inv *inventory) error {
+	var since time.Time
+	var over, releasing bool
+	_, err = c.tracker.update(ctx, work, nil, func(inv *inventory) error {
 		began, ok := evictionStart(inv.main())
-		if ok {
-			since = began
+		since, over = began, inv.terminating()
+		if releasing = inv.main().Annotations[v1alpha1.AnnotationTerminating] == byRelease; releasing {
+			return fmt.Errorf("%w: %s is being released", ErrTerminating, work.Name)
+		}
+		if over {
 			return nil
 		}
-		if inv.terminating() {
-			since = time.Time{} // it has begun
-			return nil
+		if !ok || began.After(now) {
+			since = now
+			if err := c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationEvictionStart, now.UTC().Format(time.RFC3339)); err != nil {
+				return err
+			}
 		}
-		since = now
-		if err := c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationEvictionStart, now.UTC().Format(time.RFC3339)); err != nil {
-			return err
-		}
-		start := metav1.NewTime(now.Truncate(time.Second))
-		inv.main().Status.EvictionStartTime = &start
-		inv.shards[0].changed = true
-		c.tracker.setCondition(inv, metav1.Condition{
-			Type: v1alpha1.ConditionEvicting, Status: metav1.ConditionTrue, Reason: reasonGracePeriod, ObservedGeneration: inv.main().Generation,
-		})
+		c.tracker.setEvicting(inv, since)
 		return nil
 	})
+	if errors.Is(err, ErrTerminating) && !releasing {
+		return &Eviction{Changes: &ChangeSet{}}, nil // gone, as for Teardown
+	}
 	if err != nil {
 		return nil, fmt.Errorf("evict AppliedWork %s: %w", work.Name, err)
 	}
-	// A clock that was set back must not make it longer than it is.
-	if remaining := min(grace-now.Sub(since), grace); remaining > 0 {
+	if remaining := opts.GracePeriod - now.Sub(since); remaining > 0 && !over {
 		return &Eviction{Since: since, Remaining: remaining}, nil
 	}
 	changes, err := c.Teardown(ctx, work, opts.Teardown)
 	return &Eviction{Since: since, Changes: changes}, err
+}
+
+// setEvicting has the status tell of an eviction. Nothing depends on it.
+func (t *Tracker) setEvicting(inv *inventory, since time.Time) {
+	start := metav1.NewTime(since.Truncate(time.Second))
+	if old := inv.main().Status.EvictionStartTime; !old.Equal(&start) {
+		inv.main().Status.EvictionStartTime = &start
+		inv.shards[0].changed = inv.shards[0].changed || !t.bare.pruned.Load()
+	}
+	t.setCondition(inv, metav1.Condition{
+		Type: v1alpha1.ConditionEvicting, Status: metav1.ConditionTrue, Reason: reasonGracePeriod, ObservedGeneration: inv.main().Generation,
+	})
 }
 
 // CancelEviction ends an eviction whose grace period is not over; without one there is nothing to do. The error is

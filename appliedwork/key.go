@@ -40,6 +40,9 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 	if obj == nil || obj.Object == nil {
 		return Key{}, fmt.Errorf("%w: it could not be decoded", ErrInvalidObject)
 	}
+	if _, err := schema.ParseGroupVersion(obj.GetAPIVersion()); err != nil {
+		return Key{}, fmt.Errorf("%w: %s %s/%s: %w", ErrInvalidObject, obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+	}
 	gvk := obj.GroupVersionKind()
 	key := Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	switch {
@@ -47,6 +50,8 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 		return key, fmt.Errorf("%w: %s has no kind", ErrInvalidObject, key)
 	case gvk.Version == "":
 		return key, fmt.Errorf("%w: %s has no apiVersion", ErrInvalidObject, key)
+	case obj.IsList():
+		return key, fmt.Errorf("%w: a %s is no object: give each of its items", ErrInvalidObject, gvk.Kind)
 	case key.Name == "" && obj.GetGenerateName() != "":
 		return key, fmt.Errorf("%w: %s %q", ErrGenerateName, key, obj.GetGenerateName())
 	case key.Name == "":

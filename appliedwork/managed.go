@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -34,7 +35,10 @@ var serverFields = []string{
 // manifestOf returns what is sent for an object: without what is the server's, with the namespace that its kind wants, the
 // owner reference unless unowned, and the hash.
 func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, unowned bool) (*unstructured.Unstructured, error) {
-	m := obj.DeepCopy()
+	m, err := copyOf(obj)
+	if err != nil {
+		return nil, err
+	}
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
 	}
@@ -54,6 +58,20 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	}
 	annotations[hashAnnotation(work.UID)] = nameEncoding.EncodeToString(sum[:hashBytes])
 	m.SetAnnotations(annotations)
+	return m, nil
+}
+
+// copyOf copies an object by way of JSON: DeepCopy panics at values that no decoder makes, as an int in an object that was
+// written by hand.
+func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	text, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidObject, err)
+	}
+	m := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(text, &m.Object); err != nil { // integers stay integers
+		return nil, fmt.Errorf("%w: %w", ErrInvalidObject, err)
+	}
 	return m, nil
 }
 

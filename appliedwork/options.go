@@ -44,7 +44,8 @@ type Options struct {
 	IntentGrace time.Duration
 	// MaxShardBytes is the size at which an inventory goes on in another AppliedWork: 1 KiB at least. Defaults to 900 KiB.
 	MaxShardBytes int
-	// MaxShards limits the AppliedWorks of one inventory. Defaults to 64, some 300,000 entries.
+	// MaxShards limits the AppliedWorks of one inventory, which may keep those that it has when the limit is lowered. Defaults
+	// to 64, some 300,000 entries.
 	MaxShards int
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock

@@ -112,7 +112,7 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 	if err := run.run(ctx, plan.Stale); err != nil {
 		return changes, err
 	}
-	changes.Entries = run.changes()
+	changes.Entries = run.changes(ctx)
 	if dry {
 		err := changes.Err()
 		return changes, err
@@ -194,11 +194,11 @@ func (r *pruneRun) keep(e v1alpha1.AppliedResourceMeta) {
 	}
 }
 
-func (r *pruneRun) changes() []Change {
+func (r *pruneRun) changes(ctx context.Context) []Change {
 	changes := make([]Change, len(r.items))
 	for i, item := range r.items {
-		if !item.done { // ctx ended
-			item.finish(ActionPending, context.Canceled)
+		if !item.done {
+			item.finish(ActionPending, ctx.Err())
 		}
 		changes[i] = item.change
 	}

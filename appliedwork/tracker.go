@@ -18,8 +18,8 @@ import (
 // is too large for one object goes on in further AppliedWorks, its shards, which belong to it and go with it. Several
 // clients may write one at the same time: a conflict is read again and merged. All methods may be called concurrently.
 //
-// Whatever takes an AppliedWork needs its name and UID only. When there is none of that UID any more, the error is an
-// [ErrTerminating].
+// Whatever takes an AppliedWork needs its name and UID only, and returns an [ErrInvalidInput] without them, or when it is a
+// shard. When there is none of that UID any more, the error is an [ErrTerminating].
 type Tracker struct {
 	*cluster
 	// bare is whether the CRD prunes what work-api's does not have; see extras.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -47,15 +48,33 @@ func decodeShard(raw *unstructured.Unstructured) (*shard, error) {
 	return &shard{raw: raw, work: work}, nil
 }
 
+// checkWork refuses what is no AppliedWork as Ensure returns it. Without a UID it would look like one that is gone, of which
+// nothing is left to do.
+func checkWork(work *v1alpha1.AppliedWork) error {
+	switch {
+	case work == nil:
+		return fmt.Errorf("%w: the AppliedWork is nil", ErrInvalidInput)
+	case work.Name == "" || work.UID == "":
+		return fmt.Errorf("%w: AppliedWork %q with UID %q needs both, as Ensure returns them", ErrInvalidInput, work.Name, work.UID)
+	}
+	return nil
+}
+
 // load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork, so that they are found
 // whatever was lost: at least as many are read as the AppliedWork says, and on until one does not exist.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
+	if err := checkWork(work); err != nil {
+		return nil, err
+	}
 	main, err := t.fetch(ctx, work.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read AppliedWork %s: %w", work.Name, err)
 	}
 	if main == nil || main.work.UID != work.UID {
 		return nil, fmt.Errorf("%w: %s with UID %s is gone", ErrTerminating, work.Name, work.UID)
+	}
+	if of := main.work.Labels[v1alpha1.LabelShardOf]; of != "" {
+		return nil, fmt.Errorf("%w: AppliedWork %s is a shard of the one with UID %s: give that", ErrInvalidInput, work.Name, of)
 	}
 	shards := []*shard{main}
 	for n := 1; ; n++ {
@@ -124,7 +143,8 @@ func (t *Tracker) update(ctx context.Context, work *v1alpha1.AppliedWork, from *
 // save writes the shards that have changed, and the AppliedWork itself last. A crash on the way leaves some entries
 // written and others not, each of which is right by itself.
 func (t *Tracker) save(ctx context.Context, inv *inventory) error {
-	if n := len(inv.shards); n > t.opts.MaxShards {
+	// One that had more shards before the limit was lowered must still be able to shrink and to end.
+	if n := len(inv.shards); n > t.opts.MaxShards && slices.ContainsFunc(inv.shards, func(s *shard) bool { return s.raw == nil && s.changed }) {
 		return &InventoryTooLargeError{Work: inv.main().Name, Entries: inv.count(), Shards: n, Limit: t.opts.MaxShards}
 	}
 	if err := t.announce(ctx, inv); err != nil {

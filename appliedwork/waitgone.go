@@ -22,6 +22,9 @@ import (
 // ends. That an AppliedWork is gone does not prove that its objects are, as Kubernetes' collector deletes them after it: give
 // the one that was read before. The error is that of ctx, a [*TypeNotServedError], or the API server's.
 func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) error {
+	if err := checkWork(work); err != nil {
+		return err
+	}
 	entries := work.Status.AppliedResources
 	inv, err := c.tracker.load(ctx, work)
 	switch {

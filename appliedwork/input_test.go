@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// TestNotAnAppliedWork: each method refuses what is no AppliedWork as Ensure returns it, and touches nothing.
+func TestNotAnAppliedWork(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
+	var objects []*unstructured.Unstructured
+	for i := range 12 {
+		objects = append(objects, manifest(fmt.Sprint("a-", i), "1"))
+	}
+	applier, pruner, collector := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)
+	if _, err := applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	shard := &v1alpha1.AppliedWork{}
+	for path, obj := range api.objects {
+		if strings.Contains(path, "-shard-1-") {
+			u := &unstructured.Unstructured{Object: obj}
+			shard.Name, shard.UID = u.GetName(), u.GetUID()
+		}
+	}
+	if shard.Name == "" {
+		t.Fatal("there is no shard")
+	}
+	noUID := work.DeepCopy()
+	noUID.UID = ""
+	methods := map[string]func(*v1alpha1.AppliedWork) error{
+		"RecordIntent":  func(w *v1alpha1.AppliedWork) error { return tracker.RecordIntent(t.Context(), w, configMap("x")) },
+		"RecordApplied": func(w *v1alpha1.AppliedWork) error { return tracker.RecordApplied(t.Context(), w) },
+		"Forget":        func(w *v1alpha1.AppliedWork) error { return tracker.Forget(t.Context(), w) },
+		"Entries":       func(w *v1alpha1.AppliedWork) error { _, err := tracker.Entries(t.Context(), w); return err },
+		"Apply": func(w *v1alpha1.AppliedWork) error {
+			_, err := applier.Apply(t.Context(), w, objects, appliedwork.ApplyOptions{})
+			return err
+		},
+		"Prune": func(w *v1alpha1.AppliedWork) error {
+			_, err := pruner.Prune(t.Context(), w, nil, appliedwork.PruneOptions{AllowEmpty: true})
+			return err
+		},
+		"Teardown": func(w *v1alpha1.AppliedWork) error {
+			_, err := collector.Teardown(t.Context(), w, appliedwork.TeardownOptions{})
+			return err
+		},
+		"Release": func(w *v1alpha1.AppliedWork) error {
+			_, err := collector.Release(t.Context(), w, appliedwork.ReleaseOptions{})
+			return err
+		},
+		"Evict": func(w *v1alpha1.AppliedWork) error {
+			_, err := collector.Evict(t.Context(), w, appliedwork.EvictOptions{})
+			return err
+		},
+		"CancelEviction": func(w *v1alpha1.AppliedWork) error { return collector.CancelEviction(t.Context(), w) },
+		"Audit": func(w *v1alpha1.AppliedWork) error {
+			_, err := collector.Audit(t.Context(), w, appliedwork.AuditOptions{})
+			return err
+		},
+		"WaitGone": func(w *v1alpha1.AppliedWork) error { return collector.WaitGone(t.Context(), w) },
+	}
+	before := len(api.writes)
+	for name, method := range methods {
+		for what, w := range map[string]*v1alpha1.AppliedWork{"nil": nil, "empty": {}, "without a UID": noUID, "a shard": shard} {
+			if err := method(w); !errors.Is(err, appliedwork.ErrInvalidInput) {
+				t.Errorf("%s of %s: %v", name, what, err)
+			}
+		}
+	}
+	if n := len(api.writes) - before; n > 0 {
+		t.Errorf("%d writes: %v", n, api.writes[before:])
+	}
+}
+
+// TestLoweredLimit: a limit that is lower than what there is refuses more, and lets go what is there.
+func TestLoweredLimit(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
+	var objects []*unstructured.Unstructured
+	for i := range 12 {
+		objects = append(objects, manifest(fmt.Sprint("a-", i), "1"))
+	}
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tracker, _ = newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes, o.MaxShards = 1<<10, 1 })
+	var tooLarge *appliedwork.InventoryTooLargeError
+	if err := tracker.RecordIntent(t.Context(), work, configMap("x-1"), configMap("x-2"), configMap("x-3"), configMap("x-4")); !errors.As(err, &tooLarge) {
+		t.Errorf("more: %v", err)
+	}
+	changes, err := appliedwork.NewPruner(tracker).Prune(t.Context(), work, objects[:10], appliedwork.PruneOptions{})
+	if err != nil || changes.String() != "2 deleted" {
+		t.Errorf("prune: %v, %v", changes, err)
+	}
+	changes, err = appliedwork.NewCollector(tracker).Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+	if err != nil || !changes.Done() || len(api.objects) > 0 {
+		t.Errorf("teardown: %v, %v", changes, err)
+	}
+}
+
+// TestHandWrittenObjects: a Go program may put into an object what no decoder does.
+func TestHandWrittenObjects(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	made := manifest("made", "1")
+	made.Object["count"] = 3
+	made.Object["metadata"].(map[string]any)["labels"] = map[string]string{"app": "shop"}
+	broken := manifest("broken", "1")
+	broken.Object["count"] = math.NaN()
+	objects := []*unstructured.Unstructured{made, broken, manifest("plain", "1")}
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
+	if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), "broken") || changes.String() != "2 created, 1 failed" {
+		t.Errorf("%v, %v", changes, err)
+	}
+}
+
+// TestInvalidObjects: what is wrong is said in a way that helps.
+func TestInvalidObjects(t *testing.T) {
+	for _, test := range []struct{ name, object, want string }{
+		{"a list", `{"apiVersion":"v1","kind":"List","items":[]}`, "each of its items"},
+		{"a typed list", `{"apiVersion":"v1","kind":"ConfigMapList","items":[]}`, "each of its items"},
+		{"two slashes", `{"apiVersion":"apps/v1/v2","kind":"Deployment","metadata":{"name":"web"}}`, "apps/v1/v2"},
+		{"metadata is a string", `{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}`, "no metadata.name"},
+	} {
+		_, err := appliedwork.Identify(object("%s", test.object))
+		if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q in it", test.name, err, test.want)
+		}
+	}
+}
