@@ -78,10 +78,10 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 	}
 	run := &applyRun{Applier: a, work: work, opts: opts, manager: managerFor(opts.FieldManager, work.UID)}
 	if err := run.identify(ctx, objects); err != nil {
-		return changes, a.refused(work, err)
+		return changes, a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
 	}
 	if err := run.record(ctx); err != nil {
-		return changes, a.refused(work, err)
+		return changes, a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
 	}
 	run.apply(ctx)
 	changes.Entries = run.changes(ctx)

@@ -5,7 +5,6 @@ package appliedwork
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -172,9 +170,11 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
 	if managed := asApplied(live.GetManagedFields(), r.manager); managed != nil {
-		upgraded, err := r.upgrade(ctx, item, managed)
+		// What we have created counts as applied from now on.
+		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
+		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, r.manager)
 		if err != nil {
-			return err
+			return r.explain(item, err)
 		}
 		rv = upgraded.GetResourceVersion()
 	}
@@ -193,26 +193,6 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	item.change.UID = applied.GetUID()
 	item.finish(action, nil)
 	return nil
-}
-
-// upgrade makes what we have created count as applied.
-func (r *applyRun) upgrade(ctx context.Context, item *applyItem, managed []metav1.ManagedFieldsEntry) (*unstructured.Unstructured, error) {
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/managedFields", "value": managed},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": item.live.GetResourceVersion()},
-	})
-	if err != nil {
-		return nil, err
-	}
-	client := r.resource(item.mapping, item.id.Namespace)
-	upgraded, err := client.Patch(ctx, item.id.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: r.manager})
-	if err != nil {
-		if err = r.explain(item, err); err == nil {
-			err = errMoved
-		}
-		return nil, err
-	}
-	return upgraded, nil
 }
 
 // explain returns errMoved when the object is another than was read, and a typed error where there is one.

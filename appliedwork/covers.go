@@ -117,22 +117,24 @@ func coversItem(fields map[string]any, item map[string]any, live any) bool {
 			continue
 		}
 		sub, _ := node.(map[string]any)
-		if coversNode(sub, item, itemWith(live, keys)) {
-			return true
+		for _, candidate := range itemsWith(live, keys) {
+			if coversNode(sub, item, candidate) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// itemWith returns the item of a list with the values of a key, or nil.
-func itemWith(live any, keys map[string]any) any {
+// itemsWith returns the items of a list with the values of a key: more than one where a create had the key twice.
+func itemsWith(live any, keys map[string]any) (items []any) {
 	list, _ := live.([]any)
 	for _, item := range list {
 		if object, ok := item.(map[string]any); ok && hasKeys(object, keys) {
-			return object
+			items = append(items, object)
 		}
 	}
-	return nil
+	return items
 }
 
 // hasKeys reports whether an item has the values of a key; the item may lack what has a default.

@@ -31,6 +31,10 @@ func TestCovers(t *testing.T) {
 		{"list by value, taken", "one is missing", `{"f:finalizers":{".":{},"v:\"b\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},
 		{"atomic list", "the same", `{"f:args":{}}`, `{"args":["a","b"]}`, `{"args":["a","b"]}`, true},
 		{"atomic list, other", "another writer's list", `{"f:args":{}}`, `{"args":["a","b"]}`, `{"args":["a"]}`, false},
+		{"key twice", "a create may have it twice, and the set does not tell them apart", `{"f:env":{"k:{\"name\":\"A\"}":{}}}`,
+			`{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, `{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, true},
+		{"key twice, one taken", "the second has another value", `{"f:env":{"k:{\"name\":\"A\"}":{}}}`,
+			`{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, `{"env":[{"name":"A","value":"1"},{"name":"A","value":"3"}]}`, false},
 		{"null", "is no field", `{}`, `{"a":null}`, `{}`, true},
 		{"empty", "nothing to manage", `{}`, `{"a":{},"b":[]}`, `{}`, true},
 	}

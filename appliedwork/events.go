@@ -4,7 +4,9 @@
 package appliedwork
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -64,12 +66,26 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// refused emits an event if err is a refusal, and returns it.
-func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) error {
+// refused emits an event if err is a refusal.
+func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) {
 	if reason := reasonOf(err); reason != "" && c.opts.Events != nil {
 		c.opts.Events.Eventf(work, eventTypeWarning, reason, "%s", err)
 	}
-	return err
+}
+
+// refuse has an event and a condition tell of a call that did nothing, and returns why that was.
+func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind string, err error) error {
+	reason := reasonOf(err)
+	if t.refused(work, err); reason == "" || reason == reasonTerminating {
+		return err
+	}
+	_, unsaid := t.update(ctx, work, nil, func(inv *inventory) error {
+		t.setCondition(inv, metav1.Condition{
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: messageOf(err), ObservedGeneration: inv.main().Generation,
+		})
+		return nil
+	})
+	return errors.Join(err, unsaid)
 }
 
 // announceChanges emits an event for each refusal of a change set, for a bounded number of them.
@@ -78,7 +94,7 @@ func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet
 	for _, e := range changes.Entries {
 		if e.Err != nil && reasonOf(e.Err) != "" && n < maxEventsOfOneChange {
 			n++
-			_ = c.refused(work, e.Err)
+			c.refused(work, e.Err)
 		}
 	}
 }
@@ -99,14 +115,19 @@ func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition
 			if reason := reasonOf(e.Err); reason != "" {
 				condition.Reason = reason
 			}
-			condition.Message = e.Err.Error()
+			condition.Message = messageOf(e.Err)
 			break
 		}
 	}
-	if len(condition.Message) > maxConditionMessage {
-		condition.Message = condition.Message[:maxConditionMessage]
-	}
 	return condition
+}
+
+func messageOf(err error) string {
+	text := err.Error()
+	if len(text) > maxConditionMessage { // without half a character: that would be read as another
+		text = strings.ToValidUTF8(text[:maxConditionMessage], "")
+	}
+	return text
 }
 
 // setCondition has the AppliedWork written if the condition is another than before and the CRD keeps conditions.

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -138,31 +137,17 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 		delete(f.objects, path)
 		return http.StatusOK, metav1.Status{Status: metav1.StatusSuccess}
 	}
-	return f.change(request, path, live, sent, body, status)
+	return f.change(request, path, live, sent, status)
 }
 
 // change is an update of the status or a patch.
-func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, body []byte, status bool) (int, any) {
+func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, status bool) (int, any) {
 	now := (&unstructured.Unstructured{Object: live}).DeepCopy()
 	before := now.GetResourceVersion()
-	switch request.Header.Get("Content-Type") {
-	case "application/json-patch+json":
-		patch, err := jsonpatch.DecodePatch(body)
-		text, _ := json.Marshal(live)
-		if err == nil {
-			text, err = patch.Apply(text)
-		}
-		if err != nil {
-			return refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, now.GetName())
-		}
-		now = &unstructured.Unstructured{}
-		_ = json.Unmarshal(text, &now.Object)
-	default:
-		if status {
-			now.SetResourceVersion((&unstructured.Unstructured{Object: sent}).GetResourceVersion())
-			now.Object["status"] = sent["status"]
-			break
-		}
+	if status {
+		now.SetResourceVersion((&unstructured.Unstructured{Object: sent}).GetResourceVersion())
+		now.Object["status"] = sent["status"]
+	} else {
 		overlay(now.Object, sent)
 		if strings.Contains(request.Header.Get("Content-Type"), "apply-patch") {
 			f.manage(now, request)

@@ -5,6 +5,7 @@ package appliedwork
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -43,6 +44,9 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
 	}
 	delete(m.Object, "status")
+	if err := encodeStringData(m); err != nil {
+		return nil, err
+	}
 	m.SetNamespace(namespace)
 	if !unowned {
 		SetOwnerReference(m, work)
@@ -73,6 +77,31 @@ func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) 
 		return nil, fmt.Errorf("%w: %w", ErrInvalidObject, err)
 	}
 	return m, nil
+}
+
+// encodeStringData moves stringData of a Secret to data, as the API server does. Sent as it is, a key that is taken out later
+// would stay in data, and what is unchanged would not look so, as no Secret that is read has a stringData.
+func encodeStringData(m *unstructured.Unstructured) error {
+	if gvk := m.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" || m.Object["stringData"] == nil {
+		return nil
+	}
+	texts, _, err := unstructured.NestedStringMap(m.Object, "stringData")
+	if err != nil {
+		return fmt.Errorf("%w: stringData is no map of strings", ErrInvalidObject) // not err, which has the values
+	}
+	data, _, err := unstructured.NestedMap(m.Object, "data")
+	if err != nil {
+		return fmt.Errorf("%w: data is no map", ErrInvalidObject)
+	}
+	if data == nil {
+		data = make(map[string]any, len(texts))
+	}
+	for name, text := range texts {
+		data[name] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	delete(m.Object, "stringData")
+	m.Object["data"] = data
+	return nil
 }
 
 // isUnchanged reports whether live is what an apply of manifest would make of it.

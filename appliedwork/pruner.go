@@ -98,10 +98,17 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 	}
 	inv, err := p.tracker.load(ctx, work)
 	if err != nil {
-		return changes, p.refused(work, err)
+		if !dry {
+			p.refused(work, err)
+		}
+		return changes, err
 	}
 	if len(desired) == 0 && !opts.AllowEmpty && inv.count() > 0 {
-		return changes, p.refused(work, fmt.Errorf("%w: %d objects of %s", ErrEmptyDesired, inv.count(), work.Name))
+		err := fmt.Errorf("%w: %d objects of %s", ErrEmptyDesired, inv.count(), work.Name)
+		if dry {
+			return changes, err
+		}
+		return changes, p.tracker.refuse(ctx, work, v1alpha1.ConditionPruned, err)
 	}
 	run := &pruneRun{Pruner: p, work: work, opts: opts, dry: dry, inventory: inv}
 	ids := run.desire(ctx, desired)
@@ -114,8 +121,7 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 	}
 	changes.Entries = run.changes(ctx)
 	if dry {
-		err := changes.Err()
-		return changes, err
+		return changes, changes.Err()
 	}
 	err = run.forget(ctx, v1alpha1.ConditionPruned, changes)
 	p.announceChanges(work, changes)

@@ -23,7 +23,9 @@ import (
 
 // run deals with entries that are not desired, in the reverse order of apply.
 func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta) error {
-	r.forgetIntents(stale)
+	if !r.dry {
+		r.forgetIntents(stale)
+	}
 	if len(stale) == 0 {
 		return nil
 	}
@@ -123,7 +125,11 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	if err != nil {
 		return err
 	}
-	policy := r.opts.Policies.For(item.entry.ResourceIdentifier)
+	id := item.entry.ResourceIdentifier
+	if item.mapping.kind != "" { // an entry may lack either, and rules go by one or the other
+		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
+	}
+	policy := r.opts.Policies.For(id)
 	if r.ending && isProtected(item.change.Key) {
 		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
 	}
@@ -211,32 +217,34 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem) error {
 	return err
 }
 
-// detach takes the reference to an AppliedWork out of an object, if it is as it was read.
+// detach takes the reference to an AppliedWork out of an object, with what says that we manage its fields, if it is as it was
+// read.
 func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, uid types.UID) error {
 	rest := live.DeepCopy()
 	RemoveOwnerReference(rest, uid)
-	patch := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
-	if references, ok, _ := unstructured.NestedFieldNoCopy(rest.Object, "metadata", "ownerReferences"); ok {
-		patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/ownerReferences", "value": references})
-	} else {
-		patch = append(patch, map[string]any{"op": "remove", "path": "/metadata/ownerReferences"})
+	metadata := map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
+		"ownerReferences": rest.GetOwnerReferences(), "annotations": map[string]any{hashAnnotation(uid): nil},
 	}
 	if managed := live.GetManagedFields(); len(managed) > 0 {
-		patch = append(patch, map[string]any{"op": "replace", "path": "/metadata/managedFields", "value": withoutUs(managed, uid)})
+		metadata["managedFields"] = withoutUs(managed, uid)
 	}
-	if _, ok := live.GetAnnotations()[hashAnnotation(uid)]; ok {
-		path := "/metadata/annotations/" + strings.ReplaceAll(hashAnnotation(uid), "/", "~1")
-		patch = append(patch, map[string]any{"op": "remove", "path": path})
-	}
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	_, err = c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: inventoryManager})
-	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
-		return errMoved // invalid: a path of the patch is not there any more
-	}
+	_, err := c.patchMetadata(ctx, m, live, metadata, inventoryManager)
 	return err
+}
+
+// patchMetadata changes the metadata of the object that was read. A merge patch, in which lists are replaced as a whole, never
+// fails for what somebody else has taken out: then the resourceVersion is another, and the error is errMoved.
+func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructured.Unstructured, metadata map[string]any, manager string) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return nil, errMoved
+	}
+	return patched, err
 }
 
 // delete deletes the object that was read, and no other, unless a guard is against it.

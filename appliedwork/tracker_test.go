@@ -115,14 +115,13 @@ func TestTrackerLimits(t *testing.T) {
 	for i := range 100 {
 		objects = append(objects, manifest(fmt.Sprint("a", i), "1"))
 	}
-	before := len(api.writes)
 	_, err := appliedwork.NewApplier(tracker).Apply(neverEnds, work, objects, appliedwork.ApplyOptions{})
 	var tooLarge *appliedwork.InventoryTooLargeError
 	if !errors.As(err, &tooLarge) || tooLarge.Entries != 100 || tooLarge.Limit != 2 {
 		t.Errorf("%v", err)
 	}
-	if n := len(api.writes) - before; n != 0 {
-		t.Errorf("%d writes: %v", n, api.writes[before:])
+	if entries, err := tracker.Entries(neverEnds, work); len(entries) != 0 || err != nil || len(api.objects) != 1 {
+		t.Errorf("%d entries, %d objects, %v", len(entries), len(api.objects), err)
 	}
 }
 
