@@ -97,6 +97,7 @@ type applyRun struct {
 	opts      ApplyOptions
 	manager   string
 	items     []*applyItem
+	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
 }
 
@@ -119,7 +120,7 @@ func (i *applyItem) finish(action Action, err error) {
 // identify says what the objects are and how to reach them.
 func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstructured) error {
 	seen := make(map[Key]int, len(objects))
-	announced := crdKinds(objects)
+	r.announced = announcedKinds(objects)
 	for ordinal, obj := range objects {
 		item := &applyItem{source: obj}
 		r.items = append(r.items, item)
@@ -130,10 +131,10 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 			continue
 		}
 		gvk := obj.GroupVersionKind()
-		item.mapping, item.unmapped = r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
+		item.mapping, item.unmapped = r.kinds.resolveExactly(ctx, gvk)
 		item.mapped = item.unmapped == nil
-		if m, ok := announced[gvk.GroupKind()]; ok && !item.mapped {
-			item.mapping = m // it will be served when its CRD is applied
+		if a, ok := r.announced[gvk]; ok && !item.mapped {
+			item.mapping = a.mapping // it will be served when its CRD is applied
 		} else if !item.mapped {
 			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, item.unmapped))
 			continue
@@ -167,18 +168,26 @@ func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// crdKinds returns the kinds that CRDs among the objects define.
-func crdKinds(objects []*unstructured.Unstructured) map[schema.GroupKind]mapping {
-	kinds := map[schema.GroupKind]mapping{}
-	for _, obj := range objects {
+// announced is a kind that is served when a CRD of the work is applied.
+type announced struct {
+	mapping mapping
+	crd     int // the place of the CRD among the objects
+}
+
+// announcedKinds returns the kinds that CRDs among the objects define.
+func announcedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]announced {
+	kinds := map[schema.GroupVersionKind]announced{}
+	for i, obj := range objects {
 		if obj == nil || obj.GroupVersionKind().GroupKind() != crdKind {
 			continue
 		}
 		text := func(path ...string) string { s, _, _ := unstructured.NestedString(obj.Object, path...); return s }
 		group, kind := text("spec", "group"), text("spec", "names", "kind")
-		kinds[schema.GroupKind{Group: group, Kind: kind}] = mapping{
-			resource: schema.GroupVersionResource{Group: group, Resource: text("spec", "names", "plural")},
-			kind:     kind, namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+		for _, version := range servedVersions(obj) {
+			kinds[schema.GroupVersionKind{Group: group, Version: version, Kind: kind}] = announced{crd: i, mapping: mapping{
+				resource: schema.GroupVersionResource{Group: group, Version: version, Resource: text("spec", "names", "plural")},
+				kind:     kind, namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+			}}
 		}
 	}
 	return kinds

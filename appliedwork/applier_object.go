@@ -37,44 +37,53 @@ func (r *applyRun) apply(ctx context.Context) {
 	}
 }
 
-// resolveLate finds the resources of kinds whose CRDs were applied in an earlier wave.
+// resolveLate finds the resources of kinds whose CRDs were applied in an earlier wave, and reads what is there of them.
 func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
-	failed := map[schema.GroupKind]error{}
+	var late []*applyItem
+	errs := map[schema.GroupVersionKind]error{}
+	limit := time.Now().Add(establishLimit) // for all kinds together
 	for _, i := range wave {
 		item := r.items[i]
 		if item.done || item.mapped {
 			continue
 		}
-		gk := item.change.Key.GroupKind()
-		err, known := failed[gk]
-		if !known {
-			err = wait.PollUntilContextTimeout(ctx, establishPeriod, establishLimit, true, func(ctx context.Context) (bool, error) {
-				r.kinds.forget(gk.Group)
-				var err error
-				item.mapping, err = r.kinds.resolve(ctx, gk, item.id.Version)
-				if IsTypeNotServed(err) {
-					return false, nil
-				}
-				return err == nil, err
-			})
-			if wait.Interrupted(err) {
-				err = item.unmapped
-			}
+		gvk := item.change.Key.GroupKind().WithVersion(item.id.Version)
+		if _, known := errs[gvk]; !known {
+			errs[gvk] = r.awaitKind(ctx, gvk, limit)
 		}
-		if failed[gk] = err; err != nil {
+		err := errs[gvk]
+		if err == nil {
+			item.mapping, err = r.kinds.resolveExactly(ctx, gvk)
+		}
+		if err != nil {
 			item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
 			continue
 		}
-		if item.mapping, err = r.kinds.resolve(ctx, gk, item.id.Version); err != nil {
-			item.finish(ActionFailed, err)
-			continue
-		}
 		item.mapped = true
-		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
-		if item.live = f.obj; f.err != nil {
-			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, f.err))
-		}
+		late = append(late, item)
 	}
+	r.read(ctx, late)
+}
+
+// awaitKind waits until the kind of a CRD that was applied is served.
+func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, limit time.Time) error {
+	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
+		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)
+	}
+	var notServed error
+	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
+		r.kinds.forget(gvk.Group)
+		_, err := r.kinds.resolveExactly(ctx, gvk)
+		if IsTypeNotServed(err) {
+			notServed = err
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) && notServed != nil {
+		return notServed
+	}
+	return err
 }
 
 // applyOne writes one object, and again when somebody else was faster.

@@ -19,7 +19,7 @@ func (r *applyRun) record(ctx context.Context) error {
 	if inv.terminating() {
 		return fmt.Errorf("%w: %s", ErrTerminating, r.work.Name)
 	}
-	r.read(ctx)
+	r.read(ctx, r.items)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,11 +47,11 @@ func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	return e
 }
 
-// read reads the objects that can be reached by now.
-func (r *applyRun) read(ctx context.Context) {
+// read reads those of the objects that can be reached by now.
+func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	var targets []target
 	var items []*applyItem
-	for _, item := range r.items {
+	for _, item := range all {
 		if !item.done && item.mapped {
 			targets = append(targets, target{item.mapping, item.id.Namespace, item.id.Name})
 			items = append(items, item)

@@ -68,16 +68,23 @@ func (e *OwnershipConflictError) Error() string {
 // Unwrap returns the API server's error.
 func (e *OwnershipConflictError) Unwrap() error { return e.Err }
 
-// TypeNotServedError says that the API server does not serve a kind. That is no proof that its objects are gone.
+// TypeNotServedError says that the API server does not serve a kind, or not in the version of a manifest. That is no proof that
+// its objects are gone.
 type TypeNotServedError struct {
 	Kind schema.GroupKind
+	// Version is what a manifest has and the server does not, and Served one that it does serve; both are empty when it
+	// serves none.
+	Version, Served string
 	// Since is when discovery first said so, in this process; zero where that was not asked.
 	Since time.Time
 	Err   error // where there is one
 }
 
-// Error names the kind.
+// Error names the kind and what to do.
 func (e *TypeNotServedError) Error() string {
+	if e.Version != "" {
+		return fmt.Sprintf("the API server does not serve version %s of %s, but %s: write the manifest for that", e.Version, e.Kind, e.Served)
+	}
 	s := fmt.Sprintf("the API server does not serve %s", e.Kind)
 	if !e.Since.IsZero() {
 		s += " since " + e.Since.UTC().Format(time.RFC3339)

@@ -59,7 +59,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	}
 	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
-		if served(live) {
+		if len(servedVersions(live)) > 0 {
 			r.kinds.forget(group)
 			return ActionPending, fmt.Errorf("%s says that it is served and discovery does not: whether it has objects of others is not known", key)
 		}
@@ -103,14 +103,16 @@ func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstr
 	return decision != Delete && decision != Wait, nil
 }
 
-func served(crd *unstructured.Unstructured) bool {
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
+func servedVersions(crd *unstructured.Unstructured) (names []string) {
+	versions, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")
+	list, _ := versions.([]any)
+	for _, v := range list {
 		if v, ok := v.(map[string]any); ok && v["served"] == true {
-			return true
+			name, _ := v["name"].(string)
+			names = append(names, name)
 		}
 	}
-	return false
+	return names
 }
 
 // waitForContent holds what contains others back until those are gone: a custom resource that waits for its controller

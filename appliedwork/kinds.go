@@ -62,6 +62,15 @@ func (k *kinds) resolve(ctx context.Context, gk schema.GroupKind, version string
 	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Kind == gk.Kind })
 }
 
+// resolveExactly is resolve for what is sent, which has to be of the version that it is sent as.
+func (k *kinds) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind) (mapping, error) {
+	m, err := k.resolve(ctx, gvk.GroupKind(), gvk.Version)
+	if err == nil && m.resource.Version != gvk.Version {
+		err = &TypeNotServedError{Kind: gvk.GroupKind(), Version: gvk.Version, Served: m.resource.Version}
+	}
+	return m, err
+}
+
 // resolveResource is resolve for what is known by its resource only.
 func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, version string) (mapping, error) {
 	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+)
+
+// served has the fake server serve what a CRD defines from when it is written, and returns a count of reads of it.
+func servedWhenWritten(api *fakeAPI, versions ...string) *int {
+	reads := 0
+	api.fail = func(method, path string) error {
+		if method == "GET" && strings.Contains(path, "/parts") {
+			reads++
+		}
+		if method != "GET" && strings.Contains(path, "customresourcedefinitions") {
+			for _, v := range versions {
+				api.kinds["example.com/"+v] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "parts", Kind: "Part", Namespaced: true}}}
+			}
+		}
+		return nil
+	}
+	return &reads
+}
+
+// TestManyObjectsOfANewKind: their kind is not known before their CRD is applied, and they are listed then, not read one by one.
+func TestManyObjectsOfANewKind(t *testing.T) {
+	api := newFakeAPI()
+	crd, part := withParts(api)
+	delete(api.kinds, "example.com/v1")
+	reads := servedWhenWritten(api, "v1")
+	tracker, work := newTracker(t, api, nil)
+	objects := []*unstructured.Unstructured{crd}
+	for i := range 300 {
+		p := part.DeepCopy()
+		p.SetName(fmt.Sprint("p-", i))
+		objects = append(objects, p)
+	}
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
+	if err != nil || changes.String() != "301 created" || *reads > 10 {
+		t.Errorf("%v, %v, %d reads", changes, err, *reads)
+	}
+}
+
+// TestCRDThatFails: its objects fail at once, and say why.
+func TestCRDThatFails(t *testing.T) {
+	api := newFakeAPI()
+	crd, part := withParts(api)
+	delete(api.kinds, "example.com/v1")
+	tracker, work := newTracker(t, api, nil)
+	api.fail = func(method, path string) error {
+		if method == "POST" && strings.Contains(path, "customresourcedefinitions") {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	began := time.Now()
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{part, crd}, appliedwork.ApplyOptions{})
+	var notServed *appliedwork.TypeNotServedError
+	if changes.String() != "2 failed" || !errors.As(changes.Entries[0].Err, &notServed) || !strings.Contains(changes.Entries[0].Err.Error(), "parts.example.com") {
+		t.Errorf("%v, %v", changes, err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestNewVersionOfAKind: a work brings a version of its CRD and objects of it at once; one that nobody serves is said.
+func TestNewVersionOfAKind(t *testing.T) {
+	api := newFakeAPI()
+	crd, part := withParts(api)
+	tracker, work := newTracker(t, api, nil)
+	applier := appliedwork.NewApplier(tracker)
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	part.SetAPIVersion("example.com/v2")
+	changes, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{})
+	var notServed *appliedwork.TypeNotServedError
+	if !errors.As(err, &notServed) || notServed.Version != "v2" || notServed.Served != "v1" || changes.Count(appliedwork.ActionFailed) != 1 {
+		t.Errorf("%v, %v", changes, err)
+	}
+	servedWhenWritten(api, "v1", "v2")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	versions = append(versions, map[string]any{"name": "v2", "served": true, "storage": false})
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	changes, err = applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{})
+	if err != nil || changes.Count(appliedwork.ActionFailed, appliedwork.ActionPending) != 0 {
+		t.Errorf("%v, %v", changes, err)
+	}
+}
