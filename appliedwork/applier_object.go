@@ -72,7 +72,7 @@ func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, l
 	}
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
-		r.kinds.forget(gvk.Group)
+		r.kinds.forget(ctx, gvk.Group)
 		_, err := r.kinds.resolveExactly(ctx, gvk)
 		if IsTypeNotServed(err) {
 			notServed = err
@@ -171,7 +171,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 		item.finish(ActionPending, err)
 		return nil
 	}
-	return r.explain(item, err)
+	return r.explain(ctx, item, err)
 }
 
 // patch applies the manifest to the object that was read, and to no other of its name: its UID is part of what is sent.
@@ -183,7 +183,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
 		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, r.manager)
 		if err != nil {
-			return r.explain(item, err)
+			return r.explain(ctx, item, err)
 		}
 		rv = upgraded.GetResourceVersion()
 	}
@@ -194,7 +194,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	}
 	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: r.manager, Force: r.opts.Force})
 	if err != nil {
-		return r.explain(item, err)
+		return r.explain(ctx, item, err)
 	}
 	if action == ActionConfigured && applied.GetResourceVersion() == rv {
 		action = ActionUnchanged
@@ -205,11 +205,11 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 }
 
 // explain returns errMoved when the object is another than was read, and a typed error where there is one.
-func (r *applyRun) explain(item *applyItem, err error) error {
+func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case IsTypeNotServed(err):
-		r.kinds.forget(item.mapping.resource.Group)
+		r.kinds.forget(ctx, item.mapping.resource.Group)
 		return &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err}
 	case apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) && errors.As(err, &status):
 		conflict := &OwnershipConflictError{Key: item.change.Key, Err: err}

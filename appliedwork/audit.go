@@ -34,7 +34,8 @@ type AuditReport struct {
 	Missing []v1alpha1.AppliedResourceMeta
 	// Foreign are entries whose object does not have our owner reference.
 	Foreign []v1alpha1.AppliedResourceMeta
-	// Unread are kinds that could not be listed, with the reason: nothing is known of their objects.
+	// Unread are versions of the API that could not be discovered, kinds that could not be listed and objects that could not be
+	// read, each with the reason: nothing is known of them.
 	Unread map[string]error
 }
 
@@ -45,14 +46,14 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	if err := errors.Join(err, checkWork(work)); err != nil {
 		return nil, err
 	}
-	kinds, err := c.kinds.all(ctx)
+	kinds, unread, err := c.kinds.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	kinds = slices.DeleteFunc(kinds, func(m mapping) bool {
 		return !slices.Contains(m.verbs, "list") || m.resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
 	})
-	report := &AuditReport{Unread: map[string]error{}}
+	report := &AuditReport{Unread: unread}
 	owned := map[types.UID]v1alpha1.AppliedResourceMeta{} // by UID: some objects are served as two kinds
 	var mu sync.Mutex
 	parallel(ctx, len(kinds), concurrency, func(i int) {

@@ -56,7 +56,7 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	case err == nil:
 		return found{obj: obj}
 	case IsTypeNotServed(err):
-		c.kinds.forget(t.mapping.resource.Group)
+		c.kinds.forget(ctx, t.mapping.resource.Group)
 		return found{err: &TypeNotServedError{Kind: t.mapping.groupKind(), Err: err}}
 	case apierrors.IsNotFound(err):
 		return found{}

@@ -60,7 +60,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
 		if len(servedVersions(live)) > 0 {
-			r.kinds.forget(group)
+			r.kinds.forget(ctx, group)
 			return ActionPending, fmt.Errorf("%s says that it is served and discovery does not: whether it has objects of others is not known", key)
 		}
 		return ActionPending, fmt.Errorf("%s serves no version: whether it has objects of others is not known", key)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +36,7 @@ type kinds struct {
 	discovery Discovery
 	clock     clock.PassiveClock
 
-	mu       sync.Mutex // held during requests, so that many who ask for the same make one
+	lock     chan struct{} // held during requests, so that many who ask for the same make one
 	versions map[schema.GroupVersion]versionAnswer
 	groups   groupsAnswer
 }
@@ -53,8 +52,20 @@ type groupsAnswer struct {
 }
 
 func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
-	return &kinds{discovery: discovery, clock: c, versions: map[schema.GroupVersion]versionAnswer{}}
+	return &kinds{discovery: discovery, clock: c, lock: make(chan struct{}, 1), versions: map[schema.GroupVersion]versionAnswer{}}
 }
+
+// acquire takes the lock. Who waits for a server that hangs must not hold up those whose ctx ends.
+func (k *kinds) acquire(ctx context.Context) error {
+	select {
+	case k.lock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (k *kinds) release() { <-k.lock }
 
 // resolve returns how to reach a kind: in the version if that is served, else in the version that the server prefers, else
 // in any. The error is a *TypeNotServedError when a fresh answer has it in none, and else that of discovery.
@@ -77,8 +88,10 @@ func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, ve
 }
 
 func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (mapping, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if err := k.acquire(ctx); err != nil {
+		return mapping{}, fmt.Errorf("discover %s: %w", gk, err)
+	}
+	defer k.release()
 	tried := map[string]bool{}
 	try := func(version string) (mapping, bool, error) {
 		if version == "" || tried[version] {
@@ -147,9 +160,11 @@ func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error)
 }
 
 // forget makes the next resolve of a kind of the group ask the server, after a request said that something is not served.
-func (k *kinds) forget(group string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k *kinds) forget(ctx context.Context, group string) {
+	if k.acquire(ctx) != nil {
+		return // nobody asks with this ctx any more, and the next request says the same
+	}
+	defer k.release()
 	for gv := range k.versions {
 		if gv.Group == group {
 			delete(k.versions, gv)
@@ -158,21 +173,29 @@ func (k *kinds) forget(group string) {
 	k.groups = groupsAnswer{}
 }
 
-// all returns every resource that can be listed, once: in the preferred version of its group.
-func (k *kinds) all(ctx context.Context) ([]mapping, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, err := k.group(ctx, ""); err != nil {
-		return nil, err
+// all returns every resource once, in the preferred version of its group, and why nothing is known of some versions, as of an
+// aggregated API whose server is away. The error is for when nothing is known at all.
+func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]error, err error) {
+	if err := k.acquire(ctx); err != nil {
+		return nil, nil, err
 	}
-	var found []mapping
+	defer k.release()
+	if _, err := k.group(ctx, ""); err != nil {
+		return nil, nil, err
+	}
+	unread = map[string]error{}
 	for name, g := range k.groups.groups {
-		seen := map[string]bool{}
+		seen, asked := map[string]bool{}, map[string]bool{"": true} // a group none of whose versions answers prefers none
 		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
 		for _, v := range versions {
+			if asked[v.Version] {
+				continue
+			}
+			asked[v.Version] = true
 			gv := schema.GroupVersion{Group: name, Version: v.Version}
 			if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
-				return nil, err
+				unread[gv.String()] = err
+				continue
 			}
 			for _, r := range k.versions[gv].resources {
 				if seen[r.Name] || strings.Contains(r.Name, "/") {
@@ -183,5 +206,5 @@ func (k *kinds) all(ctx context.Context) ([]mapping, error) {
 			}
 		}
 	}
-	return found, nil
+	return found, unread, nil
 }

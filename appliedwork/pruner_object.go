@@ -89,7 +89,7 @@ func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 			return
 		}
 		if IsTypeNotServed(err) {
-			r.kinds.forget(item.entry.Group)
+			r.kinds.forget(ctx, item.entry.Group)
 			r.unreadable(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
 			return
 		}

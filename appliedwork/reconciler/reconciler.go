@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +42,8 @@ type Want struct {
 
 // Desired knows what works want.
 type Desired interface {
-	// Desired returns what a work wants. After an error nothing is applied and nothing deleted, and it is asked again.
+	// Desired returns what a work wants, for each AppliedWork of the cluster that Options.Owns does not leave out: Removed for
+	// one that the hub does not know deletes the objects of another hub's. After an error nothing is applied and nothing deleted, and it is asked again.
 	// It may be called concurrently.
 	Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
 }
@@ -58,6 +61,13 @@ type Options struct {
 	appliedwork.Options
 	// Desired knows what works want.
 	Desired Desired
+	// Owns says which AppliedWorks are this agent's: those of others, as of the agent of another hub, are left alone, and Desired
+	// is not asked about them. The spec does not name the hub; with the names of appliedwork.NameFor it is
+	//
+	//	work.Name == appliedwork.NameFor(hub, work.Spec.WorkNamespace, work.Spec.WorkName)
+	//
+	// Defaults to all on the cluster. It may be called concurrently.
+	Owns func(work *v1alpha1.AppliedWork) bool
 	// Apply, Prune and Evict are how it is done. An empty work prunes all only with Prune.AllowEmpty.
 	Apply appliedwork.ApplyOptions
 	Prune appliedwork.PruneOptions
@@ -80,7 +90,7 @@ type Reconciler struct {
 	collector *appliedwork.Collector
 
 	mu      sync.Mutex
-	audited map[types.UID]bool
+	audited map[string]types.UID // by the name of the AppliedWork
 }
 
 // New returns a Reconciler. The error is an appliedwork.ErrInvalidInput.
@@ -100,7 +110,7 @@ func New(opts Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		opts: opts, tracker: tracker, applier: appliedwork.NewApplier(tracker), pruner: appliedwork.NewPruner(tracker),
-		collector: appliedwork.NewCollector(tracker), audited: map[types.UID]bool{},
+		collector: appliedwork.NewCollector(tracker), audited: map[string]types.UID{},
 	}, nil
 }
 
@@ -120,6 +130,9 @@ func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.audited, request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -132,11 +145,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case work.Labels[v1alpha1.LabelShardOf] != "":
 		return reconcile.Result{}, nil // it is part of another
+	case r.opts.Owns != nil && !r.opts.Owns(work):
+		return reconcile.Result{}, nil
 	case work.Annotations[v1alpha1.AnnotationTerminating] == "Release":
 		changes, err := r.collector.Release(ctx, work, appliedwork.ReleaseOptions{})
 		return r.result(ctx, work, changes, err)
+	case work.Annotations[v1alpha1.AnnotationTerminating] != "" && work.Annotations[v1alpha1.AnnotationEvictionStart] != "":
+		return r.teardown(ctx, work, r.opts.Evict.Teardown) // as it was begun
 	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
-		return r.teardown(ctx, work)
+		return r.teardown(ctx, work, r.opts.Teardown)
 	case work.DeletionTimestamp != nil:
 		return reconcile.Result{}, nil // Kubernetes' collector does it
 	}
@@ -148,9 +165,7 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) 
 	switch {
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("what work %s/%s wants: %w", work.Spec.WorkNamespace, work.Spec.WorkName, err)
-	case want.Removed:
-		return r.teardown(ctx, work)
-	case want.Evicted:
+	case want.Evicted && !want.Removed:
 		eviction, err := r.collector.Evict(ctx, work, r.opts.Evict)
 		if eviction == nil || eviction.Changes == nil {
 			if err != nil {
@@ -165,6 +180,9 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) 
 			return reconcile.Result{}, err
 		}
 	}
+	if want.Removed {
+		return r.teardown(ctx, work, r.opts.Teardown)
+	}
 	if err := r.audit(ctx, work); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -174,15 +192,15 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) 
 	return r.result(ctx, work, both, errors.Join(applyErr, pruneErr))
 }
 
-func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork) (reconcile.Result, error) {
-	changes, err := r.collector.Teardown(ctx, work, r.opts.Teardown)
+func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts appliedwork.TeardownOptions) (reconcile.Result, error) {
+	changes, err := r.collector.Teardown(ctx, work, opts)
 	return r.result(ctx, work, changes, err)
 }
 
 // audit records, once in a process, what an earlier one has left untracked.
 func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) error {
 	r.mu.Lock()
-	done := r.audited[work.UID]
+	done := r.audited[work.Name] == work.UID
 	r.mu.Unlock()
 	if done || r.opts.NoAudit {
 		return nil
@@ -194,10 +212,19 @@ func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) erro
 	if n := len(report.Untracked); n > 0 {
 		klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", n)
 	}
+	if n := len(report.Unread); n > 0 {
+		klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "appliedWork", work.Name, "unread", n, "err", first(report.Unread))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.audited[work.UID] = true
+	r.audited[work.Name] = work.UID
 	return nil
+}
+
+// first returns one of the errors, the same each time.
+func first(errs map[string]error) error {
+	name := slices.Min(slices.Collect(maps.Keys(errs)))
+	return fmt.Errorf("%s: %w", name, errs[name])
 }
 
 // result retries errors with the controller's backoff, and looks again at what is pending.

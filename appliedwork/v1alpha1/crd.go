@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	"context"
 	_ "embed" // the CRD
+	"errors"
 	"fmt"
 	"time"
 
@@ -52,46 +53,80 @@ func CRD() *unstructured.Unstructured {
 	return crd
 }
 
-// EnsureCRD installs the CRD, or brings what is there up to date, and returns when the API server serves it or ctx ends.
-// It never downgrades: a CRD of a newer schema revision, or one that has this version with more than ours, stays; and all
-// versions, served or stored, of the CRD that is there stay. It returns the API server's errors.
+// EnsureCRD installs the CRD, or brings what is there up to date, and returns when the API server has established it or ctx
+// ends. It never downgrades: a CRD of a newer schema revision, or one that has this version with more than ours, stays; and
+// all versions, served or stored, of the CRD that is there stay. One that is being deleted is waited for, and installed anew.
+// It returns the API server's errors, that of ctx with what holds the CRD up, or [ErrOtherCRD].
 func EnsureCRD(ctx context.Context, client CRDClient) error {
-	for {
+	holdsUp := "it was not read yet"
+	err := wait.PollUntilContextCancel(ctx, establishedCheckPeriod, true, func(ctx context.Context) (bool, error) {
 		live, err := client.Get(ctx, CRDName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			_, err = client.Create(ctx, CRD(), metav1.CreateOptions{FieldManager: GroupName})
+			live, err = client.Create(ctx, CRD(), metav1.CreateOptions{FieldManager: GroupName})
+		case err == nil && live.GetDeletionTimestamp() != nil:
+			holdsUp = "it is being deleted"
+			return false, nil
 		case err == nil:
+			if err = checkCRD(live); err != nil {
+				return false, err
+			}
 			if merged, changed := mergeCRD(live); changed {
-				_, err = client.Update(ctx, merged, metav1.UpdateOptions{FieldManager: GroupName})
+				live, err = client.Update(ctx, merged, metav1.UpdateOptions{FieldManager: GroupName})
 			}
 		}
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			continue // somebody else was faster: look at what they did
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+			holdsUp = "others change it all the time"
+			return false, nil // look at what they did
 		}
-		if err != nil {
-			return fmt.Errorf("install the CRD %s: %w", CRDName, err)
-		}
-		return waitEstablished(ctx, client)
-	}
-}
-
-func waitEstablished(ctx context.Context, client CRDClient) error {
-	err := wait.PollUntilContextCancel(ctx, establishedCheckPeriod, true, func(ctx context.Context) (bool, error) {
-		live, err := client.Get(ctx, CRDName, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return true, nil
-			}
-		}
-		return false, nil
+		holdsUp = unestablished(live)
+		return holdsUp == "", nil
 	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("install the CRD %s: %s: %w", CRDName, holdsUp, err)
+	}
 	if err != nil {
-		return fmt.Errorf("wait for the CRD %s to be established: %w", CRDName, err)
+		return fmt.Errorf("install the CRD %s: %w", CRDName, err)
 	}
 	return nil
+}
+
+// ErrOtherCRD: what has the name of our CRD cannot be used as it.
+var ErrOtherCRD = errors.New("the CRD that is there is of another kind or scope, or does not serve v1alpha1")
+
+// checkCRD refuses what no change of ours makes right.
+func checkCRD(live *unstructured.Unstructured) error {
+	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
+	scope, _, _ := unstructured.NestedString(live.Object, "spec", "scope")
+	if kind != Kind || scope != "Cluster" {
+		return fmt.Errorf("%w: it has kind %s and scope %s", ErrOtherCRD, kind, scope)
+	}
+	if revisionOf(live) < schemaRevision {
+		return nil // it gets our version
+	}
+	for _, v := range versionsOf(live) {
+		if v["name"] == GroupVersion.Version && v["served"] == true {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it has schema revision %d", ErrOtherCRD, revisionOf(live))
+}
+
+// unestablished returns what the API server says of a CRD that it does not serve, and nothing of one that it does.
+func unestablished(crd *unstructured.Unstructured) string {
+	what := "the API server has not established it"
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		c, _ := c.(map[string]any)
+		switch {
+		case c["type"] == "Established" && c["status"] == "True":
+			return ""
+		case c["type"] == "NamesAccepted" && c["status"] == "False":
+			what = fmt.Sprintf("its names are not accepted: %v", c["message"])
+		}
+	}
+	return what
 }

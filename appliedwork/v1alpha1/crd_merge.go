@@ -28,7 +28,7 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 		if knowsMore(schemaOf(v), schemaOf(wanted)) {
 			return live, false
 		}
-		// served and storage are decisions of whoever installed it.
+		// Which version is stored is a decision of whoever installed it.
 		replacement := unstructured.Unstructured{Object: wanted}
 		next := replacement.DeepCopy().Object
 		next["storage"], next["served"] = v["storage"], true

@@ -5,7 +5,11 @@ package v1alpha1_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +25,13 @@ type server struct {
 	crd    *unstructured.Unstructured
 	writes int
 	rival  *unstructured.Unstructured // is created just before our create
+	gone   time.Time                  // when a CRD that is being deleted goes
 }
 
 func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
+	if s.crd != nil && s.crd.GetDeletionTimestamp() != nil && time.Now().After(s.gone) {
+		s.crd = nil
+	}
 	if s.crd == nil {
 		return nil, apierrors.NewNotFound(v1alpha1.CRDResource.GroupResource(), v1alpha1.CRDName)
 	}
@@ -125,6 +133,61 @@ func TestEnsureCRD(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEnsureCRDRefuses: what cannot be used is an error that says why, and is left as it is.
+func TestEnsureCRDRefuses(t *testing.T) {
+	set := func(change func(crd *unstructured.Unstructured)) *unstructured.Unstructured {
+		crd := established(v1alpha1.CRD())
+		change(crd)
+		return crd
+	}
+	unserved := func(crd *unstructured.Unstructured) {
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		versions[0].(map[string]any)["served"] = false
+		_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
+	}
+	for _, test := range []struct {
+		name string
+		crd  *unstructured.Unstructured
+		want string
+	}{
+		{"namespaced", set(func(crd *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(crd.Object, "Namespaced", "spec", "scope")
+		}), "scope Namespaced"},
+		{"another kind", set(func(crd *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(crd.Object, "Applied", "spec", "names", "kind")
+		}), "kind Applied"},
+		{"our version is not served", set(unserved), "schema revision"},
+	} {
+		s := &server{crd: test.crd}
+		err := v1alpha1.EnsureCRD(t.Context(), s)
+		if !errors.Is(err, v1alpha1.ErrOtherCRD) || !strings.Contains(err.Error(), test.want) || s.writes > 0 {
+			t.Errorf("%s: %v, %d writes", test.name, err, s.writes)
+		}
+	}
+}
+
+// TestEnsureCRDWaits: for one that is being deleted, and says what holds it up when ctx ends.
+func TestEnsureCRDWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := metav1.Now()
+		deleting := established(v1alpha1.CRD())
+		deleting.SetDeletionTimestamp(&now)
+		s := &server{crd: deleting, gone: time.Now().Add(time.Minute)}
+		if err := v1alpha1.EnsureCRD(t.Context(), s); err != nil || s.writes != 1 {
+			t.Errorf("%v, %d writes, want that it is made anew", err, s.writes)
+		}
+		refused := v1alpha1.CRD()
+		refused.Object["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "NamesAccepted", "status": "False", "message": "AppliedWork is in use"}, map[string]any{"type": "Established", "status": "False"}}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := v1alpha1.EnsureCRD(ctx, &server{crd: refused})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "AppliedWork is in use") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestScheme(t *testing.T) {

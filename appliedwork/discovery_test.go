@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+var corev1ConfigMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// discovered is a fake server whose discovery can be told what to do.
+type discovered struct {
+	*fakeAPI
+	resources func(ctx context.Context, gv string) error
+}
+
+func (d *discovered) ServerResourcesForGroupVersionWithContext(ctx context.Context, gv string) (*metav1.APIResourceList, error) {
+	if err := d.resources(ctx, gv); err != nil {
+		return nil, err
+	}
+	return d.fakeAPI.ServerResourcesForGroupVersionWithContext(ctx, gv)
+}
+
+// TestAuditWithoutAnAggregatedAPI: one API server that is away must not hide what the others have.
+func TestAuditWithoutAnAggregatedAPI(t *testing.T) {
+	api := newFakeAPI()
+	api.kinds["metrics.example.com/v1"] = &metav1.APIResourceList{}
+	d := &discovered{api, func(_ context.Context, gv string) error {
+		if gv == "metrics.example.com/v1" {
+			return errors.New("away")
+		}
+		return nil
+	}}
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := tracker.Ensure(t.Context(), "w", v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := manifest("late", "1")
+	appliedwork.SetOwnerReference(late, work)
+	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := appliedwork.NewCollector(tracker).Audit(t.Context(), work, appliedwork.AuditOptions{Record: true})
+	if err != nil || len(report.Untracked) != 1 || len(report.Unread) != 1 || report.Unread["metrics.example.com/v1"] == nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestDiscoveryThatHangs: who waits behind a request that gets no answer ends with its own ctx.
+func TestDiscoveryThatHangs(t *testing.T) {
+	api := newFakeAPI()
+	hangs := make(chan struct{})
+	d := &discovered{api, func(ctx context.Context, gv string) error {
+		if gv == "v1" {
+			close(hangs)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}}
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := tracker.Ensure(t.Context(), "w", v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier, objects := appliedwork.NewApplier(tracker), []*unstructured.Unstructured{manifest("a", "1")}
+	long, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = applier.Apply(long, work, objects, appliedwork.ApplyOptions{})
+	}()
+	<-hangs
+	short, end := context.WithCancel(t.Context())
+	end()
+	if _, err := applier.Apply(short, work, objects, appliedwork.ApplyOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	cancel()
+	<-done
+}
