@@ -34,7 +34,7 @@ type AuditReport struct {
 	Missing []v1alpha1.AppliedResourceMeta
 	// Foreign are entries whose object does not have our owner reference.
 	Foreign []v1alpha1.AppliedResourceMeta
-	// Unread are versions of the API that could not be discovered, kinds that could not be listed and objects that could not be
+	// Unread are groups and versions of the API that could not be discovered, kinds that could not be listed and objects that could not be
 	// read, each with the reason: nothing is known of them.
 	Unread map[string]error
 }

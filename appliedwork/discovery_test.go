@@ -6,11 +6,14 @@ package appliedwork_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -95,4 +98,41 @@ func TestDiscoveryThatHangs(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// TestGroupThatIsAway: a server that does not answer proves nothing, however long; so the entry stays.
+func TestGroupThatIsAway(t *testing.T) {
+	api := newFakeAPI()
+	d := &discovered{api, func(context.Context, string) error { return nil }}
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: stale{d}, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := tracker.Ensure(t.Context(), "w", v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracker.RecordApplied(t.Context(), work, entry(v1alpha1.ResourceIdentifier{Group: "away.example.com", Kind: "Part", Resource: "parts", Name: "p"}, "1")); err != nil {
+		t.Fatal(err)
+	}
+	pruner := appliedwork.NewPruner(tracker)
+	for range 5 {
+		clock.SetTime(clock.Now().Add(time.Hour))
+		changes, err := pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		if err == nil || changes.String() != "1 failed" || !strings.Contains(err.Error(), "away.example.com") {
+			t.Errorf("%v, %v", changes, err)
+		}
+	}
+}
+
+// stale is a discovery that knows a group whose server is away, as aggregated discovery does.
+type stale struct{ *discovered }
+
+func (s stale) ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error) {
+	list, err := s.discovered.ServerGroupsWithContext(ctx)
+	if err == nil {
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: "away.example.com"})
+	}
+	return list, err
 }

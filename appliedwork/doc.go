@@ -36,7 +36,8 @@
 //   - Another apiVersion or another order of manifests deletes nothing, and the objects keep their UIDs.
 //   - "The type is not served" never counts as "the object is gone", until fresh discovery has said so for long and the CRD
 //     does not exist.
-//   - Applying what is unchanged makes no write.
+//   - Applying what is unchanged makes no write. The second apply of a manifest with a false or empty value that the API server
+//     does not store makes one; from then on it is known.
 //   - Nothing here talks to a hub. Losing it deletes nothing.
 //
 // # What it does not do

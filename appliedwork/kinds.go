@@ -5,6 +5,7 @@ package appliedwork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -107,6 +108,9 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 	if err != nil {
 		return mapping{}, err
 	}
+	if isAway(group) {
+		return mapping{}, fmt.Errorf("discover %s: %w", gk, errAway)
+	}
 	if m, ok, err := try(group.PreferredVersion.Version); ok || err != nil {
 		return m, err
 	}
@@ -159,6 +163,12 @@ func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error)
 	return k.groups.groups[name], nil
 }
 
+// errAway: a server that does not answer is no proof of anything.
+var errAway = errors.New("no server answers for this group of the API")
+
+// isAway reports whether the server knows a group, and none of its versions because the one that has them does not answer.
+func isAway(group metav1.APIGroup) bool { return group.Name != "" && len(group.Versions) == 0 }
+
 // forget makes the next resolve of a kind of the group ask the server, after a request said that something is not served.
 func (k *kinds) forget(ctx context.Context, group string) {
 	if k.acquire(ctx) != nil {
@@ -185,7 +195,11 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 	}
 	unread = map[string]error{}
 	for name, g := range k.groups.groups {
-		seen, asked := map[string]bool{}, map[string]bool{"": true} // a group none of whose versions answers prefers none
+		if isAway(g) {
+			unread[name] = errAway
+			continue
+		}
+		seen, asked := map[string]bool{}, map[string]bool{"": true}
 		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
 		for _, v := range versions {
 			if asked[v.Version] {
