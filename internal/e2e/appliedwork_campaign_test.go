@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -95,15 +96,15 @@ func checkCampaign(t *testing.T, g *ground) {
 func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
 	t.Helper()
 	eventually(t, "all that was applied goes", func() error {
-		for _, resource := range []string{"ConfigMap", "ClusterRole", "Gadget", "Namespace", "AppliedWork"} {
-			list, err := g.at(&unstructured.Unstructured{Object: map[string]any{"kind": resource}}).List(context.Background(), metav1.ListOptions{})
+		for _, resource := range []schema.GroupVersionResource{configMaps, clusterRoles, gadgets, namespaces, v1alpha1.GroupVersionResource} {
+			list, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{})
 			if err != nil {
 				return err
 			}
 			for i := range list.Items {
 				for _, o := range list.Items[i].GetOwnerReferences() {
 					if agent, ok := l.works[o.UID]; ok {
-						return fmt.Errorf("%s left %s %s/%s", agent, resource, list.Items[i].GetNamespace(), list.Items[i].GetName())
+						return fmt.Errorf("%s left %s %s/%s", agent, resource.Resource, list.Items[i].GetNamespace(), list.Items[i].GetName())
 					}
 				}
 			}

@@ -17,29 +17,28 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects TestAppliedWorkUnchanged applies; the claim is for 10000")
+var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
 
-// TestAppliedWorkUnchanged: a second apply of what is unchanged makes no write, for whoever makes it.
-func TestAppliedWorkUnchanged(t *testing.T) {
-	g := newGround(t, groundOptions{noController: true})
+// checkUnchanged: a second apply of what is unchanged makes no write, for whoever makes it.
+func checkUnchanged(t *testing.T, g *ground) {
 	g.create(namespaceOf("unchanged"))
-	x := g.plain(nil)
+	x := g.agent("unchanged", nil)
 	work := x.ensure(t, "unchanged")
 	objects := manyConfigMaps("unchanged", *appliedWorkObjects)
 	began := time.Now()
 	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
 	first := time.Since(began)
-	for _, process := range []string{"the same process", "another process"} {
-		before := len(readAudit(t, g.audit))
+	for _, who := range []string{"the same process", "another process"} {
+		before := g.writes(agentPrefix + "unchanged")
 		began = time.Now()
 		want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " unchanged"))
 		again := time.Since(began)
-		writes := len(readAudit(t, g.audit)) - before
-		t.Logf("%d objects: applied in %s; applied again by %s in %s with %d writes", len(objects), first.Round(time.Millisecond), process, again.Round(time.Millisecond), writes)
+		writes := g.writes(agentPrefix+"unchanged") - before
+		t.Logf("%d objects: applied in %s; applied again by %s in %s with %d writes", len(objects), first.Round(time.Millisecond), who, again.Round(time.Millisecond), writes)
 		if writes != 0 {
-			t.Errorf("%d writes by %s", writes, process)
+			t.Errorf("%d writes by %s", writes, who)
 		}
-		x = g.plain(nil)
+		x = g.agent("unchanged", nil)
 	}
 }
 
@@ -54,6 +53,7 @@ func manyConfigMaps(namespace string, n int) []*unstructured.Unstructured {
 // TestAppliedWorkTeardownSpeed compares a teardown with what Kubernetes' collector does when the AppliedWork is deleted,
 // in the same run on the same servers.
 func TestAppliedWorkTeardownSpeed(t *testing.T) {
+	t.Parallel()
 	const n = 1000
 	// The limits that kube-controller-manager has by default; other tests raise them.
 	g := newGround(t, groundOptions{controller: []string{"--kube-api-qps=20", "--kube-api-burst=30"}})
@@ -91,6 +91,16 @@ func TestAppliedWorkTeardownSpeed(t *testing.T) {
 	}
 }
 
+// shards returns the further AppliedWorks of an inventory.
+func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured.Unstructured {
+	t.Helper()
+	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
 // checkShards records 50,000 objects: each shard stays under 1 MiB, and all are read again.
 func checkShards(t *testing.T, g *ground) {
 	const n = 50_000
@@ -106,14 +116,10 @@ func checkShards(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	recorded := time.Since(began)
-	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list.Items = append(list.Items, *g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"shards"}}`)))
+	all := append(g.shards(t, work), *g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"shards"}}`)))
 	largest := 0
-	for i := range list.Items {
-		text, err := json.Marshal(list.Items[i].Object)
+	for i := range all {
+		text, err := json.Marshal(all[i].Object)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,20 +130,9 @@ func checkShards(t *testing.T, g *ground) {
 	if err != nil || len(entries) != n {
 		t.Fatal(len(entries), err)
 	}
-	t.Logf("%d entries in %d AppliedWorks, the largest of %d KiB; recorded in %s, read in %s", n, len(list.Items), largest>>10,
+	t.Logf("%d entries in %d AppliedWorks, the largest of %d KiB; recorded in %s, read in %s", n, len(all), largest>>10,
 		recorded.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	if largest > 1<<20 {
 		t.Errorf("the largest has %d bytes", largest)
 	}
-	// With the AppliedWork they all go.
-	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "shards", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the shards go", func() error {
-		list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%s is there", list.Items[0].GetName())
-		}
-		return err
-	})
 }

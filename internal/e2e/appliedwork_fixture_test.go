@@ -6,9 +6,11 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -29,8 +31,8 @@ import (
 var (
 	namespaces   = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps   = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	gadgets      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}
+	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 )
 
 // auditPolicy has each write with what it made, except what the control plane does for itself.
@@ -67,18 +69,16 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 		"audit-log-maxsize":     {"100000"}, // MiB: one file, however long the campaign is
 		"max-requests-inflight": {"1000"}, "max-mutating-requests-inflight": {"1000"},
 	}})
-	g.admin = dynamic.NewForConfigOrDie(g.Config())
-	g.create(parsed(gadgetCRD))
+	config := g.Config()
+	config.WarningHandler = rest.NoWarnings{}
+	g.admin = dynamic.NewForConfigOrDie(config)
+	g.serve(t, customCRD("example.com", "Gadget", "v1", "v2"))
 	if opts.crd != nil {
 		g.create(opts.crd)
 	}
 	if err := v1alpha1.EnsureCRD(t.Context(), established{g.admin.Resource(v1alpha1.CRDResource), opts.crd != nil}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the CRDs are served", func() error {
-		_, err := g.admin.Resource(gadgets).List(t.Context(), metav1.ListOptions{})
-		return err
-	})
 	if !opts.noController {
 		g.StartControllerManager(opts.controller...)
 	}
@@ -98,10 +98,53 @@ func (e established) Update(ctx context.Context, obj *unstructured.Unstructured,
 	return e.CRDClient.Update(ctx, obj, options, sub...)
 }
 
-const gadgetCRD = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},
-	"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gadgets","singular":"gadget","kind":"Gadget","listKind":"GadgetList"},
-	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
-	{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+// customCRD is the CRD of a namespaced kind that keeps all fields, with versions that are all served; the first is the one that is
+// stored.
+func customCRD(group, kind string, versions ...string) *unstructured.Unstructured {
+	crd := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.%[2]s"},
+		"spec":{"group":%[2]q,"scope":"Namespaced","names":{"plural":%[1]q,"singular":%[3]q,"kind":%[4]q,"listKind":"%[4]sList"}}}`,
+		pluralOf(kind), group, strings.ToLower(kind), kind)
+	var all []any
+	for i, version := range versions {
+		all = append(all, parsed(`{"name":%q,"served":true,"storage":%t,
+			"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`, version, i == 0).Object)
+	}
+	_ = unstructured.SetNestedSlice(crd.Object, all, "spec", "versions")
+	return crd
+}
+
+func pluralOf(kind string) string { return strings.ToLower(kind) + "s" }
+
+// serve creates a CRD, and waits until its versions are served.
+func (g *ground) serve(t *testing.T, crd *unstructured.Unstructured) {
+	t.Helper()
+	g.create(crd)
+	g.eventuallyServed(t, crd)
+}
+
+// eventuallyServed waits until those versions of a CRD are served that should be, and no others.
+func (g *ground) eventuallyServed(t *testing.T, crd *unstructured.Unstructured) {
+	t.Helper()
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version := v.(map[string]any)
+		resource := schema.GroupVersionResource{Group: group, Version: version["name"].(string), Resource: plural}
+		eventually(t, resource.String(), func() error {
+			_, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{Limit: 1})
+			switch {
+			case version["served"] == true:
+				return err
+			case err == nil:
+				return errors.New("it is served")
+			case !appliedwork.IsTypeNotServed(err):
+				return fmt.Errorf("IsTypeNotServed does not know %w", err)
+			}
+			return nil
+		})
+	}
+}
 
 // tools are the helpers with a client of their own, as a process on the cluster has them.
 type tools struct {
@@ -114,7 +157,7 @@ type tools struct {
 // tools returns helpers that reach the server with config.
 func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) tools {
 	g.t.Helper()
-	config.QPS, config.Burst = 2000, 4000
+	config.QPS, config.Burst, config.WarningHandler = 2000, 4000, rest.NoWarnings{}
 	opts := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
 	if change != nil {
 		change(&opts)
@@ -127,8 +170,13 @@ func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) t
 }
 
 func (g *ground) plain(change func(*appliedwork.Options)) tools {
+	return g.agent("plain", change)
+}
+
+// agent returns helpers that the audit log tells from others by their name.
+func (g *ground) agent(name string, change func(*appliedwork.Options)) tools {
 	config := g.Config()
-	config.UserAgent = agentPrefix + "plain"
+	config.UserAgent = agentPrefix + name
 	return g.tools(config, change)
 }
 
@@ -167,7 +215,11 @@ func clusterRoleOf(name string) *unstructured.Unstructured {
 }
 
 func gadgetOf(namespace, name string) *unstructured.Unstructured {
-	return parsed(`{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"namespace":%q,"name":%q},"spec":{"size":"1"}}`, namespace, name)
+	return customOf("example.com/v1", "Gadget", namespace, name)
+}
+
+func customOf(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	return parsed(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q},"spec":{"size":"1"}}`, apiVersion, kind, namespace, name)
 }
 
 func namespaceOf(name string) *unstructured.Unstructured {
@@ -177,12 +229,16 @@ func namespaceOf(name string) *unstructured.Unstructured {
 // at returns the admin's client for an object.
 func (g *ground) at(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	resources := map[string]schema.GroupVersionResource{
-		"ConfigMap": configMaps, "ClusterRole": clusterRoles, "Gadget": gadgets, "Namespace": namespaces,
+		"ConfigMap": configMaps, "ClusterRole": clusterRoles, "Namespace": namespaces,
 		"CustomResourceDefinition": v1alpha1.CRDResource, "AppliedWork": v1alpha1.GroupVersionResource,
 		"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
 		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	}
-	client := g.admin.Resource(resources[obj.GetKind()])
+	resource, ok := resources[obj.GetKind()]
+	if !ok { // it is of a CRD of customCRD
+		resource = obj.GroupVersionKind().GroupVersion().WithResource(pluralOf(obj.GetKind()))
+	}
+	client := g.admin.Resource(resource)
 	if obj.GetNamespace() != "" {
 		return client.Namespace(obj.GetNamespace())
 	}

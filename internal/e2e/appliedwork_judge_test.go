@@ -74,6 +74,17 @@ func readAudit(t *testing.T, file string) []auditEvent {
 	return events
 }
 
+// writes counts the requests in the log that an agent has made to change something.
+func (g *ground) writes(agent string) int {
+	n := 0
+	for _, e := range readAudit(g.t, g.audit) {
+		if e.UserAgent == agent {
+			n++
+		}
+	}
+	return n
+}
+
 // state is an object at one resourceVersion.
 type state struct {
 	owners []metav1.OwnerReference

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -21,7 +20,7 @@ import (
 
 // checkDeletedAlone: an admin deletes only the AppliedWork, no agent is left, and all objects go, of both scopes.
 func checkDeletedAlone(t *testing.T, g *ground) {
-	x := g.plain(nil)
+	x := g.plain(func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
 	work := x.ensure(t, "alone")
 	objects := []*unstructured.Unstructured{namespaceOf("alone"), clusterRoleOf("alone-1"), clusterRoleOf("alone-2")}
 	for i := range 20 {
@@ -29,20 +28,20 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	}
 	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
 	bystander := g.create(configMapOf("default", "bystander", "1"))
-	seen := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"alone"}}`))
-	if err := g.at(seen).Delete(t.Context(), "alone", metav1.DeleteOptions{}); err != nil {
+	entries, err := x.tracker.Entries(t.Context(), work)
+	if err != nil || len(entries) != len(objects) {
+		t.Fatalf("%d entries, want %d: %v", len(entries), len(objects), err)
+	}
+	if n := len(g.shards(t, work)); n < 2 {
+		t.Errorf("%d shards", n)
+	}
+	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "alone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// WaitGone with the AppliedWork as it was read before: the inventory is gone.
+	// WaitGone with the inventory as it was read before: it is gone.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if entries, _, _ := unstructured.NestedSlice(seen.Object, "status", "appliedResources"); len(entries) != len(objects) {
-		t.Errorf("%d entries, want %d", len(entries), len(objects))
-	}
-	for _, e := range objects {
-		id := v1alpha1.ResourceIdentifier{Group: e.GroupVersionKind().Group, Version: e.GroupVersionKind().Version, Kind: e.GetKind(), Namespace: e.GetNamespace(), Name: e.GetName()}
-		work.Status.AppliedResources = append(work.Status.AppliedResources, v1alpha1.AppliedResourceMeta{ResourceIdentifier: id})
-	}
+	work.Status.AppliedResources = entries
 	if err := x.collector.WaitGone(ctx, work); err != nil {
 		t.Error(err)
 	}
@@ -54,6 +53,12 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	if g.get(bystander) == nil {
 		t.Error("an object that was not ours is gone")
 	}
+	eventually(t, "the shards go", func() error {
+		if shards := g.shards(t, work); len(shards) > 0 {
+			return fmt.Errorf("%s is there", shards[0].GetName())
+		}
+		return nil
+	})
 }
 
 // checkRefusals: each refusal is the error that the documentation names, and changes nothing.
@@ -146,17 +151,13 @@ func checkRefusals(t *testing.T, g *ground) {
 	})
 }
 
-var thingResource = schema.GroupVersionResource{Group: "guards.example.com", Version: "v1", Resource: "things"}
-
 // checkGuards: what Prune refuses to delete, and why.
 func checkGuards(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, other := x.ensure(t, "guards"), x.ensure(t, "other")
-	thingCRD := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.guards.example.com"},
-		"spec":{"group":"guards.example.com","scope":"Namespaced","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+	thingCRD := customCRD("guards.example.com", "Thing", "v1")
 	thing := func(name string) *unstructured.Unstructured {
-		return parsed(`{"apiVersion":"guards.example.com/v1","kind":"Thing","metadata":{"namespace":"guards","name":%q}}`, name)
+		return customOf("guards.example.com/v1", "Thing", "guards", name)
 	}
 	a := configMapOf("guards", "a", "1")
 	// A CRD and an object of it, in one apply; and a protected namespace.
@@ -170,10 +171,7 @@ func checkGuards(t *testing.T, g *ground) {
 		t.Errorf("a protected namespace got an owner: %v", owners)
 	}
 	want(t, x.apply(t, other, configMapOf("guards-2", "theirs", "1")), "1 created")
-	client := g.admin.Resource(thingResource).Namespace("guards")
-	if _, err := client.Create(t.Context(), thing("theirs"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	theirs := g.create(thing("theirs"))
 	changes, err = x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a}, appliedwork.PruneOptions{})
 	reasons := map[appliedwork.BlockReason]int{}
 	for _, e := range changes.Entries {
@@ -190,7 +188,7 @@ func checkGuards(t *testing.T, g *ground) {
 		t.Error("what a guard protects is gone")
 	}
 	// When what is in the way goes, so do they.
-	if err := client.Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
+	if err := g.at(theirs).Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := x.pruner.Prune(t.Context(), other, nil, appliedwork.PruneOptions{AllowEmpty: true}); err != nil {

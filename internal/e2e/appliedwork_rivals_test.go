@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
 )
 
 // rival writes to the objects of a run: it owns them too, deletes them, makes them again, strips references, holds
@@ -44,6 +46,9 @@ func (r *rival) act() {
 	switch r.random.IntN(7) {
 	case 0: // own it too
 		r.change(obj, func(live *unstructured.Unstructured) {
+			if appliedwork.IsOwnedBy(live, r.anchor.GetUID()) {
+				return
+			}
 			live.SetOwnerReferences(append(live.GetOwnerReferences(), metav1.OwnerReference{
 				APIVersion: r.anchor.GetAPIVersion(), Kind: r.anchor.GetKind(), Name: r.anchor.GetName(), UID: r.anchor.GetUID(),
 			}))

@@ -19,24 +19,53 @@ func want(t *testing.T, changes *appliedwork.ChangeSet, text string) {
 	}
 }
 
-// TestAppliedWork is all that can share a cluster. Each check has names of its own.
+// TestAppliedWork is what can share a cluster.
 func TestAppliedWork(t *testing.T) {
-	g := newGround(t, groundOptions{})
-	checks := []struct {
-		name  string
-		check func(*testing.T, *ground)
-	}{
-		{"Story", checkStory}, {"DeletedAlone", checkDeletedAlone}, {"Refusals", checkRefusals}, {"Guards", checkGuards},
-		{"ReleaseAndEvict", checkReleaseAndEvict}, {"Audit", checkAudit}, {"Trouble", checkTrouble}, {"Reconciler", checkReconciler},
-		{"Example", checkExample}, {"Shards", checkShards}, {"Handover", checkHandover}, {"Campaign", checkCampaign},
-	}
+	t.Parallel()
+	newGround(t, groundOptions{}).run(t,
+		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample}, check{"Story", checkStory},
+		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Refusals", checkRefusals},
+		check{"ReleaseAndEvict", checkReleaseAndEvict}, check{"Audit", checkAudit},
+	)
+}
+
+// TestAppliedWorkLarge is what has inventories that each Prune on the cluster would have to read.
+func TestAppliedWorkLarge(t *testing.T) {
+	t.Parallel()
+	newGround(t, groundOptions{noController: true}).run(t, check{"Unchanged", checkUnchanged}, check{"Shards", checkShards})
+}
+
+// TestAppliedWorkUpstreamCRD is on the CRD of work-api, which prunes what we add: every helper works on it all the same. Here are
+// the checks too in which kinds come and go, away from those that must read all kinds.
+func TestAppliedWorkUpstreamCRD(t *testing.T) {
+	t.Parallel()
+	newGround(t, groundOptions{crd: upstreamCRD()}).run(t,
+		check{"Helpers", checkHelpers}, check{"Trouble", checkTrouble}, check{"Guards", checkGuards},
+	)
+}
+
+// check is a part of a test that shares its cluster with others at the same time: its namespaces, works, policies, and the
+// kinds that it changes are its own.
+type check struct {
+	name string
+	run  func(*testing.T, *ground)
+}
+
+func (g *ground) run(t *testing.T, checks ...check) {
+	t.Helper()
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
-			shared := *g
-			shared.t = t
-			c.check(t, &shared)
+			t.Parallel()
+			c.run(t, g.in(t))
 		})
 	}
+}
+
+// in returns the ground for a part of its test.
+func (g *ground) in(t *testing.T) *ground {
+	shared := *g
+	shared.t = t
+	return &shared
 }
 
 // checkStory is the life of a work: apply, apply again, change, prune, tear down.
