@@ -36,7 +36,7 @@ var (
 const campaignWorkers = 8
 
 // eachSeed calls run with the seeds that the flags say.
-func eachSeed(t *testing.T, run func(seed uint64)) {
+func eachSeed(t *testing.T, run func(seed uint64, worker int)) {
 	first, n := max(*appliedWorkSeed, 1), *appliedWorkSeeds
 	switch {
 	case n == 0 && *appliedWorkSeed != 0:
@@ -48,10 +48,10 @@ func eachSeed(t *testing.T, run func(seed uint64)) {
 	var next atomic.Uint64
 	next.Store(first)
 	var workers sync.WaitGroup
-	for range campaignWorkers {
+	for worker := range campaignWorkers {
 		workers.Go(func() {
 			for seed := next.Add(1) - 1; seed < first+n && !t.Failed(); seed = next.Add(1) - 1 {
-				run(seed)
+				run(seed, worker)
 			}
 		})
 	}
@@ -64,6 +64,8 @@ type ledger struct {
 	mu    sync.Mutex
 	works map[types.UID]string // AppliedWorks by UID, with the agent's name
 	ended map[types.UID]bool
+
+	frozen, late, flips atomic.Int64 // what happened: processes that froze, those that went on after the end, changes of versions
 }
 
 func (l *ledger) add(uid types.UID, agent string) {
@@ -81,11 +83,12 @@ func (l *ledger) alive(uid types.UID) bool { return !l.ended[uid] }
 func checkCampaign(t *testing.T, g *ground) {
 	g.create(namespaceOf("campaign"))
 	l := &ledger{works: map[types.UID]string{}, ended: map[types.UID]bool{}}
-	eachSeed(t, func(seed uint64) { newCampaign(t, g, l, seed).run() })
+	eachSeed(t, func(seed uint64, worker int) { newCampaign(t, g, l, seed, flipCRD(worker)).run() })
 	g.nothingIsOwned(t, l)
 	events := readAudit(t, g.audit)
 	judged := foreignDeletions(t, events, "s", l.mine, l.alive)
-	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks", len(events), judged, len(l.works))
+	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks; %d processes froze, %d until after the end; versions changed %d times",
+		len(events), judged, len(l.works), l.frozen.Load(), l.late.Load(), l.flips.Load())
 	if judged == 0 {
 		t.Error("no deletion was judged")
 	}
@@ -96,7 +99,11 @@ func checkCampaign(t *testing.T, g *ground) {
 func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
 	t.Helper()
 	eventually(t, "all that was applied goes", func() error {
-		for _, resource := range []schema.GroupVersionResource{configMaps, clusterRoles, gadgets, namespaces, v1alpha1.GroupVersionResource} {
+		resources := []schema.GroupVersionResource{configMaps, clusterRoles, gadgets, namespaces, v1alpha1.GroupVersionResource}
+		for worker := range campaignWorkers {
+			resources = append(resources, schema.GroupVersionResource{Group: flipGroup(worker), Version: "v1", Resource: "gizmos"})
+		}
+		for _, resource := range resources {
 			list, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{})
 			if err != nil {
 				return err
@@ -123,6 +130,7 @@ type campaign struct {
 	agent  string
 	name   string
 
+	flips    *unstructured.Unstructured // a CRD whose versions change during the run, or nil
 	universe []*unstructured.Unstructured
 	anchor   *unstructured.Unstructured // what rivals own objects with
 	opts     appliedwork.ApplyOptions
@@ -131,9 +139,12 @@ type campaign struct {
 	inUse    bool // whether the namespace of the run has a desired object in it, and so must stay
 	faults   []*faults
 	thaw     chan struct{}
+	asleep   []*nap      // processes that are frozen
+	awake    []*nap      // processes that were
+	over     atomic.Bool // whether the work has ended
 }
 
-func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64) *campaign {
+func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64, flips *unstructured.Unstructured) *campaign {
 	c := &campaign{
 		t: t, g: g, l: l, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), name: fmt.Sprintf("s%d", seed),
 		agent: fmt.Sprintf("%ss%d", agentPrefix, seed), thaw: make(chan struct{}),
@@ -144,6 +155,12 @@ func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64) *campaign {
 	c.universe = append(c.universe, clusterRoleOf(c.name), gadgetOf("campaign", c.name))
 	if c.random.IntN(8) == 0 {
 		c.universe = append(c.universe, namespaceOf("campaign-"+c.name), configMapOf("campaign-"+c.name, "inside", "0"))
+	}
+	if c.random.IntN(3) == 0 {
+		c.flips = flips
+		for _, version := range []string{"v1", "v2"} {
+			c.universe = append(c.universe, customOf(groupOf(flips)+"/"+version, "Gizmo", "campaign", c.name+"-"+version))
+		}
 	}
 	c.anchor = g.create(clusterRoleOf(c.name + "-anchor"))
 	c.opts = appliedwork.ApplyOptions{
@@ -164,6 +181,9 @@ func (c *campaign) desired() []*unstructured.Unstructured {
 		obj = obj.DeepCopy()
 		if obj.GetKind() == "ConfigMap" {
 			obj.Object["data"] = map[string]any{"value": fmt.Sprint(c.random.IntN(3))}
+		}
+		if gv := obj.GroupVersionKind().GroupVersion(); obj.GetKind() == "Gizmo" {
+			obj.SetAPIVersion(gv.Group + "/" + []string{"v1", "v2"}[c.random.IntN(2)])
 		}
 		objects = append(objects, obj)
 	}
@@ -190,21 +210,81 @@ func (c *campaign) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var rivals sync.WaitGroup
 	rivals.Go(func() { (&rival{campaign: c, random: rand.New(rand.NewPCG(c.seed, 1<<32))}).run(ctx) })
+	settled := c.flip(1 << 33)
 	for range 2 + c.random.IntN(4) {
-		x, f := c.process(0.1, 1+c.random.IntN(80))
-		for range 1 + c.random.IntN(3) {
-			c.live(x, f, c.desired())
-		}
+		c.takeOver()
 	}
+	settled()
 	cancel()
 	rivals.Wait()
 	c.calm()
 }
 
+// takeOver begins a process, and returns when it is done or frozen. Those that were frozen before go on while it lives, or
+// when it is done, or later.
+func (c *campaign) takeOver() {
+	x, f := c.process(0.1, 1+c.random.IntN(80))
+	n := newNap(0)
+	if c.random.IntN(2) == 0 {
+		n.at = 1 + c.random.IntN(60)
+	}
+	f.nap = n
+	states := make([][]*unstructured.Unstructured, 1+c.random.IntN(3))
+	for i := range states {
+		states[i] = c.desired()
+	}
+	var during, after, later []*nap
+	for _, other := range c.asleep {
+		switch c.random.IntN(3) {
+		case 0:
+			during = append(during, other)
+		case 1:
+			after = append(after, other)
+		default:
+			later = append(later, other)
+		}
+	}
+	pause := time.Duration(c.random.IntN(200)) * time.Millisecond
+	go func() {
+		defer close(n.done)
+		for _, desired := range states {
+			c.live(x, f, desired)
+		}
+	}()
+	c.asleep = later
+	if len(during) > 0 {
+		time.Sleep(pause)
+		c.wake(during)
+	}
+	select {
+	case <-n.done:
+	case <-n.asleep:
+		c.asleep = append(c.asleep, n)
+		c.l.frozen.Add(1)
+	}
+	c.wake(after)
+}
+
+func (c *campaign) wake(naps []*nap) {
+	for _, n := range naps {
+		close(n.awake)
+	}
+	c.awake = append(c.awake, naps...)
+}
+
+// wakeAll wakes what is frozen, and waits until all processes that were are done.
+func (c *campaign) wakeAll() {
+	c.wake(c.asleep)
+	c.asleep = nil
+	for _, n := range c.awake {
+		<-n.done
+	}
+}
+
 // live is what a process does for one state of the work, as far as it gets.
 func (c *campaign) live(x tools, f *faults, desired []*unstructured.Unstructured) {
 	work := c.ensure(x, f)
-	if work == nil || f.isDead() {
+	if work == nil || f.isDead() || c.over.Load() {
 		return
 	}
 	ctx := context.Background()
@@ -229,9 +309,15 @@ func (c *campaign) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
 // calm has a process without trouble finish the work, and compares; then the work ends.
 func (c *campaign) calm() {
 	ctx := context.Background()
+	late := c.asleep
+	if c.lateThaw {
+		c.asleep = nil
+	}
+	c.wakeAll()
 	if !c.lateThaw {
 		close(c.thaw)
 		c.settle()
+		late = nil
 	}
 	for _, f := range c.faults {
 		f.late.Wait()
@@ -249,6 +335,10 @@ func (c *campaign) calm() {
 	}
 	c.leaks(work, desired)
 	c.end(ctx, work)
+	c.over.Store(true)
+	c.asleep = late
+	c.l.late.Add(int64(len(late)))
+	c.wakeAll()
 	if c.lateThaw {
 		close(c.thaw)
 		c.settle()
@@ -270,7 +360,7 @@ func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstru
 	ctx := context.Background()
 	var pruned *appliedwork.ChangeSet
 	report, err := x.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
-	if err != nil || len(report.Unread) > 0 {
+	if err != nil || len(c.unread(report)) > 0 {
 		return fmt.Errorf("audit: %+v, %w", report, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -321,10 +411,12 @@ func (c *campaign) end(ctx context.Context, work *v1alpha1.AppliedWork) {
 		}
 		return
 	}
+	settled := c.flip(1 << 34)
 	for range 3 {
 		x, _ := c.process(0.1, 1+c.random.IntN(20))
 		_, _ = x.collector.Teardown(ctx, work, appliedwork.TeardownOptions{})
 	}
+	settled()
 	x, _ := c.process(0, 0)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		changes, err := x.collector.Teardown(ctx, work, appliedwork.TeardownOptions{})

@@ -14,8 +14,9 @@ import (
 )
 
 // faults is the network between one process and the API server. Each request, reads too, may be lost before it is sent;
-// be executed with its answer lost; come late; be executed twice; or freeze with the process, to arrive at the server when
-// another process has long taken over. The process may die at any request: then that one is executed or not, and none follows.
+// be executed with its answer lost; come late; or be executed twice. The process may die at any request: then that one is
+// executed or not, or arrives when another process has long taken over, and none follows. Or the process freezes, which
+// holds all its requests, and goes on with them when it is woken.
 type faults struct {
 	next http.RoundTripper
 
@@ -26,9 +27,33 @@ type faults struct {
 	dieAt  int     // the number of the request at which the process dies; 0 means never
 	count  int
 	dead   bool
+	nap    *nap
 	thaw   chan struct{} // closed when what is frozen arrives
 	frozen sync.WaitGroup
 	late   sync.WaitGroup // requests that go on without their caller
+}
+
+// nap is the time in which a process is frozen.
+type nap struct {
+	at     int           // the number of the request at which it begins
+	asleep chan struct{} // closed when it has begun
+	awake  chan struct{} // closed when it ends
+	done   chan struct{} // closed when the process is
+}
+
+func newNap(at int) *nap {
+	return &nap{at: at, asleep: make(chan struct{}), awake: make(chan struct{}), done: make(chan struct{})}
+}
+
+func (n *nap) wait() {
+	if n == nil {
+		return
+	}
+	select {
+	case <-n.asleep:
+		<-n.awake
+	default:
+	}
 }
 
 var (
@@ -62,6 +87,9 @@ func (f *faults) choose(write bool) (fault, time.Duration) {
 		return die, 0
 	}
 	f.count++
+	if f.nap != nil && f.count == f.nap.at {
+		close(f.nap.asleep)
+	}
 	if f.count == f.dieAt {
 		f.dead = true
 		return []fault{die, dieAfter, freeze}[f.random.IntN(3)], 0
@@ -83,6 +111,7 @@ func (f *faults) choose(write bool) (fault, time.Duration) {
 func (f *faults) RoundTrip(request *http.Request) (*http.Response, error) {
 	write := request.Method != http.MethodGet
 	kind, wait := f.choose(write)
+	f.nap.wait()
 	switch kind {
 	case dropBefore:
 		return nil, errLost

@@ -6,10 +6,10 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +51,9 @@ type ground struct {
 
 type groundOptions struct {
 	noController bool
-	controller   []string                   // flags of the controller manager
-	crd          *unstructured.Unstructured // in place of ours
+	controller   []string                     // flags of the controller manager
+	crd          *unstructured.Unstructured   // in place of ours
+	kinds        []*unstructured.Unstructured // CRDs that are served before the controller manager looks for them
 }
 
 func newGround(t *testing.T, opts groundOptions) *ground {
@@ -72,12 +73,18 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	config := g.Config()
 	config.WarningHandler = rest.NoWarnings{}
 	g.admin = dynamic.NewForConfigOrDie(config)
-	g.serve(t, customCRD("example.com", "Gadget", "v1", "v2"))
+	kinds := append(opts.kinds, customCRD("example.com", "Gadget", "v1", "v2"))
+	for _, crd := range kinds {
+		g.create(crd)
+	}
 	if opts.crd != nil {
 		g.create(opts.crd)
 	}
 	if err := v1alpha1.EnsureCRD(t.Context(), established{g.admin.Resource(v1alpha1.CRDResource), opts.crd != nil}); err != nil {
 		t.Fatal(err)
+	}
+	for _, crd := range kinds {
+		g.eventuallyServed(t, crd)
 	}
 	if !opts.noController {
 		g.StartControllerManager(opts.controller...)
@@ -122,28 +129,43 @@ func (g *ground) serve(t *testing.T, crd *unstructured.Unstructured) {
 	g.eventuallyServed(t, crd)
 }
 
-// eventuallyServed waits until those versions of a CRD are served that should be, and no others.
 func (g *ground) eventuallyServed(t *testing.T, crd *unstructured.Unstructured) {
 	t.Helper()
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	eventually(t, crd.GetName()+" is served", func() error { return g.isServed(crd) })
+}
+
+// isServed returns nil when those versions of a CRD are served that should be, no others, and discovery says so too.
+func (g *ground) isServed(crd *unstructured.Unstructured) error {
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	groups, err := discovery.NewDiscoveryClientForConfigOrDie(g.Config()).ServerGroups()
+	if err != nil {
+		return err
+	}
 	for _, v := range versions {
 		version := v.(map[string]any)
-		resource := schema.GroupVersionResource{Group: group, Version: version["name"].(string), Resource: plural}
-		eventually(t, resource.String(), func() error {
-			_, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{Limit: 1})
-			switch {
-			case version["served"] == true:
-				return err
-			case err == nil:
-				return errors.New("it is served")
-			case !appliedwork.IsTypeNotServed(err):
-				return fmt.Errorf("IsTypeNotServed does not know %w", err)
-			}
-			return nil
+		resource := schema.GroupVersionResource{Group: groupOf(crd), Version: version["name"].(string), Resource: plural}
+		listed := slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
+			return slices.Contains(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: resource.GroupVersion().String(), Version: resource.Version})
 		})
+		_, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{Limit: 1})
+		switch is := version["served"] == true; {
+		case is != listed:
+			return fmt.Errorf("discovery lists %s: %t", resource, listed)
+		case is && err != nil:
+			return err
+		case !is && err == nil:
+			return fmt.Errorf("%s is served", resource)
+		case !is && !appliedwork.IsTypeNotServed(err):
+			return fmt.Errorf("IsTypeNotServed does not know %w", err)
+		}
 	}
+	return nil
+}
+
+func groupOf(crd *unstructured.Unstructured) string {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	return group
 }
 
 // tools are the helpers with a client of their own, as a process on the cluster has them.

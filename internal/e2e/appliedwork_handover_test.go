@@ -27,7 +27,7 @@ func checkHandover(t *testing.T, g *ground) {
 	var mu sync.Mutex
 	outcomes := map[appliedwork.Action]int{}
 	works := map[types.UID]string{}
-	eachSeed(t, func(seed uint64) {
+	eachSeed(t, func(seed uint64, _ int) {
 		h := handover{t: t, g: g, seed: seed, random: rand.New(rand.NewPCG(seed, 3))}
 		action := h.run()
 		mu.Lock()

@@ -82,7 +82,7 @@ func (r *rival) act() {
 func (r *rival) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) bool {
 	live, err := r.g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return apierrors.IsNotFound(err)
+		return apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err)
 	}
 	do(live)
 	_, err = r.g.at(live).Update(context.Background(), live, metav1.UpdateOptions{})

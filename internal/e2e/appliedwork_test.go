@@ -22,7 +22,11 @@ func want(t *testing.T, changes *appliedwork.ChangeSet, text string) {
 // TestAppliedWork is what can share a cluster.
 func TestAppliedWork(t *testing.T) {
 	t.Parallel()
-	newGround(t, groundOptions{}).run(t,
+	var kinds []*unstructured.Unstructured
+	for worker := range campaignWorkers {
+		kinds = append(kinds, flipCRD(worker))
+	}
+	newGround(t, groundOptions{kinds: kinds}).run(t,
 		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample}, check{"Story", checkStory},
 		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Refusals", checkRefusals},
 		check{"ReleaseAndEvict", checkReleaseAndEvict}, check{"Audit", checkAudit},
