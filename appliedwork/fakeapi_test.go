@@ -11,11 +11,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +34,10 @@ type fakeAPI struct {
 	version int
 	writes  []string
 	kinds   map[string]*metav1.APIResourceList
+	see     func(*http.Request, []byte)     // what looks at each request, or does something before it, with objects locked
 	fail    func(method, path string) error // what keeps a request from being executed
+	away    func(path string) bool          // what is not served
+	ask     func() error                    // what keeps discovery from answering
 	lose    func() error                    // what keeps an answer from arriving
 }
 
@@ -67,6 +71,11 @@ func (f *fakeAPI) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList
 }
 
 func (f *fakeAPI) ServerResourcesForGroupVersionWithContext(_ context.Context, gv string) (*metav1.APIResourceList, error) {
+	if f.ask != nil {
+		if err := f.ask(); err != nil {
+			return nil, err
+		}
+	}
 	if list, ok := f.kinds[gv]; ok {
 		return list, nil
 	}
@@ -80,6 +89,13 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	var body []byte
 	if request.Body != nil {
 		body, _ = io.ReadAll(request.Body)
+	}
+	if f.see != nil {
+		f.see(request, body)
+	}
+	if f.away != nil && f.away(request.URL.Path) {
+		return &http.Response{StatusCode: http.StatusNotFound, Request: request, Body: io.NopCloser(strings.NewReader("404 page not found")),
+			Header: http.Header{"Content-Type": {"text/plain"}}}, nil
 	}
 	if f.fail != nil {
 		if err := f.fail(request.Method, request.URL.Path); err != nil {
@@ -105,6 +121,7 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 	path, status := strings.CutSuffix(request.URL.Path, "/status")
+	path = strings.Replace(path, "/v2/", "/v1/", 1) // an object is in all versions
 	parts := strings.Split(path, "/")
 	name := parts[len(parts)-1]
 	live, exists := f.objects[path]
@@ -131,23 +148,45 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 	case request.Method == http.MethodDelete:
 		var options metav1.DeleteOptions
 		_ = json.Unmarshal(body, &options)
-		if p := options.Preconditions; p != nil && (*p.UID != obj.GetUID() || *p.ResourceVersion != obj.GetResourceVersion()) {
+		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != obj.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion()) {
 			return refuse(http.StatusConflict, metav1.StatusReasonConflict, name)
+		}
+		if len(obj.GetFinalizers()) > 0 {
+			held := obj.DeepCopy()
+			held.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+			return http.StatusOK, f.store(path, held.Object)
 		}
 		delete(f.objects, path)
 		return http.StatusOK, metav1.Status{Status: metav1.StatusSuccess}
 	}
-	return f.change(request, path, live, sent, status)
+	return f.change(request, path, live, sent, body, status)
 }
 
 // change is an update of the status or a patch.
-func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, status bool) (int, any) {
+func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, body []byte, status bool) (int, any) {
 	now := (&unstructured.Unstructured{Object: live}).DeepCopy()
 	before := now.GetResourceVersion()
-	if status {
-		now.SetResourceVersion((&unstructured.Unstructured{Object: sent}).GetResourceVersion())
-		now.Object["status"] = sent["status"]
-	} else {
+	switch request.Header.Get("Content-Type") {
+	case "application/json-patch+json":
+		patch, err := jsonpatch.DecodePatch(body)
+		text, _ := json.Marshal(live)
+		if err == nil {
+			text, err = patch.Apply(text)
+		}
+		if err != nil {
+			return refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, now.GetName())
+		}
+		now = &unstructured.Unstructured{}
+		_ = json.Unmarshal(text, &now.Object)
+	default:
+		if status {
+			now.SetResourceVersion((&unstructured.Unstructured{Object: sent}).GetResourceVersion())
+			now.Object["status"] = sent["status"]
+			break
+		}
+		if uid, _, _ := unstructured.NestedString(sent, "metadata", "uid"); uid != "" && uid != string(now.GetUID()) {
+			return refuse(http.StatusConflict, metav1.StatusReasonConflict, now.GetName())
+		}
 		overlay(now.Object, sent)
 		if strings.Contains(request.Header.Get("Content-Type"), "apply-patch") {
 			f.manage(now, request)
@@ -190,18 +229,20 @@ func (f *fakeAPI) store(path string, object map[string]any) map[string]any {
 
 func (f *fakeAPI) list(path string) any {
 	items := []any{}
+	base, resource, _ := cutLast(path)
 	for _, p := range slices.Sorted(maps.Keys(f.objects)) {
-		everywhere := inNamespace.ReplaceAllString(p, "/")
-		if name, ok := strings.CutPrefix(p, path+"/"); ok && !strings.Contains(name, "/") {
-			items = append(items, f.objects[p])
-		} else if name, ok := strings.CutPrefix(everywhere, path+"/"); ok && !strings.Contains(name, "/") {
+		collection, _, _ := cutLast(p)
+		if collection == path || strings.HasPrefix(p, base+"/namespaces/") && strings.HasSuffix(collection, "/"+resource) {
 			items = append(items, f.objects[p])
 		}
 	}
 	return map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
 }
 
-var inNamespace = regexp.MustCompile(`/namespaces/[^/]+/`)
+func cutLast(path string) (before, after string, found bool) {
+	i := strings.LastIndex(path, "/")
+	return path[:max(i, 0)], path[i+1:], i >= 0
+}
 
 func (f *fakeAPI) isResource(name string) bool {
 	for _, list := range f.kinds {

@@ -24,6 +24,7 @@ type faults struct {
 	random *rand.Rand
 	rate   float64 // of requests that something happens to
 	only   []fault // if it is set, what may happen
+	prompt bool    // whether no request arrives after its caller has gone on
 	dieAt  int     // the number of the request at which the process dies; 0 means never
 	count  int
 	dead   bool
@@ -92,13 +93,17 @@ func (f *faults) choose(write bool) (fault, time.Duration) {
 	}
 	if f.count == f.dieAt {
 		f.dead = true
-		return []fault{die, dieAfter, freeze}[f.random.IntN(3)], 0
+		ends := []fault{die, dieAfter, freeze}
+		if f.prompt {
+			ends = ends[:2]
+		}
+		return ends[f.random.IntN(len(ends))], 0
 	}
 	if f.random.Float64() >= f.rate {
 		return pass, 0
 	}
 	kinds := []fault{dropBefore, dropAfter, delay}
-	if write {
+	if write && !f.prompt {
 		kinds = append(kinds, duplicate, dropAfter)
 	}
 	if f.only != nil {

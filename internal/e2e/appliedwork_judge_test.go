@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,10 @@ func foreignDeletions(t *testing.T, events []auditEvent, prefix string, mine fun
 		}
 		if e.Verb == "deletecollection" {
 			t.Errorf("an agent deleted a collection: %s", e.RequestURI)
+		}
+		if e.Verb == "create" && e.ResponseStatus.Code < 300 && e.ObjectRef.Resource != "appliedworks" &&
+			!slices.ContainsFunc(e.ResponseObject.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return mine(e.UserAgent, o.UID) }) {
+			t.Errorf("%s created %s without a reference to its AppliedWork", e.UserAgent, e.object())
 		}
 		if e.Verb != "delete" || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
 			continue

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"testing"
+
+	"github.com/spokewire/sdk-go/internal/ruletest"
+)
+
+// rules are what keeps AppliedWork safe, with the test that fails without each; see rules_removed_test.go.
+var rules = []ruletest.Rule{
+	// Apply.
+	{Name: "the intent is recorded first", Test: "TestSafeApply/the_intent", Edits: []ruletest.Edit{
+		{"applier_record.go", "\t\t\tif !item.done {\n\t\t\t\tinv.put(item.intent(inv))", "\t\t\tif false {\n\t\t\t\tinv.put(item.intent(inv))"}}},
+	{Name: "the owner reference is part of the request", Test: "TestSafeApply/the_owner_reference", Edits: []ruletest.Edit{
+		{"managed.go", "if !unowned {", "if false {"}}},
+	{Name: "a field manager for each AppliedWork", Test: "TestSafeApply/each_AppliedWork", Edits: []ruletest.Edit{
+		{"managed.go", "{ return prefix + \"-\" + string(uid) }", "{ return prefix }"}}},
+	{Name: "nothing is applied while it is terminating", Test: "TestSafeApply/nothing_is_applied", Edits: []ruletest.Edit{
+		{"applier_record.go", "\tif inv.terminating() {\n\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t}\n\tr.read(ctx)", "\tr.read(ctx)"},
+		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
+	{Name: "terminating is looked at in the write of the intent", Test: "TestSafeApply/nothing_is_applied_when", Edits: []ruletest.Edit{
+		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
+	{Name: "create, not apply", Test: "TestSafeApply/what_somebody_else_makes", Edits: []ruletest.Edit{
+		{"applier_object.go", ".Create(ctx, manifest, metav1.CreateOptions{FieldManager: r.manager})", ".Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: r.manager, Force: true})"}}},
+	{Name: "no adoption unasked", Test: "TestSafeApply/nothing_is_adopted", Edits: []ruletest.Edit{
+		{"applier_object.go", "if adoption == AdoptAlways ||", "if true ||"}}},
+	{Name: "an adoption has the resourceVersion", Test: "TestSafeApply/what_is_adopted", Edits: []ruletest.Edit{
+		{"applier_object.go", "\tif action == ActionAdopted {\n", "\tif false {\n"}}},
+	{Name: "an apply has the UID", Test: "TestSafeApply/what_is_changed", Edits: []ruletest.Edit{
+		{"applier_object.go", "\tbody.SetUID(live.GetUID())\n", ""}}},
+	{Name: "an entry stays when its outcome is not known or it failed", Test: "TestSafeApply/an_(outcome|update)", Edits: []ruletest.Edit{
+		{"applier_record.go", "\t\tr.tracker.setCondition(inv, outcome(", "\t\tfor _, item := range r.items {\n\t\t\tif item.change.Action == ActionFailed {\n" +
+			"\t\t\t\tinv.remove([]v1alpha1.AppliedResourceMeta{{ResourceIdentifier: item.id, UID: inv.uid(item.change.Key)}})\n\t\t\t}\n\t\t}\n\t\tr.tracker.setCondition(inv, outcome("}}},
+	{Name: "a new object has an intent of its own", Test: "TestSafeApply/a_new_object", Edits: []ruletest.Edit{
+		{"applier_record.go", "\tif i.live != nil {\n", "\tif true {\n"},
+		{"applier_object.go", "uid != \"\" {", "uid == \"none\" {"}}},
+	{Name: "protected namespaces get no owner", Test: "TestSafeApply/a_protected", Edits: []ruletest.Edit{
+		{"applier_object.go", "unowned := isProtected(item.change.Key)", "unowned := false"}}},
+
+	// What is decided.
+	{Name: "an owner reference is the evidence", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
+		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self):\n\t\treturn Retain\n", ""}}},
+	{Name: "a reference that was taken out releases", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
+		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self) && entry.UID != \"\" && entry.UID == live.GetUID():\n\t\treturn Release\n", ""}}},
+	{Name: "our reference counts whatever the UID", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
+		{"decide.go", "\tdefault:\n\t\treturn Delete", "\tcase entry.UID != \"\" && entry.UID != live.GetUID():\n\t\treturn Retain\n\tdefault:\n\t\treturn Delete"}}},
+	{Name: "another owner keeps it", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
+		{"decide.go", "if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {", "if false {"}}},
+	{Name: "another inventory keeps it", Test: "TestDecideDeletion|TestSafePrune/what_another", Edits: []ruletest.Edit{
+		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if false {"}}},
+	{Name: "an intent is a claim", Test: "TestSafePrune/what_another", Edits: []ruletest.Edit{
+		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if listed.UID != o.Self && !listed.Terminating && listed.Applied {"}}},
+	{Name: "versions are no identity", Test: "TestDiff", Edits: []ruletest.Edit{
+		{"table.go", "a.Kind == b.Kind && a.Group == b.Group\n}\n\nfunc sameR", "a.Kind == b.Kind && a.Group == b.Group && a.Version == b.Version\n}\n\nfunc sameR"}}},
+
+	// Prune.
+	{Name: "what cannot be decoded is desired", Test: "TestSafePrune/a_manifest_that_cannot_be_decoded", Edits: []ruletest.Edit{
+		{"guards.go", "if r.unknown > 0 {", "if false {"}}},
+	{Name: "what cannot be mapped is desired", Test: "TestSafePrune/a_manifest_that_cannot_be_mapped", Edits: []ruletest.Edit{
+		{"pruner.go", "if err != nil || m.namespaced {", "if err == nil && m.namespaced {"}}},
+	{Name: "deletions have preconditions", Test: "TestSafePrune/what_has_a_new_owner", Edits: []ruletest.Edit{
+		{"pruner_object.go", "Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}, ", "Preconditions: &metav1.Preconditions{UID: &uid}, "},
+		{"pruner_object.go", "live, uid, rv := item.live, item.live.GetUID(), item.live.GetResourceVersion()", "live, uid := item.live, item.live.GetUID()"}}},
+	{Name: "a conflict is decided about again", Test: "TestSafePrune/what_has_changed", Edits: []ruletest.Edit{
+		{"pruner_object.go", "\tcase apierrors.IsConflict(err), apierrors.IsNotFound(err) && !IsTypeNotServed(err):\n\t\treturn errMoved\n",
+			"\tcase apierrors.IsConflict(err), apierrors.IsNotFound(err) && !IsTypeNotServed(err):\n\t\titem.finish(ActionDeleted, nil)\n\t\treturn nil\n"}}},
+	{Name: "a denied deletion keeps its entry", Test: "TestSafePrune/a_denied", Edits: []ruletest.Edit{
+		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionFailed || "}}},
+	{Name: "an entry outlives its object", Test: "TestSafePrune/an_entry", Edits: []ruletest.Edit{
+		{"pruner_object.go", "return len(live.GetFinalizers()) == 0 && !core", "return !core"}}},
+	{Name: "an entry stays while its object is being deleted", Test: "TestSafePrune/an_entry", Edits: []ruletest.Edit{
+		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
+	{Name: "an intent stays for the grace period", Test: "TestSafePrune/an_intent", Edits: []ruletest.Edit{
+		{"pruner_object.go", "!r.settled(item.change.Key) {", "false {"}}},
+	{Name: "not served is not absent", Test: "TestSafePrune/a_path", Edits: []ruletest.Edit{
+		{"cluster.go", "\tcase IsTypeNotServed(err):\n", "\tcase false:\n"}}},
+	{Name: "not served for long", Test: "TestSafePrune/a_kind_that_is_away", Edits: []ruletest.Edit{
+		{"guards.go", "now.Sub(a.since) >= p.cluster.opts.UnservedGrace &&", "true &&"}}},
+	{Name: "not served many times", Test: "TestSafePrune/that_a_kind_is_gone", Edits: []ruletest.Edit{
+		{"guards.go", "&& a.times >= enoughTimes", "&& a.times >= 0"}}},
+	{Name: "a CRD that exists may serve again", Test: "TestSafePrune/a_kind_whose_CRD", Edits: []ruletest.Edit{
+		{"guards.go", "return err == nil, err", "return false, err"}}},
+	{Name: "another version does too", Test: "TestSafePrune/a_version", Edits: []ruletest.Edit{
+		{"kinds.go", "try(group.PreferredVersion.Version)", "try(\"\")"},
+		{"kinds.go", "range group.Versions {", "range group.Versions[:0] {"}}},
+	{Name: "the reverse order of apply", Test: "TestSafePrune/the_order", Edits: []ruletest.Edit{
+		{"pruner_object.go", "for rank := ranks - 1; rank >= 0; rank-- {", "for rank := range ranks {"}}},
+
+	// Guards.
+	{Name: "a namespace in use stays", Test: "TestSafeGuards/a_namespace_with_what_is_desired", Edits: []ruletest.Edit{
+		{"guards.go", "if used, ok := r.used[key.Name]; ok {", "if used, ok := r.used[key.Name]; ok && false {"}}},
+	{Name: "a namespace in use by another AppliedWork stays", Test: "TestSafeGuards/a_namespace_with_what_is_another", Edits: []ruletest.Edit{
+		{"guards.go", "if owner.UID != r.work.UID && !owner.Terminating {", "if false {"}}},
+	{Name: "a container waits for its content", Test: "TestSafeGuards/a_namespace_with_what_does_not_go", Edits: []ruletest.Edit{
+		{"guards.go", "\tif r.dry {\n", "\tif true {\n"}}},
+	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{
+		{"guards.go", "\tif isProtected(key) {\n", "\tif false {\n"}}},
+	{Name: "a CRD with what is not ours stays", Test: "TestSafeGuards/a_CRD", Edits: []ruletest.Edit{
+		{"guards.go", "!IsOwnedBy(obj, r.work.UID) {", "false && !IsOwnedBy(obj, r.work.UID) {"}}},
+	{Name: "nothing desired is a mistake", Test: "TestSafeGuards/everything", Edits: []ruletest.Edit{
+		{"pruner.go", "if len(desired) == 0 && !opts.AllowEmpty && inv.count() > 0 {", "if false {"}}},
+	{Name: "an AppliedWork is deleted as it was read", Test: "TestSafeGuards/an_AppliedWork", Edits: []ruletest.Edit{
+		{"collector.go", "options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}}", "options := metav1.DeleteOptions{}\n\t\t_, _ = uid, rv"}}},
+}
+
+// TestRulesAreFound: who changes a line that is a rule tells the list of rules where it is now.
+func TestRulesAreFound(t *testing.T) {
+	for _, r := range rules {
+		r.Without(t, ".")
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ruletest takes rules out of copies of a package's sources, one at a time, so that a test can demand that another
+// test fails without it. The sources themselves know nothing of that.
+package ruletest
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Rule is something that the code does for a reason, and how to take it out.
+type Rule struct {
+	Name  string
+	Test  string // a pattern for go test -run, of what must fail without it
+	Edits []Edit
+}
+
+// Edit is a file, what is in it at one place only, and what takes its place.
+type Edit [3]string
+
+// Without returns the files of a folder without the rule, by name. It fails where the sources have no such place, or
+// several: who changes a line that is a rule tells the list of rules where it is now.
+func (r Rule) Without(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, e := range r.Edits {
+		file, before, after := e[0], e[1], e[2]
+		text, ok := out[file]
+		if !ok {
+			data, err := os.ReadFile(filepath.Join(folder, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(data)
+		}
+		if n := strings.Count(text, before); n != 1 {
+			t.Errorf("%s: %s has %d times what removes the rule, not once:\n%s", r.Name, file, n, before)
+		}
+		out[file] = strings.Replace(text, before, after, 1)
+	}
+	return out
+}
+
+// Build makes the test binary of the package in the working directory, with the rule taken out of the sources in folder.
+func (r Rule) Build(t *testing.T, folder string) (binary string) {
+	t.Helper()
+	sources, err := filepath.Abs(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	replace := map[string]string{}
+	for file, text := range r.Without(t, folder) {
+		copied := filepath.Join(temp, filepath.Base(file))
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(sources, file)] = copied
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(temp, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary = filepath.Join(temp, "rule.test")
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// MustFail runs the rule's test in a binary without the rule, and fails when that does not, or fails by a panic. It returns
+// what the test wrote.
+func (r Rule) MustFail(t *testing.T, binary string, args ...string) string {
+	t.Helper()
+	args = append([]string{"-test.run", r.Test, "-test.timeout", "0"}, args...)
+	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
+	switch {
+	case err == nil:
+		t.Errorf("%s does not fail", r.Test)
+	case strings.Contains(string(out), "panic:"):
+		t.Errorf("%s panics:\n%.3000s", r.Test, out)
+	}
+	return string(out)
+}
