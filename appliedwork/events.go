@@ -27,6 +27,7 @@ const (
 	reasonInvalid        = "InvalidObject"
 	reasonTooLarge       = "InventoryTooLarge"
 	reasonTerminating    = "Terminating"
+	reasonCollision      = "NameCollision"
 	reasonEmpty          = "EmptyDesired"
 	reasonDuplicate      = "Duplicate"
 	reasonGracePeriod    = "GracePeriod"
@@ -56,6 +57,8 @@ func reasonOf(err error) string {
 		return reasonTooLarge
 	case errors.Is(err, ErrTerminating):
 		return reasonTerminating
+	case errors.Is(err, ErrNameCollision):
+		return reasonCollision
 	case errors.Is(err, ErrEmptyDesired):
 		return reasonEmpty
 	case errors.Is(err, ErrDuplicate):
