@@ -8,7 +8,8 @@
 //
 // Real clusters take part with --kubeconfig, an outside broker with --broker, your own manifests with
 // --manifests; --help lists all flags. Where the SDK comes in is function connect. The rest is a hub (internal/hub)
-// and a work agent (internal/agent) that use its clientsets like any other.
+// and a work agent (internal/agent) that use its clientsets like any other, and what brings works to a real cluster
+// (internal/kubecluster). Folder work-agent has the agent as a program of its own.
 package main
 
 import (
@@ -17,8 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -98,9 +97,7 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 	if err != nil {
 		return nil, err
 	}
-	// The ID is new for each run: on a shared broker nobody else's works mix with ours.
-	sourceID := "quickstart-" + rand.String(8)
-	source, err := work.NewSource(transport, work.SourceOptions{SourceID: sourceID})
+	source, err := work.NewSource(transport, work.SourceOptions{SourceID: s.SourceID})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +116,7 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 		if err != nil {
 			return nil, err
 		}
-		a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: c.Name, Sources: []string{sourceID}})
+		a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: c.Name, Sources: []string{s.SourceID}})
 		if err != nil {
 			return nil, err
 		}

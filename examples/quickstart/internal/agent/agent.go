@@ -9,8 +9,7 @@
 // manifest that cannot be applied, because its namespace or its definition is in a work that comes later, is
 // tried again with growing pauses, and meanwhile reported with Applied=False.
 //
-// What it creates it marks with an annotation ([CreatedBy]) and deletes with the work; what was in the cluster
-// before it changes, but never deletes.
+// How a work comes to its cluster and goes from there is the cluster's own affair: see [cluster.Cluster].
 //
 // [work.Agent]: https://pkg.go.dev/github.com/spokewire/sdk-go/cloudevents/work#Agent
 package agent
@@ -30,6 +29,8 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
 // Defaults of [Options].
@@ -47,7 +48,7 @@ type Options struct {
 	// Works is where works come from and status goes. Required.
 	Works workclientset.Interface
 	// Cluster is where manifests are applied. Required.
-	Cluster Cluster
+	Cluster cluster.Cluster
 	// Observe is told what was done to the cluster; nil means nobody. It is called from several goroutines
 	// and must not block.
 	Observe func(Event)
@@ -65,8 +66,6 @@ type Event struct {
 	Generation int64
 	// Deleted is true when the work's objects are gone; otherwise they are applied.
 	Deleted bool
-	// Objects is how many.
-	Objects int
 	// Err is why not all could be applied. They will be tried again.
 	Err error
 }
@@ -76,9 +75,6 @@ type Agent struct {
 	o      Options
 	queue  workqueue.TypedRateLimitingInterface[string]
 	lister worklisters.ManifestWorkNamespaceLister
-	// applied remembers what each work brought, to remove what an update leaves out. Only the worker that
-	// has the work in hand uses its entry.
-	applied sync.Map // work name → []appliedObject
 }
 
 // New returns an agent. It starts nothing.
@@ -171,7 +167,6 @@ func (a *Agent) next(ctx context.Context) bool {
 func (a *Agent) reconcile(ctx context.Context, name string) (again bool, err error) {
 	cached, err := a.lister.Get(name)
 	if apierrors.IsNotFound(err) {
-		a.applied.Delete(name)
 		return false, nil
 	}
 	if err != nil {
@@ -184,17 +179,16 @@ func (a *Agent) reconcile(ctx context.Context, name string) (again bool, err err
 	if w, err = a.addFinalizer(ctx, w); err != nil {
 		return false, err
 	}
-	results := a.applyAll(ctx, w)
-	applyErr := firstError(results)
-	if applyErr == nil {
-		applyErr = a.prune(ctx, w, results)
-	}
+	results, again, err := a.o.Cluster.ApplyWork(ctx, w)
 	if ctx.Err() != nil {
 		return false, nil // what failed, failed because we are stopping
 	}
-	a.o.Observe(Event{Work: name, Generation: w.Generation, Objects: len(results), Err: applyErr})
+	if failed := firstError(results); failed != nil {
+		err = failed
+	}
+	a.o.Observe(Event{Work: name, Generation: w.Generation, Err: err})
 	if err := a.report(ctx, w, statusOf(w, results)); err != nil {
 		return false, err
 	}
-	return anyUnready(results), applyErr
+	return again || anyUnready(results), err
 }

@@ -15,6 +15,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/memcluster"
 )
 
 func TestApplyAndReport(t *testing.T) {
@@ -43,10 +44,10 @@ func TestApplyAndReport(t *testing.T) {
 				t.Errorf("manifest %d: %v", i, conditions(m.Conditions))
 			}
 		}
-		if got := f.live(configMap); got == nil || got.GetAnnotations()[agent.CreatedBy] != "w" {
+		if got := f.live(configMap); got == nil || got.GetAnnotations()[memcluster.CreatedBy] != "w" {
 			t.Errorf("in the cluster: %v", got)
 		}
-		if e := <-f.events; e != (agent.Event{Work: "w", Generation: 1, Objects: 2}) {
+		if e := <-f.events; e != (agent.Event{Work: "w", Generation: 1}) {
 			t.Errorf("observed %+v", e)
 		}
 	})
@@ -130,7 +131,7 @@ func TestDelete(t *testing.T) {
 			t.Error("an object that was there before the work was deleted with it")
 		}
 		<-f.events
-		if e := <-f.events; e != (agent.Event{Work: "w", Generation: 2, Deleted: true, Objects: 2}) {
+		if e := <-f.events; e != (agent.Event{Work: "w", Generation: 2, Deleted: true}) {
 			t.Errorf("observed %+v", e)
 		}
 	})

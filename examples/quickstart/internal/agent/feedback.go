@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
 // wellKnown are the values that the rule WellKnownStatus reports of workloads, and their fields in the status.
@@ -19,18 +21,18 @@ var wellKnown = []struct{ name, field string }{
 
 // feedback reads the values that the manifest's configuration asks for from the object's status. What is not
 // there is left out.
-func feedback(r result) []workv1.FeedbackValue {
-	if r.config == nil || r.live == nil {
+func feedback(r cluster.Result) []workv1.FeedbackValue {
+	if r.Config == nil || r.Live == nil {
 		return nil
 	}
-	status, _, _ := unstructured.NestedMap(r.live.Object, "status")
+	status, _, _ := unstructured.NestedMap(r.Live.Object, "status")
 	var values []workv1.FeedbackValue
 	add := func(name string, content any) {
 		if v, ok := fieldValue(content); ok {
 			values = append(values, workv1.FeedbackValue{Name: name, Value: v})
 		}
 	}
-	for _, rule := range r.config.FeedbackRules {
+	for _, rule := range r.Config.FeedbackRules {
 		switch rule.Type {
 		case workv1.WellKnownStatusType:
 			for _, w := range wellKnown {
@@ -79,16 +81,16 @@ func fieldValue(content any) (workv1.FieldValue, bool) {
 }
 
 // anyUnready tells whether a reported workload still has replicas that are not ready.
-func anyUnready(results []result) bool {
+func anyUnready(results []cluster.Result) bool {
 	for _, r := range results {
-		if r.config == nil || r.live == nil || len(r.config.FeedbackRules) == 0 {
+		if r.Config == nil || r.Live == nil || len(r.Config.FeedbackRules) == 0 {
 			continue
 		}
-		wanted, found, _ := unstructured.NestedInt64(r.live.Object, "spec", "replicas")
+		wanted, found, _ := unstructured.NestedInt64(r.Live.Object, "spec", "replicas")
 		if !found {
-			wanted, found, _ = unstructured.NestedInt64(r.live.Object, "status", "replicas")
+			wanted, found, _ = unstructured.NestedInt64(r.Live.Object, "status", "replicas")
 		}
-		ready, _, _ := unstructured.NestedInt64(r.live.Object, "status", "readyReplicas")
+		ready, _, _ := unstructured.NestedInt64(r.Live.Object, "status", "readyReplicas")
 		if found && ready < wanted {
 			return true
 		}

@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
 // statusOf is the work's next status: a pure function of the last one and of what became of each manifest.
 // Conditions that did not change keep their time.
-func statusOf(w *workv1.ManifestWork, results []result) workv1.ManifestWorkStatus {
+func statusOf(w *workv1.ManifestWork, results []cluster.Result) workv1.ManifestWorkStatus {
 	next := workv1.ManifestWorkStatus{}
 	w.Status.DeepCopyInto(&next)
 	before := next.ResourceStatus.Manifests
@@ -29,11 +31,11 @@ func statusOf(w *workv1.ManifestWork, results []result) workv1.ManifestWorkStatu
 			Conditions:      conditionsBefore(before, resourceMeta(r)),
 			StatusFeedbacks: workv1.StatusFeedbackResult{Values: feedback(r)},
 		}
-		setCondition(&m.Conditions, w, workv1.ManifestApplied, outcome(r.err == nil, workv1.AppliedManifestComplete, "Apply manifest complete",
-			workv1.AppliedManifestFailed, fmt.Sprintf("Failed to apply manifest: %v", r.err)))
-		setCondition(&m.Conditions, w, workv1.ManifestAvailable, outcome(r.live != nil, "ResourceAvailable", "Resource is available",
+		setCondition(&m.Conditions, w, workv1.ManifestApplied, outcome(r.Err == nil, workv1.AppliedManifestComplete, "Apply manifest complete",
+			workv1.AppliedManifestFailed, fmt.Sprintf("Failed to apply manifest: %v", r.Err)))
+		setCondition(&m.Conditions, w, workv1.ManifestAvailable, outcome(r.Live != nil, "ResourceAvailable", "Resource is available",
 			"ResourceNotAvailable", "Resource is not available"))
-		if r.live != nil {
+		if r.Live != nil {
 			available++
 		}
 		next.ResourceStatus.Manifests = append(next.ResourceStatus.Manifests, m)
@@ -59,11 +61,11 @@ func setCondition(conditions *[]metav1.Condition, w *workv1.ManifestWork, kind s
 	meta.SetStatusCondition(conditions, c)
 }
 
-func resourceMeta(r result) workv1.ManifestResourceMeta {
-	gvk := r.obj.GroupVersionKind()
+func resourceMeta(r cluster.Result) workv1.ManifestResourceMeta {
+	gvk := r.Manifest.GroupVersionKind()
 	return workv1.ManifestResourceMeta{
-		Ordinal: int32(r.ordinal), Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind,
-		Resource: r.kind.Resource, Namespace: r.obj.GetNamespace(), Name: r.obj.GetName(),
+		Ordinal: int32(r.Ordinal), Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind,
+		Resource: r.Kind.Resource, Namespace: r.Manifest.GetNamespace(), Name: r.Manifest.GetName(),
 	}
 }
 
@@ -94,4 +96,23 @@ func (a *Agent) report(ctx context.Context, w *workv1.ManifestWork, next workv1.
 	}
 	_, err = a.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
+}
+
+// firstError says how many manifests could not be applied and why the first of them.
+func firstError(results []cluster.Result) error {
+	var first error
+	failed := 0
+	for _, r := range results {
+		if r.Err == nil {
+			continue
+		}
+		failed++
+		if first == nil {
+			first = fmt.Errorf("%s %q: %w", r.Manifest.GetKind(), r.Manifest.GetName(), r.Err)
+		}
+	}
+	if failed > 1 {
+		return fmt.Errorf("%d of %d manifests not applied, the first being %w", failed, len(results), first)
+	}
+	return first
 }

@@ -21,7 +21,8 @@ Without flags it needs nothing: the broker is embedded and the clusters are in m
   --manifests DIR     manifests to send: each .yaml, .yml or .json file in DIR becomes one
                       work for each cluster (default: the ones in examples/quickstart/manifests)
   --clusters N        how many clusters to have in memory (default 2)
-  --kubeconfig FILE   use a real cluster instead, by FILE's current context; once per cluster
+  --kubeconfig FILE   use a real cluster instead, by FILE's current context; once per cluster.
+                      What works bring there belongs to AppliedWorks, whose CRD is installed
   --broker URL        use a broker that runs elsewhere: mqtt://, mqtts://, ws:// or wss://
   --broker-timeout D  fail when the broker is out of reach for so long (default 10s)
   --timeout D         fail when no work gets any further for so long (default 60s)

@@ -2,17 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubecluster gives the agent a real cluster, by way of a kubeconfig file.
+//
+// Each work has an AppliedWork there, which owns what the work has brought, in a way that outlives the agent: what is in
+// it and what is not is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go. The
+// agent's calls become those of its helpers: [Cluster.ApplyWork] is Ensure, Apply and Prune, [Cluster.RemoveWork] is Teardown
+// or Release. See works.go.
 package kubecluster
 
 import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -22,23 +26,43 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/spokewire/sdk-go/appliedwork"
+	kubeconfigs "github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
 // requestTimeout bounds every request, so that a cluster which does not answer is an error and no hang.
 const requestTimeout = 10 * time.Second
 
-// Cluster is one real cluster. Its methods may be called concurrently.
+// Cluster is one real cluster. Its methods may be called concurrently, for each work by one caller at a time.
 type Cluster struct {
 	name   string
 	host   string
+	hub    string
 	client dynamic.Interface
 	mapper meta.ResettableRESTMapper
+
+	tracker   *appliedwork.Tracker
+	applier   *appliedwork.Applier
+	pruner    *appliedwork.Pruner
+	collector *appliedwork.Collector
+
+	mu        sync.Mutex
+	installed bool               // whether the CRD is there
+	audited   map[types.UID]bool // AppliedWorks whose objects are known to be in their inventories
 }
 
-// New reads a kubeconfig file and uses its current context. It sends no request.
-func New(kubeconfig string) (*Cluster, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
+// New reads a kubeconfig file, or what kubectl would read where that is "", and uses the current context. The hub is where the works come from: works of another hub
+// with the same names are others. It must be the same each time, or the AppliedWorks of an earlier process are not
+// found again. New sends no request.
+func New(kubeconfig, hub string) (*Cluster, error) {
+	if kubeconfig == "" {
+		if _, err := kubeconfigs.Load(""); err != nil {
+			return nil, err // says what kubectl would look for
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
 	raw, err := loader.RawConfig()
 	if err != nil {
@@ -50,7 +74,7 @@ func New(kubeconfig string) (*Cluster, error) {
 	}
 	config.Timeout = requestTimeout
 	config.UserAgent = "spokewire-quickstart"
-	config.QPS, config.Burst = 50, 100
+	config.QPS, config.Burst = 100, 200
 	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -60,11 +84,21 @@ func New(kubeconfig string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: discoverer})
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
 	return &Cluster{
-		name:   clusterName(raw.CurrentContext),
-		host:   config.Host,
-		client: client,
-		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)),
+		name:      clusterName(raw.CurrentContext),
+		host:      config.Host,
+		hub:       hub,
+		client:    client,
+		mapper:    restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)),
+		tracker:   tracker,
+		applier:   appliedwork.NewApplier(tracker),
+		pruner:    appliedwork.NewPruner(tracker),
+		collector: appliedwork.NewCollector(tracker),
+		audited:   map[types.UID]bool{},
 	}, nil
 }
 
@@ -105,32 +139,4 @@ func (c *Cluster) Kind(_ context.Context, gvk schema.GroupVersionKind) (kinds.Ki
 		Resource:   mapping.Resource.Resource,
 		Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 	}, nil
-}
-
-// Get returns an object, or NotFound.
-func (c *Cluster) Get(ctx context.Context, kind kinds.Kind, namespace, name string) (*unstructured.Unstructured, error) {
-	return c.resource(kind, namespace).Get(ctx, name, metav1.GetOptions{})
-}
-
-// Apply does a server-side apply.
-func (c *Cluster) Apply(ctx context.Context, kind kinds.Kind, obj *unstructured.Unstructured, o metav1.ApplyOptions) (*unstructured.Unstructured, error) {
-	return c.resource(kind, obj.GetNamespace()).Apply(ctx, obj.GetName(), obj, o)
-}
-
-// Delete asks for the removal of an object; what belongs to it follows. To wait for that (foreground) would take
-// half a minute for a kind that was just defined, until the garbage collector has noticed it.
-func (c *Cluster) Delete(ctx context.Context, kind kinds.Kind, namespace, name string, uid types.UID) error {
-	policy := metav1.DeletePropagationBackground
-	o := metav1.DeleteOptions{PropagationPolicy: &policy}
-	if uid != "" {
-		o.Preconditions = &metav1.Preconditions{UID: &uid}
-	}
-	return c.resource(kind, namespace).Delete(ctx, name, o)
-}
-
-func (c *Cluster) resource(kind kinds.Kind, namespace string) dynamic.ResourceInterface {
-	if !kind.Namespaced {
-		return c.client.Resource(kind.GVR())
-	}
-	return c.client.Resource(kind.GVR()).Namespace(namespace)
 }

@@ -6,7 +6,6 @@ package kubecluster_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,19 +18,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
 )
 
 // api answers discovery like an API server with ConfigMaps, Namespaces and, once they are defined, Widgets; it
-// writes down every other request.
+// refuses everything else. What becomes of works on a cluster, internal/e2e shows on a real one.
 type api struct {
-	mu       sync.Mutex
-	widgets  bool
-	requests []string
+	mu      sync.Mutex
+	widgets bool
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -55,13 +56,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}})
 	case "/apis/example.com/v1":
 		answer(metav1.APIResourceList{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{{Name: "widgets", Kind: "Widget", Namespaced: true}}})
-	case "/api/v1/namespaces/n/configmaps/missing":
-		w.WriteHeader(http.StatusNotFound)
-		answer(apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "missing").Status())
 	default:
-		body, _ := io.ReadAll(r.Body)
-		a.requests = append(a.requests, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", r.Method, r.URL, r.Header.Get("Content-Type"), body)))
-		answer(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}})
+		w.WriteHeader(http.StatusForbidden)
+		answer(apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "else", nil).Status())
 	}
 }
 
@@ -76,7 +73,7 @@ func newCluster(t *testing.T, context string) (*kubecluster.Cluster, *api) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := kubecluster.New(path)
+	c, err := kubecluster.New(path, "hub")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,33 +99,6 @@ func TestKind(t *testing.T) {
 	}
 }
 
-func TestRequests(t *testing.T) {
-	c, a := newCluster(t, "kind-one")
-	configMaps := kinds.Kind{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: "configmaps", Namespaced: true}
-	namespaces := kinds.Kind{GVK: kinds.Namespace, Resource: "namespaces"}
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "n"}}}
-	if _, err := c.Apply(t.Context(), configMaps, obj, metav1.ApplyOptions{FieldManager: "m", Force: true}); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Get(t.Context(), namespaces, "", "n"); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Get(t.Context(), configMaps, "n", "missing"); !apierrors.IsNotFound(err) {
-		t.Errorf("a missing object: %v; want NotFound", err)
-	}
-	if err := c.Delete(t.Context(), configMaps, "n", "a", "u1"); err != nil {
-		t.Error(err)
-	}
-	want := []string{
-		`PATCH /api/v1/namespaces/n/configmaps/a?fieldManager=m&force=true&timeout=10s application/apply-patch+yaml {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}`,
-		`GET /api/v1/namespaces/n?timeout=10s`,
-		`DELETE /api/v1/namespaces/n/configmaps/a?timeout=10s application/json {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u1"},"propagationPolicy":"Background"}`,
-	}
-	if diff := cmp.Diff(want, a.requests); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-}
-
 func TestName(t *testing.T) {
 	for context, want := range map[string]string{
 		"kind-one": "kind-one", "admin@Prod.example": "admin-prod-example", "@@": "cluster", strings.Repeat("a-", 60): strings.Repeat("a-", 29) + "a",
@@ -141,14 +111,73 @@ func TestName(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := kubecluster.New(missing); err == nil || !strings.Contains(err.Error(), "kubeconfig "+missing) {
+	if _, err := kubecluster.New(missing, "hub"); err == nil || !strings.Contains(err.Error(), "kubeconfig "+missing) {
 		t.Errorf("a missing file: %v", err)
 	}
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kubecluster.New(empty); err == nil || !strings.Contains(err.Error(), "kubeconfig "+empty) {
+	if _, err := kubecluster.New(empty, "hub"); err == nil || !strings.Contains(err.Error(), "kubeconfig "+empty) {
 		t.Errorf("an empty file: %v", err)
+	}
+}
+
+// TestRefused: where the cluster does not let us, each manifest says so, and nothing counts as removed.
+func TestRefused(t *testing.T) {
+	c, _ := newCluster(t, "kind-one")
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "cluster1"}}
+	for _, raw := range []string{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, `{`} {
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
+	}
+	results, again, err := c.ApplyWork(t.Context(), w)
+	if again || err != nil || len(results) != 2 {
+		t.Fatalf("%v, %v, %v", results, again, err)
+	}
+	for i, r := range results {
+		if !apierrors.IsForbidden(r.Err) || !strings.Contains(r.Err.Error(), "install the CRD") || r.Manifest == nil || r.Ordinal != i {
+			t.Errorf("manifest %d: %+v", i, r)
+		}
+	}
+	if again, err := c.RemoveWork(t.Context(), w); again || !apierrors.IsForbidden(err) {
+		t.Errorf("RemoveWork: %v, %v", again, err)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	id := func(name string) v1alpha1.ResourceIdentifier {
+		return v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "n", Name: name}
+	}
+	rules := &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}}}
+	for _, tt := range []struct {
+		reason string
+		option *workv1.DeleteOption
+		want   string // of a, b, and one that was found
+	}{
+		{"no option deletes", nil, "Delete Delete Orphan"},
+		{"Foreground deletes", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete Orphan"},
+		{"Orphan leaves all", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan Orphan"},
+		{"rules leave what they name", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: rules}, "Orphan Delete Orphan"},
+	} {
+		p := kubecluster.Policies(tt.option, kubecluster.Found{appliedwork.KeyOf(id("found")): true})
+		if got := fmt.Sprint(p.For(id("a")), " ", p.For(id("b")), " ", p.For(id("found"))); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.reason, got, tt.want)
+		}
+	}
+}
+
+// TestFound: what was found comes back from the annotation, in the same order each time.
+func TestFound(t *testing.T) {
+	found := kubecluster.Found{{Kind: "ConfigMap", Namespace: "n", Name: "b"}: true, {Kind: "ConfigMap", Namespace: "n", Name: "a"}: true, {Group: "g", Kind: "K", Name: "c"}: true}
+	record := &v1alpha1.AppliedWork{}
+	record.Annotations = map[string]string{kubecluster.AnnotationFound: found.String()}
+	if diff := cmp.Diff(found, kubecluster.FoundIn(record)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if again := kubecluster.FoundIn(record).String(); again != found.String() {
+		t.Errorf("%s, before %s", again, found)
+	}
+	if none := kubecluster.FoundIn(&v1alpha1.AppliedWork{}); len(none) > 0 {
+		t.Errorf("%v without an annotation", none)
 	}
 }

@@ -4,7 +4,8 @@
 // Package memcluster is a cluster in memory: an object store that behaves like a Kubernetes API server
 // towards a work agent, for trying things without a cluster.
 //
-// It does server-side apply with field ownership and conflicts, checks that namespaces exist and that
+// [Cluster.ApplyWork] and [Cluster.RemoveWork] are what an agent calls; what a work has created is marked with an annotation
+// ([CreatedBy]). Below them it does server-side apply with field ownership and conflicts, checks that namespaces exist and that
 // built-in objects have no unknown or mistyped fields, learns kinds from CustomResourceDefinitions, counts
 // resourceVersion and generation, and deletes what a namespace or a definition takes with it. Deployments and
 // their like become ready after a moment ([Cluster.Get]); nothing runs, though.
@@ -34,6 +35,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
@@ -44,6 +46,7 @@ type Cluster struct {
 	mu       sync.Mutex
 	objects  map[key]*record
 	custom   map[schema.GroupVersionKind]kinds.Kind
+	brought  map[string][]cluster.Identity // by work: what ApplyWork has applied
 	revision int64
 }
 
@@ -64,7 +67,9 @@ func New(c clock.PassiveClock) *Cluster {
 	if c == nil {
 		c = clock.RealClock{}
 	}
-	m := &Cluster{clock: c, objects: map[key]*record{}, custom: map[schema.GroupVersionKind]kinds.Kind{}}
+	m := &Cluster{
+		clock: c, objects: map[key]*record{}, custom: map[schema.GroupVersionKind]kinds.Kind{}, brought: map[string][]cluster.Identity{},
+	}
 	namespaces, _ := kinds.BuiltIn(kinds.Namespace)
 	for _, name := range protected {
 		ns := &unstructured.Unstructured{}

@@ -14,9 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/manifests"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/memcluster"
@@ -25,7 +27,7 @@ import (
 
 // Cluster is a cluster and the name that works know it by.
 type Cluster struct {
-	agent.Cluster
+	cluster.Cluster
 	Name string
 	// Host is the address of a real cluster; "" in memory.
 	Host string
@@ -33,6 +35,9 @@ type Cluster struct {
 
 // Setup is what a run works with.
 type Setup struct {
+	// SourceID is the hub's. It is new for each run: on a shared broker, and on a shared cluster, nobody else's works mix
+	// with ours.
+	SourceID string
 	Files    []manifests.File
 	Clusters []Cluster
 
@@ -42,7 +47,7 @@ type Setup struct {
 // Open reads the manifests, those in the folder "manifests" of shipped if the command line names none, opens the clusters and checks
 // that they know every kind, or will.
 func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
-	s := &Setup{}
+	s := &Setup{SourceID: "quickstart-" + rand.String(8)}
 	name, origin := "manifests", "shipped with the quickstart; --manifests DIR takes yours"
 	folder, err := fs.Sub(shipped, name)
 	if err != nil {
@@ -62,7 +67,7 @@ func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
 		objects += len(f.Objects)
 	}
 	s.manifestsAre = fmt.Sprintf("%s in %s (%s)", progress.Count(objects, "object"), progress.Count(len(s.Files), "file"), origin)
-	if s.Clusters, err = openClusters(o); err != nil {
+	if s.Clusters, err = openClusters(o, s.SourceID); err != nil {
 		return nil, err
 	}
 	s.clustersAre = describe(s.Clusters)
@@ -87,7 +92,7 @@ func (s *Setup) known(ctx context.Context, gvk schema.GroupVersionKind) (bool, e
 	return true, nil
 }
 
-func openClusters(o cli.Options) ([]Cluster, error) {
+func openClusters(o cli.Options, hub string) ([]Cluster, error) {
 	var clusters []Cluster
 	for i := range o.Clusters {
 		if len(o.Kubeconfigs) == 0 {
@@ -96,11 +101,11 @@ func openClusters(o cli.Options) ([]Cluster, error) {
 	}
 	names, hosts := map[string]int{}, map[string]string{}
 	for _, file := range o.Kubeconfigs {
-		c, err := kubecluster.New(file)
+		c, err := kubecluster.New(file, hub)
 		if err != nil {
 			return nil, err
 		}
-		// Two agents on one cluster would delete each other's objects.
+		// The objects would belong to the works of two agents, and go when both are gone.
 		if first, ok := hosts[c.Host()]; ok {
 			return nil, fmt.Errorf("kubeconfigs %s and %s lead to the same cluster, %s", first, file, c.Host())
 		}
@@ -152,8 +157,11 @@ func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
 
 // Farewell says what is left of a run that went well.
 func Farewell(o cli.Options) string {
-	if o.Keep {
-		return "Everything else was left on the clusters (--keep)."
+	switch {
+	case o.Keep:
+		return "Everything else was left on the clusters (--keep). It goes with its AppliedWorks: delete them."
+	case len(o.Kubeconfigs) > 0:
+		return "Everything that it created was removed again, except the CRD of AppliedWork."
 	}
 	return "Everything that it created was removed again."
 }

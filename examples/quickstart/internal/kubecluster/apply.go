@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubecluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
+)
+
+// fieldManager begins the names of the field managers that works are applied as, unless one names another.
+const fieldManager = "work-agent"
+
+// group is what is applied in one call: the results, by their indices, that have the same options.
+type group struct {
+	options appliedwork.ApplyOptions
+	of      []int
+}
+
+// applyAll applies what is to be applied. The error is of the inventory, the others are in the results.
+func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, found found) error {
+	var groups []group // one, as a rule
+	for i := range results {
+		r := &results[i]
+		// A kind that is not there may come with a definition in the same work: Apply knows.
+		if r.Err != nil && !meta.IsNoMatchError(r.Err) || r.Err == nil && c.stays(ctx, r) {
+			continue
+		}
+		o := r.ApplyOptions(fieldManager)
+		options := appliedwork.ApplyOptions{FieldManager: o.FieldManager, Force: o.Force}
+		at := slices.IndexFunc(groups, func(g group) bool { return g.options == options })
+		if at < 0 {
+			groups, at = append(groups, group{options: options}), len(groups)
+		}
+		groups[at].of = append(groups[at].of, i)
+	}
+	var errs []error
+	for _, g := range groups {
+		errs = append(errs, c.applyGroup(ctx, record, results, g, found))
+	}
+	return errors.Join(errs...)
+}
+
+// stays tells whether the update strategy leaves the object as it is.
+func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
+	switch r.Strategy().Type {
+	case workv1.UpdateStrategyTypeReadOnly:
+		return true
+	case workv1.UpdateStrategyTypeCreateOnly:
+		_, err := c.object(ctx, *r)
+		if err != nil && !apierrors.IsNotFound(err) {
+			r.Err = err
+		}
+		return !apierrors.IsNotFound(err)
+	}
+	return false
+}
+
+// applyGroup applies objects, and adopts those that were there before, unless they belong to somebody. Adopted, they are
+// changed as the work wants it, and kept so; but as they were found they are left when the work ends.
+func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, g group, found found) error {
+	changes, err := c.apply(ctx, record, results, g.of, g.options)
+	var there, shared []int
+	for n, change := range changes.Entries {
+		var refused *appliedwork.AdoptionError
+		switch {
+		case change.Action == appliedwork.ActionCreated:
+			delete(found, change.Key) // what was found is gone, and this is ours
+		case !errors.As(change.Err, &refused):
+		case len(refused.Owners) == 0:
+			there, found[change.Key] = append(there, g.of[n]), true
+		case allAppliedWorks(refused.Owners):
+			shared = append(shared, g.of[n]) // the last work that has it deletes it
+		default:
+			refused.Adoption = appliedwork.AdoptIfUnowned // which is what the message should be about
+		}
+	}
+	options := g.options
+	if len(there) > 0 {
+		// First it is written down, as it must not be forgotten by a crash.
+		if err := c.remember(ctx, record, found); err != nil {
+			return err
+		}
+		options.Adoption = appliedwork.AdoptIfUnowned
+		_, adoptErr := c.apply(ctx, record, results, there, options)
+		err = errors.Join(err, adoptErr)
+	}
+	if len(shared) > 0 {
+		options.Adoption = appliedwork.AdoptAlways
+		_, adoptErr := c.apply(ctx, record, results, shared, options)
+		err = errors.Join(err, adoptErr)
+	}
+	return err
+}
+
+// apply applies some of the objects, and writes into their results what became of them. The error is of the inventory.
+func (c *Cluster) apply(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) (*appliedwork.ChangeSet, error) {
+	some := make([]cluster.Result, len(of))
+	for n, i := range of {
+		some[n] = results[i]
+	}
+	changes, err := c.applier.Apply(ctx, record, manifests(some), options)
+	for n, i := range of {
+		if len(changes.Entries) == 0 {
+			results[i].Err = err // nothing was applied at all
+			continue
+		}
+		results[i].Err = changes.Entries[n].Err
+	}
+	if changes.Err() != nil {
+		err = nil // in the results
+	}
+	return changes, err
+}
+
+func allAppliedWorks(owners []metav1.OwnerReference) bool {
+	return !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+		return o.APIVersion != v1alpha1.GroupVersion.String() || o.Kind != v1alpha1.Kind
+	})
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubecluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
+)
+
+// ApplyWork applies the manifests for the work's AppliedWork, and prunes what that has and the manifests have not.
+func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
+	for i := range w.Spec.Workload.Manifests {
+		results = append(results, cluster.Resolve(ctx, c, w, i))
+	}
+	record, err := c.record(ctx, w)
+	if err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return results, false, nil
+	}
+	found := foundIn(record)
+	applyErr := c.applyAll(ctx, record, results, found)
+	// The hub has said what it wants: nothing is as good a wish as any other.
+	pruned, pruneErr := c.pruner.Prune(ctx, record, manifests(results), appliedwork.PruneOptions{Policies: policies(w.Spec.DeleteOption, found), AllowEmpty: true})
+	foundErr := c.forget(ctx, record, found, pruned)
+	for i := range results {
+		c.look(ctx, w, &results[i])
+	}
+	return results, !pruned.Done(), errors.Join(applyErr, pruneErr, foundErr)
+}
+
+// RemoveWork tears the work's AppliedWork down.
+func (c *Cluster) RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again bool, err error) {
+	if err := c.install(ctx); err != nil {
+		return false, err
+	}
+	record, err := c.get(ctx, w)
+	if apierrors.IsNotFound(err) {
+		return false, nil // it is done, or there was never anything
+	}
+	if err != nil {
+		return false, err
+	}
+	policies := policies(w.Spec.DeleteOption, foundIn(record))
+	var changes *appliedwork.ChangeSet
+	if policies.Default == appliedwork.PolicyOrphan {
+		changes, err = c.collector.Release(ctx, record, appliedwork.ReleaseOptions{})
+	} else {
+		changes, err = c.collector.Teardown(ctx, record, appliedwork.TeardownOptions{Policies: policies})
+	}
+	return err == nil && !changes.Done(), err
+}
+
+// record returns the AppliedWork of a work.
+func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork) (*v1alpha1.AppliedWork, error) {
+	if err := c.install(ctx); err != nil {
+		return nil, err
+	}
+	record, err := c.tracker.Ensure(ctx, c.recordName(w), v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
+	if err != nil {
+		return nil, err
+	}
+	return record, c.audit(ctx, record)
+}
+
+func (c *Cluster) recordName(w *workv1.ManifestWork) string {
+	return appliedwork.NameFor(c.hub, w.Namespace, w.Name)
+}
+
+// get returns the AppliedWork of a work as it is, which may be that it is going.
+func (c *Cluster) get(ctx context.Context, w *workv1.ManifestWork) (*v1alpha1.AppliedWork, error) {
+	raw, err := c.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(w), metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	record := &v1alpha1.AppliedWork{}
+	return record, runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, record)
+}
+
+// install has the CRD installed, once.
+func (c *Cluster) install(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.installed {
+		return nil
+	}
+	if err := v1alpha1.EnsureCRD(ctx, c.client.Resource(v1alpha1.CRDResource)); err != nil {
+		return err
+	}
+	c.installed = true
+	return nil
+}
+
+// audit records what a request of an earlier process has made after that had ended, once. What this process has begun
+// needs none.
+func (c *Cluster) audit(ctx context.Context, record *v1alpha1.AppliedWork) error {
+	c.mu.Lock()
+	known := c.audited[record.UID]
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	if len(record.Status.AppliedResources) > 0 {
+		if _, err := c.collector.Audit(ctx, record, appliedwork.AuditOptions{Record: true}); err != nil {
+			return fmt.Errorf("audit AppliedWork %s: %w", record.Name, err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.audited[record.UID] = true
+	return nil
+}
+
+// look reads the object as it is now, where it can be there.
+func (c *Cluster) look(ctx context.Context, w *workv1.ManifestWork, r *cluster.Result) {
+	if r.Kind.Resource == "" { // its definition may have come with this work
+		if now := cluster.Resolve(ctx, c, w, r.Ordinal); now.Err == nil {
+			r.Manifest, r.Kind, r.Config = now.Manifest, now.Kind, now.Config
+		}
+	}
+	if r.Kind.Resource == "" {
+		return
+	}
+	live, err := c.object(ctx, *r)
+	switch {
+	case err == nil:
+		r.Live = live
+	case r.Err == nil:
+		r.Err = err
+	}
+}
+
+// object reads an object of the cluster.
+func (c *Cluster) object(ctx context.Context, r cluster.Result) (*unstructured.Unstructured, error) {
+	resources := c.client.Resource(r.Kind.GVR())
+	if r.Kind.Namespaced {
+		return resources.Namespace(r.Manifest.GetNamespace()).Get(ctx, r.Manifest.GetName(), metav1.GetOptions{})
+	}
+	return resources.Get(ctx, r.Manifest.GetName(), metav1.GetOptions{})
+}
+
+// manifests returns what is desired: nil for what cannot be decoded, so that nothing is pruned for it.
+func manifests(results []cluster.Result) []*unstructured.Unstructured {
+	objects := make([]*unstructured.Unstructured, len(results))
+	for i, r := range results {
+		if len(r.Manifest.Object) > 0 {
+			objects[i] = r.Manifest
+		}
+	}
+	return objects
+}
+
+// policies is the delete option of a work, for the helpers. What was found stays in any case.
+//
+// Deletion is always in the background: to wait in the foreground would take half a minute for a kind that was just
+// defined, until the garbage collector has noticed it.
+func policies(option *workv1.DeleteOption, found found) appliedwork.Policies {
+	p := appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{}}
+	for key := range found {
+		p.ByKey[key] = appliedwork.PolicyOrphan
+	}
+	if option == nil {
+		return p
+	}
+	switch option.PropagationPolicy {
+	case workv1.DeletePropagationPolicyTypeOrphan:
+		p.Default = appliedwork.PolicyOrphan
+	case workv1.DeletePropagationPolicyTypeSelectivelyOrphan:
+		p.Default = appliedwork.PolicySelectivelyOrphan
+		if option.SelectivelyOrphan != nil {
+			for _, rule := range option.SelectivelyOrphan.OrphaningRules {
+				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name})
+			}
+		}
+	}
+	return p
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
+)
+
+// CreatedBy is the annotation, with the work's name as its value, on every object that a work has created.
+// Objects without it are never deleted: they were there before.
+const CreatedBy = "spokewire.github.io/quickstart-work"
+
+// fieldManager is what works are applied as, unless one names another.
+const fieldManager = "work-agent"
+
+// ApplyWork applies the manifests one after the other, and deletes what an earlier call has applied for the work and
+// this one has not. Nothing goes on afterwards: again is always false.
+func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
+	var brought []cluster.Identity
+	failed := false
+	for i := range w.Spec.Workload.Manifests {
+		r := cluster.Resolve(ctx, c, w, i)
+		if r.Err == nil {
+			brought = append(brought, r.Identity())
+			r.Live, r.Err = c.applyManifest(ctx, w, r)
+		}
+		failed = failed || r.Err != nil
+		results = append(results, r)
+	}
+	for _, id := range c.broughtBy(w) {
+		if slices.Contains(brought, id) {
+			continue
+		}
+		if failed { // a manifest that could not be read may be the one of this object
+			brought = append(brought, id)
+			continue
+		}
+		if gone := c.deleteOf(ctx, w, id); gone != nil {
+			brought = append(brought, id)
+			err = errors.Join(err, fmt.Errorf("delete the %s %q that the work no longer has: %w", id.Kind.GVK.Kind, id.Name, gone))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.brought[w.Name] = brought
+	return results, false, err
+}
+
+// applyManifest brings one object to the cluster in the way its update strategy says.
+func (c *Cluster) applyManifest(ctx context.Context, w *workv1.ManifestWork, r cluster.Result) (*unstructured.Unstructured, error) {
+	live, err := c.Get(ctx, r.Kind, r.Manifest.GetNamespace(), r.Manifest.GetName())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	switch r.Strategy().Type {
+	case workv1.UpdateStrategyTypeReadOnly:
+		return live, err
+	case workv1.UpdateStrategyTypeCreateOnly:
+		if live != nil {
+			return live, nil
+		}
+	}
+	obj := r.Manifest.DeepCopy()
+	if live == nil || live.GetAnnotations()[CreatedBy] == w.Name {
+		// Left out of a later apply, the annotation would go: it is set anew each time.
+		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[CreatedBy] = w.Name
+		obj.SetAnnotations(annotations)
+	}
+	applied, err := c.Apply(ctx, r.Kind, obj, r.ApplyOptions(fieldManager))
+	if err != nil {
+		return live, err
+	}
+	return applied, nil
+}
+
+// RemoveWork deletes what the work has created, the last first since later ones build on earlier ones. All of it is gone
+// at once: again is always false.
+func (c *Cluster) RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again bool, err error) {
+	for _, id := range slices.Backward(c.broughtBy(w)) {
+		err = errors.Join(err, c.deleteOf(ctx, w, id))
+	}
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.brought, w.Name)
+	}
+	return false, err
+}
+
+func (c *Cluster) broughtBy(w *workv1.ManifestWork) []cluster.Identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.brought[w.Name]
+}
+
+// deleteOf deletes an object if the work has created it, and does not want it to be left.
+func (c *Cluster) deleteOf(ctx context.Context, w *workv1.ManifestWork, id cluster.Identity) error {
+	if id.Orphaned(w.Spec.DeleteOption) {
+		return nil
+	}
+	live, err := c.Get(ctx, id.Kind, id.Namespace, id.Name)
+	if err == nil && live.GetAnnotations()[CreatedBy] == w.Name {
+		err = c.Delete(ctx, id.Kind, id.Namespace, id.Name, live.GetUID())
+	}
+	// Conflict: somebody made a new object of that name just now.
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
