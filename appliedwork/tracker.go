@@ -53,7 +53,9 @@ func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.Applied
 		case err != nil:
 			return nil, fmt.Errorf("ensure AppliedWork %s: %w", name, err)
 		case s.work.Spec != spec || s.work.Labels[v1alpha1.LabelShardOf] != "":
-			return nil, t.refused(s.work, fmt.Errorf("%w: %s is for %s/%s", ErrNameCollision, name, s.work.Spec.WorkNamespace, s.work.Spec.WorkName))
+			err := fmt.Errorf("%w: %s is for %s/%s", ErrNameCollision, name, s.work.Spec.WorkNamespace, s.work.Spec.WorkName)
+			t.refused(s.work, err)
+			return nil, err
 		case isTerminating(s.work):
 			return nil, fmt.Errorf("%w: %s", ErrTerminating, name)
 		}

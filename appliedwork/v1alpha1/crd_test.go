@@ -6,6 +6,7 @@ package v1alpha1_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	appliedworkv1alpha1 "github.com/spokewire/sdk-go/appliedwork/v1alpha1/applyconfiguration/appliedwork/v1alpha1"
@@ -63,15 +65,18 @@ func established(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	return crd
 }
 
-// upstream is the CRD of work-api in short.
-func upstream() *unstructured.Unstructured {
-	crd := established(v1alpha1.CRD())
-	crd.SetAnnotations(nil)
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	v := versions[0].(map[string]any)
-	unstructured.RemoveNestedField(v, "schema", "openAPIV3Schema", "properties", "status", "properties", "conditions")
-	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
-	return crd
+// upstream is the CRD of work-api.
+func upstream(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	crd := &unstructured.Unstructured{}
+	text, err := os.ReadFile("../testdata/upstream-crd.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &crd.Object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return established(crd)
 }
 
 func names(crd *unstructured.Unstructured) (names []string) {
@@ -84,7 +89,7 @@ func names(crd *unstructured.Unstructured) (names []string) {
 }
 
 func TestEnsureCRD(t *testing.T) {
-	newer := upstream()
+	newer := upstream(t)
 	versions, _, _ := unstructured.NestedSlice(newer.Object, "spec", "versions")
 	beta := runtime.DeepCopyJSONValue(versions[0]).(map[string]any)
 	beta["name"] = "v1beta1"
@@ -94,7 +99,7 @@ func TestEnsureCRD(t *testing.T) {
 	future := established(v1alpha1.CRD())
 	future.SetAnnotations(map[string]string{v1alpha1.GroupName + "/schema-revision": "1000"})
 
-	richer := upstream()
+	richer := upstream(t)
 	versions, _, _ = unstructured.NestedSlice(richer.Object, "spec", "versions")
 	_ = unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "status", "properties", "later")
 	_ = unstructured.SetNestedSlice(richer.Object, versions, "spec", "versions")
@@ -107,7 +112,7 @@ func TestEnsureCRD(t *testing.T) {
 	}{
 		{"absent", "it is created", server{}, 1, "v1alpha1*"},
 		{"current", "nothing to do", server{crd: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
-		{"work-api's", "it gets what it lacks", server{crd: upstream()}, 1, "v1alpha1*"},
+		{"work-api's", "it gets what it lacks", server{crd: upstream(t)}, 1, "v1alpha1*"},
 		{"with another version", "that one stays, and what is stored", server{crd: newer}, 1, "v1alpha1 v1beta1*"},
 		{"a later revision", "never downgraded", server{crd: future}, 0, "v1alpha1*"},
 		{"fields unknown to us", "they are not taken away", server{crd: richer}, 0, "v1alpha1*"},

@@ -43,7 +43,7 @@ func TestAppliedWorkLarge(t *testing.T) {
 // the checks too in which kinds come and go, away from those that must read all kinds.
 func TestAppliedWorkUpstreamCRD(t *testing.T) {
 	t.Parallel()
-	newGround(t, groundOptions{crd: upstreamCRD()}).run(t,
+	newGround(t, groundOptions{crd: workAPICRD()}).run(t,
 		check{"Helpers", checkHelpers}, check{"Trouble", checkTrouble}, check{"Guards", checkGuards},
 	)
 }

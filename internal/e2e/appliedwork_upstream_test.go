@@ -17,25 +17,6 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// upstreamCRD is the CRD of work-api.
-func upstreamCRD() *unstructured.Unstructured {
-	crd := v1alpha1.CRD()
-	crd.SetAnnotations(nil)
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	version := versions[0].(map[string]any)
-	delete(version, "additionalPrinterColumns")
-	status, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "status", "properties")
-	for name := range status {
-		if name != "appliedResources" {
-			delete(status, name)
-		}
-	}
-	_ = unstructured.SetNestedMap(version, status, "schema", "openAPIV3Schema", "properties", "status", "properties")
-	unstructured.RemoveNestedField(version, "schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations")
-	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
-	return crd
-}
-
 // checkHelpers: the CRD prunes what we add, and every helper works on it all the same.
 func checkHelpers(t *testing.T, g *ground) {
 	g.create(namespaceOf("upstream"))
