@@ -5,12 +5,13 @@
 // work does not want any more, and everything when the work ends, even when no agent is left to help. The record is an
 // AppliedWork (package v1alpha1), which all the objects name as their owner.
 //
+//	client := dynamic.NewForConfigOrDie(config)
+//	err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource))
+//	…
 //	tracker, err := appliedwork.NewTracker(appliedwork.Options{
-//		Client:    dynamic.NewForConfigOrDie(config),
+//		Client:    client,
 //		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 //	})
-//	…
-//	err = v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource))
 //	…
 //	work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "work-01"),
 //		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "work-01"})
@@ -72,34 +73,38 @@
 // On appliedworks get, list, create, update, patch, delete and watch, update on appliedworks/status, and with the admission
 // plugin OwnerReferencesPermissionEnforcement update on appliedworks/finalizers; on the kinds of the work get, list, create,
 // patch, delete, and watch for WaitGone; and get on customresourcedefinitions, without which discovery alone says
-// whether a kind is gone. Audit lists what it may, and names what it may not.
+// whether a kind is gone. EnsureCRD needs create and update on them too. Audit lists what it may, and names what it may not.
 //
 // # Coming from work-api
 //
 // The types and their JSON are those of kubernetes-sigs/work-api (sigs.k8s.io/work-api/pkg/apis/v1alpha1), and all helpers
-// work on its CRD as it is. What is different:
+// work on its CRD as it is; EnsureCRD adds to it what ours has, and loses nothing. What is different:
 //
 //   - The controller there names an AppliedWork as the Work; NameFor is for several hubs and namespaces. Give Ensure the old
-//     names to keep what is there.
+//     names to keep what is there: what such an AppliedWork owns needs no adoption. Apply it with Force the first time,
+//     as its fields are those of the field manager work-api-agent.
+//   - generateDiff and deleteStaleManifest are [Diff] and [Pruner].Prune. There an object is stale when its version or its place
+//     among the manifests is another; here neither counts.
 //   - UID is set when an object was applied, which is what its code does, and not "on successful deletion" as its comment says.
-//   - Owner references are on cluster-scoped objects too, with blockOwnerDeletion.
-//   - Its finalizer on Work, which deletes the AppliedWork, still does: the deletion is enough. Teardown is faster.
-//   - generateAppliedManifests and the like are Diff and Prune; staleness by version is gone.
+//   - Owner references are on namespaced and cluster-scoped objects, as its code has it, where the enhancement speaks of
+//     namespaced ones only. They block the owner's deletion here, and do not there.
+//   - Deleting the AppliedWork, as it does when a Work ends, is enough here too. Teardown is faster.
 //   - AppliedtWorkStatus, as the enhancement spells it, is a deprecated alias of AppliedWorkStatus.
 //
 // # Coming from OCM's AppliedManifestWork
 //
-// The idea is the same, and so are the words:
+// The idea is the same, and so are most words:
 //
 //   - AppliedManifestWork is AppliedWork; spec.hubHash and manifestWorkName are in NameFor's result and in spec.workName and
 //     workNamespace; AppliedManifestResourceMeta is AppliedResourceMeta with the kind, which makes an entry findable when its
 //     version is no longer served.
-//   - The delete option of ManifestWork (Foreground, Orphan, SelectivelyOrphan) is Propagation and [Policies]; the values and
-//     the orphaning rules have the same names.
+//   - The delete option of ManifestWork is [Policies]: Foreground is PolicyDelete, which waits for what the objects own with the
+//     Propagation of that name; Orphan, SelectivelyOrphan and the orphaning rules are called the same.
 //   - AppliedManifestWorkEvictionGracePeriod is EvictOptions.GracePeriod, 60 minutes too; status.evictionStartTime is
-//     kept in an annotation as well. Evict is called when the hub says so, not when it cannot be reached.
-//   - Its agent keeps a finalizer on AppliedManifestWork, which holds for ever when the agent was removed first. There is none
+//     kept in an annotation as well. OCM's agent evicts what the hub does not have, or what is of another hub; here the agent
+//     calls Evict when the hub has said so, never because it cannot be reached.
+//   - Its agent keeps a finalizer on AppliedManifestWork, which holds it when the agent was removed first. There is none
 //     here.
-//   - Ownership is the UID in ownerReferences. Objects of OCM's agent are adopted with AdoptAlways, or AdoptIfUnowned after
-//     its AppliedManifestWork was deleted with orphans.
+//   - Ownership is the UID in ownerReferences, there and here. Objects of OCM's agent are adopted with AdoptAlways, or with
+//     AdoptIfUnowned after their ManifestWork was deleted with the delete option Orphan.
 package appliedwork

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// The CRD is an object as any other: to be written to a file, or to be changed before it is installed.
+func ExampleCRD() {
+	crd := v1alpha1.CRD()
+	scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")
+	fmt.Println(crd.GetKind(), crd.GetName(), scope)
+	// Output: CustomResourceDefinition appliedworks.multicluster.x-k8s.io Cluster
+}
+
+// With a cluster, the client is client.Resource(v1alpha1.CRDResource) of a dynamic client.
+func ExampleEnsureCRD() {
+	client := &server{} // in place of a cluster
+	fmt.Println("first: ", v1alpha1.EnsureCRD(context.Background(), client), client.writes, "write")
+	fmt.Println("again: ", v1alpha1.EnsureCRD(context.Background(), client), client.writes, "write")
+	// Output:
+	// first:  <nil> 1 write
+	// again:  <nil> 1 write
+}
+
+// With the types in its scheme, a client of controller-runtime reads AppliedWorks.
+func ExampleAddToScheme() {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(scheme.Recognizes(v1alpha1.GroupVersionKind))
+	// Output: true
+}
