@@ -12,66 +12,58 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/applied-work/internal/cli"
 	"github.com/spokewire/sdk-go/examples/applied-work/internal/folder"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 )
 
 //go:embed manifests
 var manifests embed.FS
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig `file`; by default as for kubectl")
-	dir := flag.String("manifests", "", "a `folder` of manifests in YAML or JSON, in place of the two that come with this")
-	flag.Parse()
-	if err := run(ctx, *kubeconfig, *dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // the signals need no farewell
-	}
+func main() { command.Main(run) }
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	p := command.Program[cli.Options]{Name: "applied-work", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		e, err := setUp(ctx, o.Kubeconfig, stdout)
+		if err != nil {
+			return err
+		}
+		if o.Manifests != "" {
+			e.follow(ctx, os.DirFS(o.Manifests))
+		} else if err := e.twoVersions(ctx); err != nil {
+			return err
+		}
+		return e.end(context.WithoutCancel(ctx))
+	})
 }
 
 // example is one work.
 type example struct {
-	client    dynamic.Interface
-	tracker   *appliedwork.Tracker
-	applier   *appliedwork.Applier
-	pruner    *appliedwork.Pruner
-	collector *appliedwork.Collector
-	work      *v1alpha1.AppliedWork
+	stdout  io.Writer
+	client  dynamic.Interface
+	tracker *appliedwork.Tracker
+	applier *appliedwork.Applier
+	pruner  *appliedwork.Pruner
+	work    *v1alpha1.AppliedWork
 }
 
-func run(ctx context.Context, kubeconfig, dir string) error {
-	e, err := setUp(ctx, kubeconfig)
-	if err != nil {
-		return err
-	}
-	fmt.Println("AppliedWork", e.work.Name)
-	if dir != "" {
-		e.follow(ctx, os.DirFS(dir))
-	} else if err := e.twoVersions(ctx); err != nil {
-		return err
-	}
-	return e.end(context.WithoutCancel(ctx))
-}
-
-func setUp(ctx context.Context, kubeconfig string) (*example, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error) {
+	config, err := kubeconfig.Load(file)
 	if err != nil {
 		return nil, err
 	}
@@ -80,28 +72,27 @@ func setUp(ctx context.Context, kubeconfig string) (*example, error) {
 	if err != nil {
 		return nil, err
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
 	if err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("install the CRD on %s: %w", config.Host, err)
 	}
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: disco})
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)})
 	if err != nil {
 		return nil, err
 	}
 	work, err := tracker.Ensure(ctx, appliedwork.NameFor("example", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
-	return &example{client, tracker, appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker), work}, err
+	if err == nil {
+		_, err = fmt.Fprintf(stdout, "AppliedWork %s on %s\n", work.Name, config.Host)
+	}
+	return &example{stdout, client, tracker, appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), work}, err
 }
 
 func (e *example) twoVersions(ctx context.Context) error {
 	for _, version := range []string{"manifests/v1", "manifests/v2"} {
 		files, err := fs.Sub(manifests, version)
-		if err != nil {
-			return err
+		if err == nil {
+			err = e.apply(ctx, files)
 		}
-		if err := e.apply(ctx, files); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -114,7 +105,7 @@ func (e *example) follow(ctx context.Context, files fs.FS) {
 		if now := folder.Fingerprint(files); now != last {
 			last = now
 			if err := e.apply(ctx, files); err != nil && ctx.Err() == nil {
-				fmt.Println(err)
+				_, _ = fmt.Fprintln(e.stdout, err)
 			}
 		}
 		select {
@@ -127,24 +118,29 @@ func (e *example) follow(ctx context.Context, files fs.FS) {
 func (e *example) apply(ctx context.Context, files fs.FS) error {
 	objects, readErr := folder.Read(files) // nil for what cannot be decoded, so that nothing is pruned for it
 	applied, applyErr := e.applier.Apply(ctx, e.work, objects, appliedwork.ApplyOptions{})
-	fmt.Println("applied:", applied)
 	pruned, pruneErr := e.pruner.Prune(ctx, e.work, objects, appliedwork.PruneOptions{})
-	fmt.Println("pruned: ", pruned)
-	return errors.Join(readErr, applyErr, pruneErr)
+	_, writeErr := fmt.Fprintf(e.stdout, "applied: %s\npruned:  %s\n", applied, pruned)
+	return errors.Join(readErr, applyErr, pruneErr, writeErr)
 }
 
 // end deletes the AppliedWork and nothing else: Kubernetes does the rest.
-func (e *example) end(ctx context.Context) (err error) {
-	if e.work.Status.AppliedResources, err = e.tracker.Entries(ctx, e.work); err != nil {
+func (e *example) end(ctx context.Context) error {
+	entries, err := e.tracker.Entries(ctx, e.work)
+	if err != nil {
 		return err
 	}
-	fmt.Println("delete the AppliedWork, and wait for", len(e.work.Status.AppliedResources), "objects to go")
+	_, _ = fmt.Fprintf(e.stdout, "delete the AppliedWork, and wait for %d objects to go\n", len(entries))
 	if err := e.client.Resource(v1alpha1.GroupVersionResource).Delete(ctx, e.work.Name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	if err := e.collector.WaitGone(ctx, e.work); err != nil {
-		return err
+	collector := appliedwork.NewCollector(e.tracker)
+	for i, entry := range entries { // one by one, to see them go
+		e.work.Status.AppliedResources = entries[i : i+1]
+		if err = collector.WaitGone(ctx, e.work); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(e.stdout, "gone:   ", appliedwork.KeyOf(entry.ResourceIdentifier))
 	}
-	fmt.Println("everything is gone")
-	return nil
+	_, err = fmt.Fprintln(e.stdout, "everything is gone")
+	return err
 }

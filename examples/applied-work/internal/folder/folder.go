@@ -20,7 +20,7 @@ import (
 const bufferSize = 4096
 
 // Read returns the objects of all files that end in .yaml, .yml or .json, in the order of their names, and nil in the
-// place of what cannot be decoded; the errors say what that is.
+// place of what cannot be read or decoded; the errors say what that is.
 func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	var errs []error
@@ -42,6 +42,9 @@ func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 			}
 		}
 	})
+	if err != nil {
+		objects = append(objects, nil) // for all that was not read
+	}
 	return objects, errors.Join(append(errs, err)...)
 }
 

@@ -4,6 +4,9 @@
 package folder_test
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -33,5 +36,35 @@ func TestRead(t *testing.T) {
 	files["a.yaml"].Data = []byte("kind: X")
 	if folder.Fingerprint(files) == before {
 		t.Error("a change is not seen")
+	}
+}
+
+// unreadable is a folder with a file that may not be read.
+type unreadable struct{ fstest.MapFS }
+
+func (u unreadable) Open(name string) (fs.File, error) {
+	if name == "b.yaml" {
+		return nil, fs.ErrPermission
+	}
+	return u.MapFS.Open(name)
+}
+
+func (u unreadable) ReadFile(name string) ([]byte, error) {
+	if name == "b.yaml" {
+		return nil, fs.ErrPermission
+	}
+	return u.MapFS.ReadFile(name)
+}
+
+// TestReadWhatCannotBeRead: it may be any object's manifest, and nothing must be pruned for it.
+func TestReadWhatCannotBeRead(t *testing.T) {
+	for reason, files := range map[string]fs.FS{
+		"a file":   unreadable{fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "c.yaml": {Data: []byte("kind: C")}}},
+		"a folder": os.DirFS(filepath.Join(t.TempDir(), "missing")),
+	} {
+		objects, err := folder.Read(files)
+		if err == nil || len(objects) == 0 || objects[len(objects)-1] != nil {
+			t.Errorf("%s: %v, %v, want a nil object at the end and why", reason, objects, err)
+		}
 	}
 }

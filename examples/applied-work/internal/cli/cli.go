@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli reads the command line of applied-work.
+package cli
+
+import "github.com/spokewire/sdk-go/examples/internal/command"
+
+// Usage is what --help shows.
+const Usage = `Usage: go run ./examples/applied-work [flags]
+
+Applies manifests to a cluster as a work with an AppliedWork, changes them, prunes, deletes
+the AppliedWork and watches everything go.
+
+  --manifests DIR     a folder of manifests in YAML or JSON, applied again whenever it changes,
+                      until Ctrl-C (default: two versions that come with this)
+  --kubeconfig FILE   the cluster (default: as for kubectl)
+  --help              show this
+`
+
+// Options is what the command line asks for.
+type Options struct{ Manifests, Kubeconfig string }
+
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+func Parse(args []string) (Options, error) {
+	var o Options
+	flags := command.NewFlags("applied-work")
+	flags.StringVar(&o.Manifests, "manifests", "", "")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	return o, flags.NotEmpty("manifests", "kubeconfig")
+}
