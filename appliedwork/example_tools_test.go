@@ -19,8 +19,8 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// shop returns a cluster in memory with a Tracker and an AppliedWork. The Examples here begin with it.
-func shop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
+// newShop returns a cluster in memory with a Tracker and an AppliedWork. The Examples here begin with it.
+func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	api := newFakeAPI()
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api})
 	if err != nil {
@@ -58,7 +58,7 @@ func ExampleNewTracker() {
 // Agents that make their own requests record before and after them, and read the record after a crash.
 func ExampleTracker_RecordIntent() {
 	ctx := context.Background()
-	_, tracker, work := shop()
+	_, tracker, work := newShop()
 	id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "settings"}
 	show := func(err error) {
 		entries, _ := tracker.Entries(ctx, work)
@@ -79,7 +79,7 @@ func ExampleTracker_RecordIntent() {
 // What exists already is adopted only if that is said.
 func ExampleNewApplier() {
 	ctx := context.Background()
-	api, tracker, work := shop()
+	api, tracker, work := newShop()
 	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, manifest("settings", "0"), metav1.CreateOptions{}); err != nil {
 		fmt.Println(err)
 		return
@@ -99,7 +99,7 @@ func ExampleNewApplier() {
 // Plan says what Prune would do. Nothing desired is more often a mistake than a wish.
 func ExampleNewPruner() {
 	ctx := context.Background()
-	_, tracker, work := shop()
+	_, tracker, work := newShop()
 	objects := []*unstructured.Unstructured{manifest("settings", "1"), manifest("prices", "1")}
 	if _, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{}); err != nil {
 		fmt.Println(err)
@@ -121,7 +121,7 @@ func ExampleNewPruner() {
 // A work ends in one of two ways: its objects go, or they stay and belong to nobody.
 func ExampleNewCollector() {
 	ctx := context.Background()
-	api, tracker, work := shop()
+	api, tracker, work := newShop()
 	apply := func() {
 		if _, err := appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}); err != nil {
 			fmt.Println(err)
@@ -158,7 +158,7 @@ func ExampleNewCollector() {
 // The hub does not want a work here any more: it goes after a grace period, unless the hub thinks better of it.
 func ExampleCollector_Evict() {
 	ctx := context.Background()
-	_, tracker, work := shop()
+	_, tracker, work := newShop()
 	collector := appliedwork.NewCollector(tracker)
 	eviction, err := collector.Evict(ctx, work, appliedwork.EvictOptions{})
 	fmt.Println("within", eviction.Remaining.Round(time.Minute), eviction.Changes == nil, err)
@@ -171,7 +171,7 @@ func ExampleCollector_Evict() {
 // After a crash: a request that was under way has made an object that the record does not have.
 func ExampleCollector_Audit() {
 	ctx := context.Background()
-	api, tracker, work := shop()
+	api, tracker, work := newShop()
 	late := manifest("settings", "1")
 	appliedwork.SetOwnerReference(late, work)
 	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, late, metav1.CreateOptions{}); err != nil {

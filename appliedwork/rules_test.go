@@ -19,7 +19,7 @@ var rules = []ruletest.Rule{
 	{Name: "a field manager for each AppliedWork", Test: "TestSafeApply/each_AppliedWork", Edits: []ruletest.Edit{
 		{"managed.go", "{ return prefix + \"-\" + string(uid) }", "{ return prefix }"}}},
 	{Name: "nothing is applied while it is terminating", Test: "TestSafeApply/nothing_is_applied", Edits: []ruletest.Edit{
-		{"applier_record.go", "\tif inv.terminating() {\n\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t}\n\tr.read(ctx)", "\tr.read(ctx)"},
+		{"applier_record.go", "\tif inv.terminating() {\n\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t}\n\tr.read(ctx, r.items)", "\tr.read(ctx, r.items)"},
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
 	{Name: "terminating is looked at in the write of the intent", Test: "TestSafeApply/nothing_is_applied_when", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
@@ -99,7 +99,7 @@ var rules = []ruletest.Rule{
 	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{
 		{"guards.go", "\tif isProtected(key) {\n", "\tif false {\n"}}},
 	{Name: "a CRD with what is not ours stays", Test: "TestSafeGuards/a_CRD", Edits: []ruletest.Edit{
-		{"guards.go", "!IsOwnedBy(obj, r.work.UID) {", "false && !IsOwnedBy(obj, r.work.UID) {"}}},
+		{"guards.go", "return decision != Delete && decision != Wait, nil", "return false && decision != Wait, nil"}}},
 	{Name: "nothing desired is a mistake", Test: "TestSafeGuards/everything", Edits: []ruletest.Edit{
 		{"pruner.go", "if len(desired) == 0 && !opts.AllowEmpty && inv.count() > 0 {", "if false {"}}},
 	{Name: "an AppliedWork is deleted as it was read", Test: "TestSafeGuards/an_AppliedWork", Edits: []ruletest.Edit{
