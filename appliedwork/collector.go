@@ -15,7 +15,8 @@ import (
 )
 
 // Collector ends AppliedWorks. Deleting one is enough for everything to go, sooner or later, in no order; a Collector is
-// faster, keeps an order, respects policies and guards, and says what is in the way. It may be used concurrently.
+// faster, keeps an order, respects policies and guards, and says what is in the way. It may be used concurrently, for one
+// AppliedWork by one caller at a time. As a [Pruner] it remembers what it has seen: one should last as long as the process.
 type Collector struct {
 	*cluster
 	tracker *Tracker

@@ -107,7 +107,7 @@ type PruneBlockedError struct {
 type BlockReason string
 
 const (
-	// NamespaceInUse: a Namespace holds objects that are desired, by this or another AppliedWork.
+	// NamespaceInUse: a Namespace holds objects that are desired, by this or another AppliedWork, or that the policy leaves.
 	NamespaceInUse BlockReason = "NamespaceInUse"
 	// NamespaceProtected: one of default, kube-system, kube-public and kube-node-lease.
 	NamespaceProtected BlockReason = "NamespaceProtected"

@@ -25,14 +25,14 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	}
 	switch {
 	case key.Group == "" && key.Kind == "Namespace":
-		return r.guardNamespace(key)
+		return r.guardNamespace(ctx, key)
 	case key.GroupKind() == crdKind:
 		return r.guardCRD(ctx, key, item.live)
 	}
 	return "", nil
 }
 
-func (r *pruneRun) guardNamespace(key Key) (Action, error) {
+func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) {
 	blocked := func(reason BlockReason, detail string) (Action, error) {
 		return ActionBlocked, &PruneBlockedError{Key: key, Reason: reason, Detail: detail}
 	}
@@ -47,7 +47,40 @@ func (r *pruneRun) guardNamespace(key Key) (Action, error) {
 			return blocked(NamespaceInUse, fmt.Sprintf("AppliedWork %s has objects in it", owner.Name))
 		}
 	}
+	left, err := r.leftIn(ctx, key.Name)
+	if err != nil {
+		return ActionFailed, err
+	}
+	if left != nil {
+		return blocked(NamespaceInUse, fmt.Sprintf("the policy leaves %s, which is in it: have it leave the namespace too", left))
+	}
 	return r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name })
+}
+
+// leftIn returns an object of a namespace that the policies name, to be left, and that is there. It may have been released
+// by an earlier call, so that no entry tells of it.
+func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
+	for _, rule := range r.opts.Policies.orphansIn(namespace) {
+		m, err := r.resolve(ctx, rule)
+		if IsTypeNotServed(err) {
+			continue // as when it was a mistake in the rule
+		}
+		if err != nil {
+			return nil, err
+		}
+		f := r.get(ctx, target{m, namespace, rule.Name})
+		if f.err != nil && !IsTypeNotServed(f.err) {
+			return nil, fmt.Errorf("look for what the policy leaves in namespace %s: %w", namespace, f.err)
+		}
+		if f.obj == nil {
+			continue
+		}
+		if id := entryOf(m, f.obj).ResourceIdentifier; r.opts.Policies.For(id) == PolicyOrphan {
+			key := KeyOf(id)
+			return &key, nil
+		}
+	}
+	return nil, nil
 }
 
 // guardCRD looks for objects of the kind that are desired, or not ours.

@@ -100,3 +100,39 @@ func TestManifestWithoutItsNamespace(t *testing.T) {
 		t.Errorf("%v, %v, %d objects", changes, err, api.count("configmaps"))
 	}
 }
+
+// TestNamespaceOfWhatIsLeft: an object that the policy leaves keeps its namespace, in each pass.
+func TestNamespaceOfWhatIsLeft(t *testing.T) {
+	a := appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "a"}
+	rules := []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}, {Resource: "unknowns", Namespace: "shop", Name: "a"}}
+	for name, policies := range map[string]appliedwork.Policies{
+		"by a rule": {Default: appliedwork.PolicySelectivelyOrphan, Orphans: rules},
+		"by key":    {ByKey: map[appliedwork.Key]appliedwork.Policy{a: appliedwork.PolicyOrphan}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI()
+			tracker, work := newTracker(t, api, nil)
+			objects := []*unstructured.Unstructured{object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`), manifest("a", "1"), manifest("b", "1")}
+			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			collector := appliedwork.NewCollector(tracker)
+			for range 2 {
+				changes, err := collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies})
+				var blocked *appliedwork.PruneBlockedError
+				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceInUse || api.count("/configmaps/a") != 1 || api.objects["/api/v1/namespaces/shop"] == nil {
+					t.Fatalf("%v, %v", changes.Entries, err)
+				}
+			}
+			delete(api.objects, "/api/v1/namespaces/shop/configmaps/a")
+			for range 2 { // a Namespace is looked for again
+				if _, err := collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(api.objects) > 0 {
+				t.Errorf("%d objects are left", len(api.objects))
+			}
+		})
+	}
+}

@@ -28,7 +28,8 @@ type OrphanRule struct {
 	Group, Resource, Namespace, Name string
 }
 
-// Policies says what becomes of which object. The zero value deletes.
+// Policies says what becomes of which object. The zero value deletes. A Namespace or a CRD goes with all that is in it or of
+// it: one that has an object that is to be left is not deleted, with a [*PruneBlockedError], unless it is to be left too.
 type Policies struct {
 	// Default holds for all objects. Defaults to PolicyDelete.
 	Default Policy
@@ -52,6 +53,21 @@ func (p Policies) For(id v1alpha1.ResourceIdentifier) Policy {
 		}
 	}
 	return PolicyDelete
+}
+
+// orphansIn returns the objects of a namespace that are named one by one to be left.
+func (p Policies) orphansIn(namespace string) (ids []v1alpha1.ResourceIdentifier) {
+	for _, rule := range p.Orphans {
+		if rule.Namespace == namespace {
+			ids = append(ids, v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: namespace, Name: rule.Name})
+		}
+	}
+	for key, policy := range p.ByKey {
+		if key.Namespace == namespace && policy == PolicyOrphan {
+			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: namespace, Name: key.Name})
+		}
+	}
+	return ids
 }
 
 func (p Policies) validate() error {
