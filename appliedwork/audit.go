@@ -46,36 +46,17 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	if err := errors.Join(err, checkWork(work)); err != nil {
 		return nil, err
 	}
-	kinds, unread, err := c.kinds.all(ctx)
+	owned, unread, err := c.ownedBy(ctx, concurrency, func(r metav1.OwnerReference) bool { return r.UID == work.UID })
 	if err != nil {
 		return nil, err
 	}
-	kinds = slices.DeleteFunc(kinds, func(m mapping) bool {
-		return !slices.Contains(m.verbs, "list") || m.resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
-	})
 	report := &AuditReport{Unread: unread}
-	owned := map[types.UID]v1alpha1.AppliedResourceMeta{} // by UID: some objects are served as two kinds
-	var mu sync.Mutex
-	parallel(ctx, len(kinds), concurrency, func(i int) {
-		found, err := c.owned(ctx, kinds[i], work.UID)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			report.Unread[kinds[i].resource.String()] = err
-		}
-		for _, e := range found {
-			owned[e.UID] = e
-		}
-	})
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	// The inventory is read after the objects: what is recorded since is not untracked.
 	inv, err := c.tracker.load(ctx, work)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range owned {
+	for _, e := range owned[work.UID] {
 		if _, ok := inv.find(KeyOf(e.ResourceIdentifier)); !ok {
 			report.Untracked = append(report.Untracked, e)
 		}
@@ -89,24 +70,92 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	return report, nil
 }
 
-// owned lists the objects of a kind that an AppliedWork owns.
-func (c *Collector) owned(ctx context.Context, m mapping, uid types.UID) ([]v1alpha1.AppliedResourceMeta, error) {
-	var found []v1alpha1.AppliedResourceMeta
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.opts.Client.Resource(m.resource).List(ctx, options)
-		if err != nil {
-			return found, err
+// SurveyOptions are the options of [Collector.Survey].
+type SurveyOptions struct {
+	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
+	Concurrency int
+}
+
+// Survey is what an audit of all AppliedWorks at once finds.
+type Survey struct {
+	// Untracked are the objects that are in no inventory, by the UID of the AppliedWork that owns them, which may be gone.
+	Untracked map[types.UID][]v1alpha1.AppliedResourceMeta
+	// Unread are groups and versions of the API that could not be discovered and kinds that could not be listed, each with the
+	// reason: nothing is known of them.
+	Unread map[string]error
+}
+
+// Survey finds what is untracked for all AppliedWorks, and reads the cluster once for that, where a [Collector.Audit] of
+// each would read it as often as there are AppliedWorks. Give RecordApplied what it finds. The error is the API server's.
+func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, error) {
+	concurrency, err := concurrencyOf(opts.Concurrency)
+	if err != nil {
+		return nil, err
+	}
+	owned, unread, err := c.ownedBy(ctx, concurrency, isAppliedWork)
+	if err != nil {
+		return nil, err
+	}
+	recorded := map[types.UID]map[Key]bool{}
+	err = c.tracker.eachWork(ctx, func(work *v1alpha1.AppliedWork) { // after the objects, as for Audit
+		uid := work.UID
+		if of := work.Labels[v1alpha1.LabelShardOf]; of != "" {
+			uid = types.UID(of)
 		}
-		for i := range page.Items {
-			if obj := &page.Items[i]; IsOwnedBy(obj, uid) {
-				found = append(found, entryOf(m, obj))
+		if recorded[uid] == nil {
+			recorded[uid] = map[Key]bool{}
+		}
+		for _, e := range work.Status.AppliedResources {
+			recorded[uid][KeyOf(e.ResourceIdentifier)] = true
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	survey := &Survey{Untracked: map[types.UID][]v1alpha1.AppliedResourceMeta{}, Unread: unread}
+	for uid, entries := range owned {
+		for _, e := range entries {
+			if !recorded[uid][KeyOf(e.ResourceIdentifier)] {
+				survey.Untracked[uid] = append(survey.Untracked[uid], e)
 			}
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return found, nil
-		}
 	}
+	return survey, nil
+}
+
+// ownedBy lists all objects of the cluster with an owner that is asked for: by its UID, and by theirs, as some are served as two
+// kinds.
+func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
+	kinds, unread, err := c.kinds.all(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	kinds = slices.DeleteFunc(kinds, func(m mapping) bool {
+		return !slices.Contains(m.verbs, "list") || m.resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
+	})
+	owned := map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta{}
+	var mu sync.Mutex
+	parallel(ctx, len(kinds), concurrency, func(i int) {
+		_, err := listAll(ctx, c.opts.Client.Resource(kinds[i].resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) {
+			for _, r := range obj.GetOwnerReferences() {
+				if !asked(r) {
+					continue
+				}
+				mu.Lock()
+				if owned[r.UID] == nil {
+					owned[r.UID] = map[types.UID]v1alpha1.AppliedResourceMeta{}
+				}
+				owned[r.UID][obj.GetUID()] = entryOf(kinds[i], obj)
+				mu.Unlock()
+			}
+		})
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			unread[kinds[i].resource.String()] = err
+		}
+	})
+	return owned, unread, ctx.Err()
 }
 
 func entryOf(m mapping, obj *unstructured.Unstructured) v1alpha1.AppliedResourceMeta {

@@ -31,31 +31,41 @@ func (t *Tracker) claims(ctx context.Context, keys map[Key]bool) (*claims, error
 	c := &claims{t: t, listed: map[Key][]Owner{}, namespaces: map[string][]Owner{}, ending: map[types.UID]bool{}}
 	names := map[types.UID]string{}
 	var shards []*v1alpha1.AppliedWork
-	options := metav1.ListOptions{Limit: claimsPage}
-	for {
-		page, err := t.works().List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list AppliedWorks: %w", err)
+	err := t.eachWork(ctx, func(work *v1alpha1.AppliedWork) {
+		if work.Labels[v1alpha1.LabelShardOf] == "" {
+			c.ending[work.UID], names[work.UID] = isEnding(work), work.Name
 		}
-		for i := range page.Items {
-			s, err := decodeShard(&page.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			t.addKinds(ctx, s.work.Status.AppliedResources)
-			if s.work.Labels[v1alpha1.LabelShardOf] == "" {
-				c.ending[s.work.UID], names[s.work.UID] = isEnding(s.work), s.work.Name
-			}
-			shards = append(shards, c.relevant(s.work, keys))
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			break
-		}
+		shards = append(shards, c.relevant(work, keys))
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, work := range shards {
 		c.add(work, names)
 	}
 	return c, nil
+}
+
+// eachWork lists all AppliedWorks, shards too.
+func (t *Tracker) eachWork(ctx context.Context, visit func(*v1alpha1.AppliedWork)) error {
+	options := metav1.ListOptions{Limit: claimsPage}
+	for {
+		page, err := t.works().List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list AppliedWorks: %w", err)
+		}
+		for i := range page.Items {
+			s, err := decodeShard(&page.Items[i])
+			if err != nil {
+				return err
+			}
+			t.addKinds(ctx, s.work.Status.AppliedResources)
+			visit(s.work)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // relevant keeps what is asked for, so that no more than a page of inventories is in memory at once.

@@ -6,13 +6,16 @@ package appliedwork_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -135,4 +138,50 @@ func (s stale) ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupLis
 		list.Groups = append(list.Groups, metav1.APIGroup{Name: "away.example.com"})
 	}
 	return list, err
+}
+
+// TestSurvey: what is untracked of many AppliedWorks is found with as many requests as of one, also of those with shards.
+func TestSurvey(t *testing.T) {
+	api, lists := newFakeAPI(), 0
+	api.fail = func(method, path string) error {
+		if method == "GET" && strings.HasSuffix(path, "s") {
+			lists++
+		}
+		return nil
+	}
+	tracker, _ := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
+	collector, late := appliedwork.NewCollector(tracker), map[types.UID]string{}
+	for i := range 10 {
+		work, err := tracker.Ensure(t.Context(), fmt.Sprint("w-", i), v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objects []*unstructured.Unstructured
+		for n := range 8 {
+			objects = append(objects, manifest(fmt.Sprintf("%d-%d", i, n), "1"))
+		}
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		obj := manifest(fmt.Sprint("late-", i), "1")
+		appliedwork.SetOwnerReference(obj, work)
+		if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		late[work.UID] = obj.GetName()
+	}
+	lists = 0
+	survey, err := collector.Survey(t.Context(), appliedwork.SurveyOptions{})
+	if err != nil || len(survey.Unread) > 0 || lists > len(api.kinds)+3 {
+		t.Errorf("%v, %v, %d lists", survey, err, lists)
+	}
+	got := map[types.UID]string{}
+	for uid, entries := range survey.Untracked {
+		for _, e := range entries {
+			got[uid] += e.Name
+		}
+	}
+	if d := cmp.Diff(late, got); d != "" {
+		t.Error(d)
+	}
 }

@@ -45,8 +45,8 @@
 //
 // One process at a time should work on an AppliedWork. Two do no harm, as conflicts are read again and merged; but a
 // request of a process that was thought dead may arrive after another has pruned, and make an object that no
-// inventory has. It has the owner reference and goes with the AppliedWork; before that, [Collector].Audit finds it, and belongs
-// after each restart. Kubernetes offers no way to refuse such a request.
+// inventory has. It has the owner reference and goes with the AppliedWork; before that, [Collector].Audit finds it, or
+// [Collector].Survey for all AppliedWorks at once, and belongs after each restart. Kubernetes offers no way to refuse such a request.
 //
 // A Namespace goes with all that is in it, and so does a CRD with objects that are made while it is being deleted. The
 // guards of [Pruner].Prune look before that.
@@ -70,7 +70,7 @@
 //
 // # Access
 //
-// On appliedworks get, list, create, update, patch, delete and watch, update on appliedworks/status, and with the admission
+// On appliedworks get, list, create, patch, delete and, for WaitGone, watch, update on appliedworks/status, and with the admission
 // plugin OwnerReferencesPermissionEnforcement update on appliedworks/finalizers; on the kinds of the work get, list, create,
 // patch, delete, and watch for WaitGone; and get on customresourcedefinitions, without which discovery alone says
 // whether a kind is gone. EnsureCRD needs create and update on them too. Audit lists what it may, and names what it may not.

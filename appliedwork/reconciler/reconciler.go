@@ -76,8 +76,8 @@ type Options struct {
 	Teardown appliedwork.TeardownOptions
 	// RetryAfter is when to look again at what is pending. Defaults to 10 seconds.
 	RetryAfter time.Duration
-	// NoAudit leaves out the audit that each work gets once in a process, which lists all objects of the cluster: it finds
-	// what requests of an earlier process have made after that had ended.
+	// NoAudit leaves out the survey before the first work, which lists all objects of the cluster once: it finds what requests of
+	// an earlier process have made after that had ended.
 	NoAudit bool
 }
 
@@ -89,8 +89,8 @@ type Reconciler struct {
 	pruner    *appliedwork.Pruner
 	collector *appliedwork.Collector
 
-	mu      sync.Mutex
-	audited map[string]types.UID // by the name of the AppliedWork
+	mu        sync.Mutex
+	untracked map[types.UID][]v1alpha1.AppliedResourceMeta // by AppliedWork; nil until the cluster was looked at
 }
 
 // New returns a Reconciler. The error is an appliedwork.ErrInvalidInput.
@@ -110,7 +110,7 @@ func New(opts Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		opts: opts, tracker: tracker, applier: appliedwork.NewApplier(tracker), pruner: appliedwork.NewPruner(tracker),
-		collector: appliedwork.NewCollector(tracker), audited: map[string]types.UID{},
+		collector: appliedwork.NewCollector(tracker),
 	}, nil
 }
 
@@ -130,9 +130,6 @@ func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.audited, request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -197,27 +194,32 @@ func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, o
 	return r.result(ctx, work, changes, err)
 }
 
-// audit records, once in a process, what an earlier one has left untracked.
+// audit records what an earlier process has left untracked of a work, once for each that there was when this process began.
 func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) error {
-	r.mu.Lock()
-	done := r.audited[work.Name] == work.UID
-	r.mu.Unlock()
-	if done || r.opts.NoAudit {
+	if r.opts.NoAudit {
 		return nil
-	}
-	report, err := r.collector.Audit(ctx, work, appliedwork.AuditOptions{Record: true})
-	if err != nil {
-		return fmt.Errorf("audit %s: %w", work.Name, err)
-	}
-	if n := len(report.Untracked); n > 0 {
-		klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", n)
-	}
-	if n := len(report.Unread); n > 0 {
-		klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "appliedWork", work.Name, "unread", n, "err", first(report.Unread))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.audited[work.Name] = work.UID
+	if r.untracked == nil {
+		survey, err := r.collector.Survey(ctx, appliedwork.SurveyOptions{})
+		if err != nil {
+			return fmt.Errorf("look for what an earlier process has left untracked: %w", err)
+		}
+		if n := len(survey.Unread); n > 0 {
+			klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "unread", n, "err", first(survey.Unread))
+		}
+		r.untracked = survey.Untracked
+	}
+	objects := r.untracked[work.UID]
+	if len(objects) == 0 {
+		return nil
+	}
+	if err := r.tracker.RecordApplied(ctx, work, objects...); err != nil {
+		return fmt.Errorf("record what is untracked of %s: %w", work.Name, err)
+	}
+	klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", len(objects))
+	delete(r.untracked, work.UID)
 	return nil
 }
 

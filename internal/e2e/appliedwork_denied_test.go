@@ -33,7 +33,7 @@ func TestAppliedWorkDenied(t *testing.T) {
 		check func(*testing.T, *ground)
 	}{
 		{"SingleVerbs", checkSingleVerbs}, {"ReleaseDenied", checkReleaseDenied}, {"EvictionKeepsItsPolicy", checkEvictionKeepsItsPolicy},
-		{"OtherHub", checkOtherHub}, {"APIAway", checkAPIAway},
+		{"OtherHub", checkOtherHub}, {"LateObjects", checkLateObjects}, {"APIAway", checkAPIAway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shared := *g
@@ -49,7 +49,7 @@ var clusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization
 // that names the verb, nothing is leaked, and all is well when the verb is back.
 func checkSingleVerbs(t *testing.T, g *ground) {
 	granted := map[string][]string{
-		"multicluster.x-k8s.io/appliedworks":            {"get", "list", "create", "update", "patch", "delete", "watch"},
+		"multicluster.x-k8s.io/appliedworks":            {"get", "list", "create", "patch", "delete", "watch"},
 		"multicluster.x-k8s.io/appliedworks/status":     {"update"},
 		"multicluster.x-k8s.io/appliedworks/finalizers": {"update"},
 		"/configmaps": {"get", "list", "create", "patch", "delete", "watch"},
@@ -96,7 +96,7 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 	n := 0
 	for resource, verbs := range granted {
 		for _, verb := range verbs {
-			optional := verb == "watch" || resource == "/configmaps" && verb == "list" || strings.HasSuffix(resource, "appliedworks") && verb == "update" ||
+			optional := verb == "watch" || resource == "/configmaps" && verb == "list" ||
 				strings.HasPrefix(resource, "apiext") || strings.HasSuffix(resource, "/finalizers")
 			n++
 			name := fmt.Sprint("single-", n)
@@ -279,6 +279,33 @@ func checkOtherHub(t *testing.T, g *ground) {
 	}
 	if g.get(configMapOf("denied", "of-a-hub", "")) == nil {
 		t.Error("the agent of another hub has torn it down")
+	}
+}
+
+// checkLateObjects: what requests of an earlier process have made late is pruned.
+func checkLateObjects(t *testing.T, g *ground) {
+	x := g.plain(nil)
+	const works = 10
+	for i := range works {
+		work := x.ensure(t, fmt.Sprint("late-", i))
+		obj := configMapOf("denied", work.Name, "1")
+		appliedwork.SetOwnerReference(obj, work)
+		g.create(obj)
+	}
+	r := g.reconciler(t, reconciler.Options{
+		Prune: appliedwork.PruneOptions{AllowEmpty: true},
+		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
+			return reconciler.Want{}, nil
+		}),
+	})
+	for i := range works {
+		name := fmt.Sprint("late-", i)
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+			t.Error(err)
+		}
+		if g.get(configMapOf("denied", name, "")) != nil {
+			t.Errorf("%s is there", name)
+		}
 	}
 }
 
