@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// served has the fake server serve what a CRD defines from when it is written, and returns a count of reads of it.
+// servedWhenWritten has the fake server serve what a CRD defines from when it is written, and returns a count of reads of it.
 func servedWhenWritten(api *fakeAPI, versions ...string) *int {
 	reads := 0
 	api.fail = func(method, path string) error {

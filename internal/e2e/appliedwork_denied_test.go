@@ -145,12 +145,12 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 	}
 }
 
-// deny has an admission policy deny an operation on ConfigMaps of a name, until the test ends.
-func (g *ground) deny(t *testing.T, policyName, operation, expression string) (undo func()) {
+// deny has an admission policy deny updates of ConfigMaps, until it is undone.
+func (g *ground) deny(t *testing.T, policyName, expression string) (undo func()) {
 	t.Helper()
 	policy := parsed(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":%q},"spec":{"failurePolicy":"Fail",
-		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":[%q],"resources":["configmaps"]}]},
-		"validations":[{"expression":%q,"message":"it is needed"}]}}`, policyName, operation, expression)
+		"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["UPDATE"],"resources":["configmaps"]}]},
+		"validations":[{"expression":%q,"message":"it is needed"}]}}`, policyName, expression)
 	binding := parsed(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":%[1]q},"spec":{"policyName":%[1]q,"validationActions":["Deny"]}}`, policyName)
 	g.create(policy)
 	g.create(binding)
@@ -168,7 +168,7 @@ func checkReleaseDenied(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, a := x.ensure(t, "release-denied"), configMapOf("denied", "kept", "1")
 	x.apply(t, work, a)
-	undo := g.deny(t, "keep", "UPDATE", "object.metadata.name != 'kept'")
+	undo := g.deny(t, "keep", "object.metadata.name != 'kept'")
 	eventually(t, "the policy is in force", func() error {
 		_, err := g.at(a).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		if err == nil {
@@ -210,7 +210,7 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 	held.SetFinalizers([]string{holdFinalizer})
 	work := x.ensure(t, "policy")
 	x.apply(t, work, left, held)
-	undo := g.deny(t, "leave", "UPDATE", "object.metadata.name != 'left'")
+	undo := g.deny(t, "leave", "object.metadata.name != 'left'")
 	eventually(t, "the policy is in force", func() error {
 		if _, err := g.at(left).Patch(t.Context(), "left", types.MergePatchType, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}}); err == nil {
 			return errors.New("it is not")

@@ -40,10 +40,10 @@ func TestAppliedWorkInput(t *testing.T) {
 	}
 }
 
-// manifestsOf reads the manifests of a file of testdata, one a line.
-func manifestsOf(t *testing.T, file string) []*unstructured.Unstructured {
+// manyKinds reads manifests of many kinds, one a line.
+func manyKinds(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	content, err := os.ReadFile(file)
+	content, err := os.ReadFile("testdata/kinds.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,13 @@ func manifestsOf(t *testing.T, file string) []*unstructured.Unstructured {
 // checkKinds applies manifests of many kinds as people write them: what is unchanged looks so, and costs no write.
 func checkKinds(t *testing.T, g *ground) {
 	x := g.plain(nil)
-	work, objects := x.ensure(t, "kinds"), manifestsOf(t, "testdata/kinds.jsonl")
+	work, objects := x.ensure(t, "kinds"), manyKinds(t)
 	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
 	changes, writes := (*appliedwork.ChangeSet)(nil), 0
 	for range 2 {
-		before := writesOf(t, g, "kinds")
+		before := writesOf(t, g, work)
 		changes = x.apply(t, work, objects...)
-		writes = writesOf(t, g, "kinds") - before
+		writes = writesOf(t, g, work) - before
 		// A false or empty value that the server does not store is written once more, and looks unchanged from then on.
 		if n := changes.Count(appliedwork.ActionConfigured); n > 3 {
 			t.Errorf("%d objects configured: %v", n, changes)
@@ -80,14 +80,13 @@ func checkKinds(t *testing.T, g *ground) {
 }
 
 // writesOf counts the requests of writes that our helpers have made for a work.
-func writesOf(t *testing.T, g *ground, name string) int {
+func writesOf(t *testing.T, g *ground, work *v1alpha1.AppliedWork) int {
 	t.Helper()
-	work := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":%q}}`, name))
 	content, err := os.ReadFile(g.audit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(content), "fieldManager=appliedwork-"+string(work.GetUID())) + strings.Count(string(content), "/appliedworks/"+name+"/status")
+	return strings.Count(string(content), "fieldManager=appliedwork-"+string(work.UID)) + strings.Count(string(content), "/appliedworks/"+work.Name+"/status")
 }
 
 // checkSecretKeys: a key that is taken out of stringData goes from the Secret.
@@ -255,12 +254,12 @@ func checkWaitWithCRD(t *testing.T, g *ground) {
 func checkCRDAgain(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	crds := g.admin.Resource(v1alpha1.CRDResource)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	for i := range 5 {
-		if err := crds.Delete(t.Context(), v1alpha1.CRDName, metav1.DeleteOptions{}); err != nil {
+		if err := crds.Delete(ctx, v1alpha1.CRDName, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		if err := v1alpha1.EnsureCRD(ctx, crds); err != nil {
 			t.Fatal(err)
 		}
