@@ -121,7 +121,8 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 	}
 	changes.Entries = run.changes(ctx)
 	if dry {
-		return changes, changes.Err()
+		err := changes.Err()
+		return changes, err
 	}
 	err = run.forget(ctx, v1alpha1.ConditionPruned, changes)
 	p.announceChanges(work, changes)

@@ -94,7 +94,7 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 	return nil
 }
 
-// ErrOtherCRD: what has the name of our CRD cannot be used as it.
+// ErrOtherCRD says that what has the name of our CRD cannot be used as it.
 var ErrOtherCRD = errors.New("the CRD that is there is of another kind or scope, or does not serve v1alpha1")
 
 // checkCRD refuses what no change of ours makes right.
