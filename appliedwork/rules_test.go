@@ -50,7 +50,7 @@ var rules = []ruletest.Rule{
 	{Name: "another owner keeps it", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
 		{"decide.go", "if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {", "if false {"}}},
 	{Name: "another inventory keeps it", Test: "TestDecideDeletion|TestSafePrune/what_another", Edits: []ruletest.Edit{
-		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if false {"}}},
+		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if listed.UID == \"none\" {"}}},
 	{Name: "an intent is a claim", Test: "TestSafePrune/what_another", Edits: []ruletest.Edit{
 		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if listed.UID != o.Self && !listed.Terminating && listed.Applied {"}}},
 	{Name: "versions are no identity", Test: "TestDiff", Edits: []ruletest.Edit{

@@ -80,6 +80,7 @@ func (h *handover) run() appliedwork.Action {
 			return ""
 		}
 		works[i], h.works[work.UID] = work, fmt.Sprintf("%sh%d-%d", agentPrefix, h.seed, i)
+		defer h.end(work) // each Prune reads all AppliedWorks
 	}
 	if _, err := sides[0].applier.Apply(ctx, works[0], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{}); err != nil {
 		h.t.Errorf("seed %d: %v", h.seed, err)
@@ -117,4 +118,10 @@ func (h *handover) run() appliedwork.Action {
 		h.t.Errorf("seed %d: the owners are %v", h.seed, live.GetOwnerReferences())
 	}
 	return adopted.Action
+}
+
+func (h *handover) end(work *v1alpha1.AppliedWork) {
+	if err := h.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
+		h.t.Errorf("seed %d: %v", h.seed, err)
+	}
 }
