@@ -123,6 +123,7 @@ var testHelpers = []string{
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",
 	"internal/certtest",
+	"internal/ruletest",
 	"internal/daemon",
 	"internal/metertest",
 	"internal/mosquitto",
