@@ -73,7 +73,7 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	config := g.Config()
 	config.WarningHandler = rest.NoWarnings{}
 	g.admin = dynamic.NewForConfigOrDie(config)
-	kinds := append(opts.kinds, customCRD("example.com", "Gadget", "v1", "v2"))
+	kinds := slices.Concat(opts.kinds, []*unstructured.Unstructured{customCRD("example.com", "Gadget", "v1", "v2")})
 	for _, crd := range kinds {
 		g.create(crd)
 	}
