@@ -6,8 +6,6 @@ package native
 import (
 	"cmp"
 	"context"
-	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +79,8 @@ func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
 	return nil
 }
 
-func condition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batchv1.JobCondition {
+// jobCondition returns the condition of a type where it is true.
+func jobCondition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range j {
 		if j[i].Type == kind && j[i].Status == corev1.ConditionTrue {
 			return &j[i]
@@ -94,63 +93,20 @@ func condition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batchv1
 func jobHealthy(j *batchv1.Job) bool {
 	s := &j.Status
 	switch {
-	case condition(s.Conditions, batchv1.JobFailed) != nil || condition(s.Conditions, batchv1.JobFailureTarget) != nil:
+	case jobCondition(s.Conditions, batchv1.JobFailed) != nil || jobCondition(s.Conditions, batchv1.JobFailureTarget) != nil:
 		return false
-	case condition(s.Conditions, batchv1.JobComplete) != nil || condition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
+	case jobCondition(s.Conditions, batchv1.JobComplete) != nil || jobCondition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
 		return true
 	}
 	return j.Spec.Suspend != nil && *j.Spec.Suspend || s.Active > 0
 }
 
-// aggregateJob: the job has failed where it has on one cluster, and is complete where it is on all.
-func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
-	var sum batchv1.JobStatus
-	var failed []string
-	complete, known := 0, 0
-	var lastFailure, lastComplete metav1.Time
-	_, err := eachStatus(items, func(cluster string, s *batchv1.JobStatus) {
-		known++
-		sum.Active += s.Active
-		sum.Succeeded += s.Succeeded
-		sum.Failed += s.Failed
-		if s.Ready != nil {
-			sum.Ready = new(*s.Ready + deref(sum.Ready))
-		}
-		sum.StartTime = earlier(sum.StartTime, s.StartTime)
-		sum.CompletionTime = later(sum.CompletionTime, s.CompletionTime)
-		if c := condition(s.Conditions, batchv1.JobFailed); c != nil {
-			failed = append(failed, cluster)
-			lastFailure = *later(&lastFailure, &c.LastTransitionTime)
-		}
-		if c := condition(s.Conditions, batchv1.JobComplete); c != nil {
-			complete++
-			lastComplete = *later(&lastComplete, &c.LastTransitionTime)
-		}
-	})
-	if err != nil {
-		return err
+func deref[T any](p *T) T {
+	var zero T
+	if p == nil {
+		return zero
 	}
-	switch {
-	case len(failed) > 0:
-		slices.Sort(failed)
-		sum.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "JobFailed",
-			Message: "Job executed failed in member clusters: " + strings.Join(failed, ", "), LastTransitionTime: lastFailure, LastProbeTime: lastFailure}}
-	case complete > 0 && complete == len(items):
-		sum.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, Reason: "Completed",
-			Message: "Job completed", LastTransitionTime: lastComplete, LastProbeTime: lastComplete}}
-	}
-	if complete < len(items) {
-		sum.CompletionTime = nil
-	}
-	j.Status = sum
-	return nil
-}
-
-func deref(n *int32) int32 {
-	if n == nil {
-		return 0
-	}
-	return *n
+	return *p
 }
 
 // earlier and later return the one of two times that is set, or that comes first or last.

@@ -31,14 +31,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var files = []string{"testdata/workloads.yaml", "testdata/aggregate.yaml"}
+
 // TestCases: in the process, and served as a webhook in the Interpret protocol.
 func TestCases(t *testing.T) {
-	const file = "testdata/workloads.yaml"
-	interpretertest.RunFile(t, native.New(), file)
 	server := httptest.NewTLSServer(interpreter.NewHandler(native.New(), interpreter.HandlerOptions{}))
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, server.URL, ca), file)
+	for _, file := range files {
+		interpretertest.RunFile(t, native.New(), file)
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, server.URL, ca), file)
+	}
 }
 
 // TestHealth: each object is healthy or not, as its kubectl-like description says.
@@ -183,9 +186,13 @@ func requests(t *testing.T, fill *randfill.Filler) {
 
 // FuzzNative: no input panics, the same question has the same answer, and no field that is not known is lost.
 func FuzzNative(f *testing.F) {
-	cases, err := interpretertest.Load("testdata/workloads.yaml")
-	if err != nil {
-		f.Fatal(err)
+	var cases []interpretertest.Case
+	for _, file := range files {
+		list, err := interpretertest.Load(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		cases = append(cases, list...)
 	}
 	for i := range cases {
 		object, _ := json.Marshal(cases[i].Object)

@@ -97,7 +97,10 @@ func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.Aggregat
 		sum.ContainerStatuses = append(sum.ContainerStatuses, s.ContainerStatuses...)
 		sum.StartTime = earlier(sum.StartTime, s.StartTime)
 	})
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(p.Status.Conditions, items); err == nil {
 		p.Status = sum
 	}
 	return err

@@ -18,7 +18,7 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 	type object = *policyv1.PodDisruptionBudget
 	return interpreter.HandlerFor[object]{
 		Aggregate: func(_ context.Context, b object, items []interpreter.AggregatedStatusItem) error {
-			sum := policyv1.PodDisruptionBudgetStatus{Conditions: b.Status.Conditions}
+			var sum policyv1.PodDisruptionBudgetStatus
 			_, err := eachStatus(items, func(cluster string, s *policyv1.PodDisruptionBudgetStatus) {
 				sum.CurrentHealthy += s.CurrentHealthy
 				sum.DesiredHealthy += s.DesiredHealthy
@@ -32,6 +32,9 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 				}
 			})
 			if err != nil {
+				return err
+			}
+			if sum.Conditions, err = conditions(b.Status.Conditions, items); err != nil {
 				return err
 			}
 			sum.ObservedGeneration, err = observed(b.Generation, b.Status.ObservedGeneration, items)
@@ -53,15 +56,23 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 	type object = *autoscalingv2.HorizontalPodAutoscaler
 	return interpreter.HandlerFor[object]{
 		Aggregate: func(_ context.Context, h object, items []interpreter.AggregatedStatusItem) error {
-			sum := autoscalingv2.HorizontalPodAutoscalerStatus{Conditions: h.Status.Conditions, ObservedGeneration: h.Status.ObservedGeneration}
+			sum := autoscalingv2.HorizontalPodAutoscalerStatus{ObservedGeneration: h.Status.ObservedGeneration}
 			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
 				sum.CurrentReplicas += s.CurrentReplicas
 				sum.DesiredReplicas += s.DesiredReplicas
 				sum.LastScaleTime = later(sum.LastScaleTime, s.LastScaleTime)
 			})
-			if err == nil {
-				h.Status = sum
+			if err != nil {
+				return err
 			}
+			if sum.Conditions, err = conditions(h.Status.Conditions, items); err != nil {
+				return err
+			}
+			seen, err := observed(h.Generation, deref(h.Status.ObservedGeneration), items)
+			if seen > 0 {
+				sum.ObservedGeneration = &seen
+			}
+			h.Status = sum
 			return err
 		},
 		Health: func(_ context.Context, h object) (bool, error) { return autoscalerHealthy(h), nil },

@@ -32,7 +32,7 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 }
 
 func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpreter.AggregatedStatusItem) error {
-	sum := appsv1.DaemonSetStatus{Conditions: d.Status.Conditions, CollisionCount: d.Status.CollisionCount}
+	sum := appsv1.DaemonSetStatus{CollisionCount: d.Status.CollisionCount}
 	_, err := eachStatus(items, func(_ string, s *appsv1.DaemonSetStatus) {
 		sum.CurrentNumberScheduled += s.CurrentNumberScheduled
 		sum.NumberMisscheduled += s.NumberMisscheduled
@@ -43,6 +43,9 @@ func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpre
 		sum.NumberUnavailable += s.NumberUnavailable
 	})
 	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(d.Status.Conditions, items); err != nil {
 		return err
 	}
 	sum.ObservedGeneration, err = observed(d.Generation, d.Status.ObservedGeneration, items)
@@ -80,7 +83,7 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 }
 
 func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interpreter.AggregatedStatusItem) error {
-	sum := appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}
+	var sum appsv1.ReplicaSetStatus
 	_, err := eachStatus(items, func(_ string, s *appsv1.ReplicaSetStatus) {
 		sum.Replicas += s.Replicas
 		sum.FullyLabeledReplicas += s.FullyLabeledReplicas
@@ -88,6 +91,9 @@ func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interp
 		sum.AvailableReplicas += s.AvailableReplicas
 	})
 	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(r.Status.Conditions, items); err != nil {
 		return err
 	}
 	sum.ObservedGeneration, err = observed(r.Generation, r.Status.ObservedGeneration, items)

@@ -64,7 +64,10 @@ func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClai
 			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeClaimStatus) {
 				sum.Phase = first(claimPhases, sum.Phase, s.Phase)
 			})
-			if err == nil {
+			if err != nil {
+				return err
+			}
+			if sum.Conditions, err = conditions(c.Status.Conditions, items); err == nil {
 				c.Status = sum
 			}
 			return err

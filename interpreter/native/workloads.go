@@ -69,7 +69,7 @@ func deployment() interpreter.HandlerFor[*appsv1.Deployment] {
 }
 
 func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interpreter.AggregatedStatusItem) error {
-	sum := appsv1.DeploymentStatus{Conditions: d.Status.Conditions, CollisionCount: d.Status.CollisionCount}
+	sum := appsv1.DeploymentStatus{CollisionCount: d.Status.CollisionCount}
 	_, err := eachStatus(items, func(_ string, s *appsv1.DeploymentStatus) {
 		sum.Replicas += s.Replicas
 		sum.ReadyReplicas += s.ReadyReplicas
@@ -84,6 +84,9 @@ func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interp
 		}
 	})
 	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(d.Status.Conditions, items); err != nil {
 		return err
 	}
 	sum.ObservedGeneration, err = observed(d.Generation, d.Status.ObservedGeneration, items)
@@ -119,8 +122,7 @@ func statefulSet() interpreter.HandlerFor[*appsv1.StatefulSet] {
 }
 
 func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []interpreter.AggregatedStatusItem) error {
-	sum := appsv1.StatefulSetStatus{Conditions: set.Status.Conditions, CollisionCount: set.Status.CollisionCount,
-		CurrentRevision: set.Status.CurrentRevision, UpdateRevision: set.Status.UpdateRevision}
+	sum := appsv1.StatefulSetStatus{CollisionCount: set.Status.CollisionCount, CurrentRevision: set.Status.CurrentRevision, UpdateRevision: set.Status.UpdateRevision}
 	_, err := eachStatus(items, func(_ string, s *appsv1.StatefulSetStatus) {
 		sum.Replicas += s.Replicas
 		sum.ReadyReplicas += s.ReadyReplicas
@@ -129,6 +131,9 @@ func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []in
 		sum.AvailableReplicas += s.AvailableReplicas
 	})
 	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(set.Status.Conditions, items); err != nil {
 		return err
 	}
 	sum.ObservedGeneration, err = observed(set.Generation, set.Status.ObservedGeneration, items)

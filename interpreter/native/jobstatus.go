@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// aggregateJob makes a status that the API server takes: it allows to a job only what its own controller could do. No
+// counter goes down, the time of the start stays, and an end is for good: a job is to fail as soon as it has failed on one
+// cluster (FailureTarget), and has failed when it has ended on all; it is complete when it is on all.
+func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
+	before := &j.Status
+	if jobCondition(before.Conditions, batchv1.JobFailed) != nil || jobCondition(before.Conditions, batchv1.JobComplete) != nil {
+		return nil
+	}
+	var sum batchv1.JobStatus
+	var ends jobEnds
+	_, err := eachStatus(items, func(cluster string, s *batchv1.JobStatus) {
+		sum.Active += s.Active
+		sum.Succeeded += s.Succeeded
+		sum.Failed += s.Failed
+		sum.Ready = plus(sum.Ready, s.Ready)
+		sum.Terminating = plus(sum.Terminating, s.Terminating)
+		sum.StartTime = earlier(sum.StartTime, s.StartTime)
+		sum.CompletionTime = later(sum.CompletionTime, s.CompletionTime)
+		ends.add(cluster, s.Conditions)
+	})
+	if err != nil {
+		return err
+	}
+	if sum.Conditions, err = conditions(before.Conditions, items); err != nil {
+		return err
+	}
+	sum.Succeeded, sum.Failed = max(sum.Succeeded, before.Succeeded), max(sum.Failed, before.Failed)
+	if before.StartTime != nil && !deref(j.Spec.Suspend) && !resumes(before, &sum) {
+		sum.StartTime = before.StartTime
+	}
+	if err := ends.conclude(before, &sum, len(items)); err != nil {
+		return err
+	}
+	j.Status = sum
+	return nil
+}
+
+// resumes reports whether a job is no longer suspended: only then may the time of its start change.
+func resumes(before, now *batchv1.JobStatus) bool {
+	return jobCondition(before.Conditions, batchv1.JobSuspended) != nil &&
+		slices.ContainsFunc(now.Conditions, func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionFalse
+		})
+}
+
+// plus adds numbers of which nil is none.
+func plus(a, b *int32) *int32 {
+	if b == nil {
+		return a
+	}
+	return new(deref(a) + *b)
+}
+
+// jobEnds counts how a job ends on clusters.
+type jobEnds struct {
+	failing, succeeding []report // is to fail, or to be complete
+	ended, complete     int
+}
+
+func (e *jobEnds) add(cluster string, list []batchv1.JobCondition) {
+	failed, complete := jobCondition(list, batchv1.JobFailed), jobCondition(list, batchv1.JobComplete)
+	if c := cmp.Or(failed, jobCondition(list, batchv1.JobFailureTarget)); c != nil {
+		e.failing = append(e.failing, reportOf(cluster, c))
+	}
+	if c := cmp.Or(complete, jobCondition(list, batchv1.JobSuccessCriteriaMet)); c != nil {
+		e.succeeding = append(e.succeeding, reportOf(cluster, c))
+	}
+	if failed != nil || complete != nil {
+		e.ended++
+	}
+	if complete != nil {
+		e.complete++
+	}
+}
+
+func reportOf(cluster string, c *batchv1.JobCondition) report {
+	return report{cluster, condition{Type: string(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
+		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message}}
+}
+
+// conclude adds the conditions of the end. What is announced once is not taken back, and success and failure exclude
+// each other.
+func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
+	sum.Conditions = slices.DeleteFunc(slices.Clone(sum.Conditions), func(c batchv1.JobCondition) bool {
+		return conditionRules[string(c.Type)] == terminalRule
+	})
+	toFail, toSucceed := jobCondition(before.Conditions, batchv1.JobFailureTarget), jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)
+	over := sum.Active == 0 && deref(sum.Terminating) == 0 && sum.StartTime != nil
+	completed := sum.CompletionTime
+	sum.CompletionTime = nil // only what is complete has one
+	switch {
+	case toFail != nil, toSucceed == nil && len(e.failing) > 0:
+		return conclusion(sum, toFail, e.failing, batchv1.JobFailureTarget, batchv1.JobFailed, over && e.ended == clusters)
+	case toSucceed != nil, clusters > 0 && len(e.succeeding) == clusters:
+		complete := over && completed != nil && e.complete == clusters
+		if complete {
+			sum.CompletionTime = later(completed, sum.StartTime)
+		}
+		return conclusion(sum, toSucceed, e.succeeding, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, complete)
+	}
+	return nil
+}
+
+// conclusion adds the condition that announces the end, as it was if it was there, and where it is over, the one of the
+// end itself.
+func conclusion(sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report, target, end batchv1.JobConditionType, over bool) error {
+	slices.SortStableFunc(reports, func(a, b report) int { return cmp.Compare(a.cluster, b.cluster) })
+	added := []condition{merged(string(target), corev1.ConditionTrue, reports, nil)}
+	if announced != nil {
+		added[0] = reportOf("", announced).condition
+	}
+	if over {
+		last := added[0]
+		last.Type = string(end)
+		last.LastTransitionTime = merged("", "", reports, nil).LastTransitionTime
+		added = append(added, last)
+	}
+	list, err := convert[batchv1.JobCondition](added)
+	sum.Conditions = append(sum.Conditions, list...)
+	return err
+}
