@@ -160,6 +160,8 @@ func requests(t *testing.T, fill *randfill.Filler) {
 				}
 			}
 		},
+		// The library takes pods as the API server stores them: each limit has a request.
+		func(r *corev1.ResourceRequirements, c randfill.Continue) { c.Fill(&r.Requests) },
 		func(p *corev1.ContainerRestartPolicy, c randfill.Continue) {
 			*p = []corev1.ContainerRestartPolicy{"Always", "Never", ""}[c.Intn(3)]
 		},

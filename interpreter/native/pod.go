@@ -90,7 +90,8 @@ func union[T any](list, other []T, same func(a, b T) bool) []T {
 var phases = []corev1.PodPhase{corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
 
 func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.AggregatedStatusItem) error {
-	var sum corev1.PodStatus
+	sum := p.Status // the API server has set the class of service in it
+	sum.Phase, sum.StartTime, sum.InitContainerStatuses, sum.ContainerStatuses = "", nil, nil, nil
 	_, err := eachStatus(items, func(_ string, s *corev1.PodStatus) {
 		sum.Phase = first(phases, sum.Phase, s.Phase)
 		sum.InitContainerStatuses = append(sum.InitContainerStatuses, s.InitContainerStatuses...)

@@ -4,6 +4,7 @@
 package native
 
 import (
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,50 +12,72 @@ import (
 
 // PodRequests returns what a pod requests, as the scheduler counts it: the sum of its containers, or what its greatest
 // init container needs, with sidecars (init containers that restart) beside what runs at the same time; requests of the
-// pod as a whole in place of that sum; and its overhead.
+// pod as a whole in place of that sum; and its overhead. A limit without a request is one: the API server sets it in a
+// pod, but not in the template of a workload.
 func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	requests := corev1.ResourceList{}
 	for i := range spec.Containers {
-		add(requests, spec.Containers[i].Resources.Requests)
+		add(requests, requested(&spec.Containers[i].Resources))
 	}
 	sidecars, greatest := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
+		needs := requested(&c.Resources)
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(requests, c.Resources.Requests)
-			add(sidecars, c.Resources.Requests)
+			add(requests, needs)
+			add(sidecars, needs)
 			raise(greatest, sidecars)
 			continue
 		}
 		// It runs beside the sidecars that were started before it.
-		needs := corev1.ResourceList{}
-		add(needs, c.Resources.Requests)
 		add(needs, sidecars)
 		raise(greatest, needs)
 	}
 	raise(requests, greatest)
 	if spec.Resources != nil {
-		for name, quantity := range spec.Resources.Requests {
-			if podLevel(name) {
-				requests[name] = quantity.DeepCopy()
-			}
-		}
+		requestAsWhole(requests, spec.Resources)
 	}
 	add(requests, spec.Overhead)
 	return requests
 }
 
+// requested returns the requests of a container with the limits that stand in for those that are missing.
+func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	maps.Copy(out, r.Limits)
+	maps.Copy(out, r.Requests)
+	return out
+}
+
+// requestAsWhole replaces the sum over containers by what the pod requests as a whole. Its limits stand in for what
+// neither the pod nor any container requests; huge pages cannot be less than their limit.
+func requestAsWhole(requests corev1.ResourceList, whole *corev1.ResourceRequirements) {
+	for name, limit := range whole.Limits {
+		if _, there := requests[name]; podLevel(name) && (!there || hugePages(name)) {
+			requests[name] = limit.DeepCopy()
+		}
+	}
+	for name, quantity := range whole.Requests {
+		if podLevel(name) {
+			requests[name] = quantity.DeepCopy()
+		}
+	}
+}
+
 // podLevel reports whether a pod as a whole can request a resource.
 func podLevel(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name)
+}
+
+func hugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
 func add(to, what corev1.ResourceList) {
 	for name, quantity := range what {
-		sum := to[name].DeepCopy()
-		if _, there := to[name]; !there {
-			sum = quantity.DeepCopy()
-		} else {
+		sum := quantity.DeepCopy()
+		if now, there := to[name]; there {
+			sum = now.DeepCopy() // its format stays
 			sum.Add(quantity)
 		}
 		to[name] = sum

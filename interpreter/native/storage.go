@@ -26,12 +26,10 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 			return nil
 		},
 		Aggregate: func(_ context.Context, v object, items []interpreter.AggregatedStatusItem) error {
-			var sum corev1.PersistentVolumeStatus
-			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeStatus) {
-				sum.Phase = first(volumePhases, sum.Phase, s.Phase)
-			})
+			var phase corev1.PersistentVolumePhase
+			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeStatus) { phase = first(volumePhases, phase, s.Phase) })
 			if err == nil {
-				v.Status = sum
+				v.Status.Phase = phase
 			}
 			return err
 		},
@@ -60,16 +58,13 @@ func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClai
 			return nil
 		},
 		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
-			var sum corev1.PersistentVolumeClaimStatus
-			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeClaimStatus) {
-				sum.Phase = first(claimPhases, sum.Phase, s.Phase)
-			})
+			var phase corev1.PersistentVolumeClaimPhase
+			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeClaimStatus) { phase = first(claimPhases, phase, s.Phase) })
 			if err != nil {
 				return err
 			}
-			if sum.Conditions, err = conditions(c.Status.Conditions, items); err == nil {
-				c.Status = sum
-			}
+			c.Status.Phase = phase
+			c.Status.Conditions, err = conditions(c.Status.Conditions, items)
 			return err
 		},
 		Health: func(_ context.Context, c object) (bool, error) { return c.Status.Phase == corev1.ClaimBound, nil },
