@@ -29,17 +29,40 @@
 //	ServiceAccount                              x                  x                             x
 //	Secret                                      x                                                x
 //
-// Components are asked of objects with several pod templates, of which there are none here.
+// InterpretComponent is for objects with several pod templates, of which there are none here. It is not answered with
+// the one template of a workload either: control planes ask for components first, and do not divide the replicas of what
+// has them.
 //
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
 //   - [PodRequests] counts what a pod requests as the scheduler does: init containers, sidecars, requests of the pod as a
-//     whole, and overhead.
+//     whole, overhead, and limits that stand in for requests.
 //   - The status of workloads comes with their generation and with the one of [TemplateGenerationAnnotation]. With these
 //     an aggregated observedGeneration advances when each cluster has observed the newest object, and not before.
 //   - A Job is healthy when it is complete, running or suspended, and not failed. A CronJob is, unless its last run has
 //     neither succeeded nor is under way. A PersistentVolume is when it is available or bound, a HorizontalPodAutoscaler
 //     when it can scale and reads its metrics.
 //   - The label [RetainReplicasLabel] leaves replicas to an autoscaler of the cluster.
+//
+// # Aggregated statuses
+//
+// Numbers are sums, times the first start and the last end, phases the one that tells the most (a pod that failed on one
+// cluster has failed), addresses those of all clusters. Conditions are aggregated by type:
+//
+//	Available, Progressing, Suspended, Ready and the other conditions of pods,    True where they are on all clusters,
+//	AbleToScale, ScalingActive, ScaledToZero, Unused                              False where they are on one
+//	ReplicaFailure, DisruptionTarget, DisruptionAllowed, ScalingLimited,          True where they are on one cluster
+//	resizes and changes of pods and volumes
+//	Complete, SuccessCriteriaMet                                                  True where they are on all clusters
+//	FailureTarget                                                                 True where the Job fails on one cluster,
+//	Failed                                                                        and this, when it has ended on all
+//	others                                                                        what all clusters say
+//
+// All else is Unknown. Reason and message are those of the clusters that decide, and say which these are; the time of the
+// transition stays while the status does. Where clusters report no conditions, those of the object stay. Karmada's own
+// interpreter leaves them as they are, but for Jobs.
+//
+// The status of a Job is one that the API server takes: it allows nothing but what the Job's own controller could do. No
+// counter goes down, the time of the start stays, and what has ended stays ended, whatever clusters are added.
 package native

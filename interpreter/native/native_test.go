@@ -130,6 +130,9 @@ func TestTable(t *testing.T) {
 		if row = "//\t" + strings.TrimRight(row, " ") + "\n"; !strings.Contains(string(doc), row) {
 			t.Errorf("the package doc lacks the row\n%s", row)
 		}
+		if n.Supports(gvk, v1alpha1.InterpretComponent) {
+			t.Errorf("%s has one pod template or none", gvk.Kind)
+		}
 	}
 }
 
