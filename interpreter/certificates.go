@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,8 +67,8 @@ func (c *certificates) config() *tls.Config {
 	}
 	// To resume a session is to be known by the certificates of the handshake that began it.
 	config.SessionTicketsDisabled = true
-	// Probes have no certificate: each handler asks for one.
-	config.ClientAuth = tls.VerifyClientCertIfGiven
+	// Probes have no certificate, or any: each request to a handler is checked. See checkClient.
+	config.ClientAuth = tls.RequestClientCert
 	each := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		config := each.Clone()
@@ -95,6 +96,25 @@ func (c *certificates) currentClients() *x509.CertPool {
 		c.logger.Error(err, "The CA of clients was not replaced")
 	}
 	return c.clients
+}
+
+// checkClient returns why a client may not ask. It is for each request, since connections may be older than the CA.
+func (c *certificates) checkClient(state *tls.ConnectionState) error {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return errors.New("a client certificate is required")
+	}
+	c.mu.Lock()
+	roots := c.clients
+	c.mu.Unlock()
+	intermediates := x509.NewCertPool()
+	for _, certificate := range state.PeerCertificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("the client certificate is not one of a CA that the server knows: %w", err)
+	}
+	return nil
 }
 
 // readPair reads certificate and key where they have changed. It returns an error once for each pair that cannot be used.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -105,7 +105,7 @@ var workloads = interpreter.HandlerFor[*Workload]{
 // webhook is a server that runs.
 type webhook struct {
 	*interpreter.Server
-	ca     *tlstest.Authority
+	ca     *certtest.Authority
 	folder string
 	client *http.Client
 	stop   func() error
@@ -116,8 +116,8 @@ func (w *webhook) url(path string) string { return "https://" + w.Addr().String(
 // start runs a server on real TLS until the test ends.
 func start(t testing.TB, options interpreter.ServerOptions, handlers map[string]interpreter.Handler) *webhook {
 	t.Helper()
-	w := &webhook{ca: tlstest.NewAuthority(t, "first"), folder: t.TempDir()}
-	w.ca.Issue(t, "webhook", "hook.prod.svc").Write(t, w.folder)
+	w := &webhook{ca: certtest.New(t), folder: t.TempDir()}
+	w.ca.Issue(t, "webhook", "hook.prod.svc").Write(t, w.folder, "tls")
 	options.Addr, options.CertDir = "127.0.0.1:0", w.folder
 	var err error
 	if w.Server, err = interpreter.NewServer(options); err != nil {

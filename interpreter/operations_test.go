@@ -29,7 +29,7 @@ func TestOperations(t *testing.T) {
 		interpretertest.RunFile(t, interpreter.FromHandler(workloads), "testdata/workload.yaml")
 	})
 	t.Run("Interpret", func(t *testing.T) {
-		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, w.url("/w"), w.ca.PEM), "testdata/workload.yaml")
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, w.url("/w"), []byte(w.ca.PEM)), "testdata/workload.yaml")
 	})
 	cases, err := interpretertest.Load("testdata/workload.yaml")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("the cases have the operations %v, which are not all", seen)
 	}
 	t.Run("Explore", func(t *testing.T) {
-		interpretertest.Run(t, interpretertest.URL(t, interpreter.Explore, w.url("/w"), w.ca.PEM), cases...)
+		interpretertest.Run(t, interpretertest.URL(t, interpreter.Explore, w.url("/w"), []byte(w.ca.PEM)), cases...)
 	})
 	t.Run("conformance", func(t *testing.T) {
 		cases, err := interpretertest.Load("testdata/workload.yaml")

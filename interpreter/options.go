@@ -24,7 +24,8 @@ type ServerOptions struct {
 	// CertName and KeyName are the names of the files. Default to "tls.crt" and "tls.key".
 	CertName, KeyName string
 	// ClientCAFile, if it is set, holds the CAs of clients in PEM. Requests without a certificate of theirs are then
-	// answered with 401, but for /healthz and /readyz. It is read again when it changes.
+	// answered with 401, but for /healthz and /readyz. It is read again when it changes, at the next handshake, and then
+	// counts for open connections too.
 	ClientCAFile string
 
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.

@@ -98,9 +98,9 @@ func (s *Server) authenticated(e *endpoint) http.Handler {
 		return e
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		if err := s.certificates.checkClient(r.TLS); err != nil {
 			e.metrics.begin(e.options.Name)("", http.StatusUnauthorized)
-			e.status(w, http.StatusUnauthorized, "a client certificate of a CA that the server knows is required", "")
+			e.status(w, http.StatusUnauthorized, err.Error(), "")
 			return
 		}
 		e.ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,13 +21,13 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/metertest"
-	"github.com/spokewire/sdk-go/internal/tlstest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
 // handshake connects anew and returns the name in the certificate that is served.
-func (w *webhook) handshake(t *testing.T, ca *tlstest.Authority) (string, error) {
+func (w *webhook) handshake(t *testing.T, ca *certtest.Authority) (string, error) {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: ca.Pool()}}
 	conn, err := dialer.DialContext(t.Context(), "tcp", w.Addr().String())
@@ -41,7 +42,7 @@ func (w *webhook) handshake(t *testing.T, ca *tlstest.Authority) (string, error)
 func TestRotation(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := start(t, interpreter.ServerOptions{MetricsRegisterer: registry}, map[string]interpreter.Handler{"/w": workloads})
-	serves := func(ca *tlstest.Authority, want string) {
+	serves := func(ca *certtest.Authority, want string) {
 		t.Helper()
 		if got, err := w.handshake(t, ca); err != nil || got != want {
 			t.Errorf("the server shows %q (%v), want %q", got, err, want)
@@ -51,23 +52,23 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	serves(w.ca, "webhook")
-	second := tlstest.NewAuthority(t, "second")
+	second := certtest.New(t)
 	pair := second.Issue(t, "renewed")
-	write := func(name string, content []byte) {
+	write := func(name, content string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(w.folder, name), content, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(w.folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("tls.crt", pair.Cert[:100])
+	write("tls.crt", pair.CertPEM[:100])
 	serves(w.ca, "webhook")
-	write("tls.crt", pair.Cert)
+	write("tls.crt", pair.CertPEM)
 	serves(w.ca, "webhook") // the key is the old one
 	if err := os.Remove(filepath.Join(w.folder, "tls.key")); err != nil {
 		t.Fatal(err)
 	}
 	serves(w.ca, "webhook")
-	write("tls.key", pair.Key)
+	write("tls.key", pair.KeyPEM)
 	if got, err := w.handshake(t, second); err != nil || got != "renewed" {
 		t.Errorf("the server shows %q (%v), want the renewed certificate", got, err)
 	}
@@ -85,52 +86,42 @@ func TestRotation(t *testing.T) {
 
 // TestClientCertificates: with a CA of clients, requests need a certificate, and probes do not. The CA may be replaced.
 func TestClientCertificates(t *testing.T) {
-	clients := tlstest.NewAuthority(t, "clients")
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, clients.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	clients := certtest.New(t)
+	folder := t.TempDir()
+	file := clients.Write(t, folder, "ca")
 	w := start(t, interpreter.ServerOptions{ClientCAFile: file}, map[string]interpreter.Handler{"/w": workloads})
-	as := func(ca *tlstest.Authority) (*http.Response, error) {
-		config := &tls.Config{RootCAs: w.ca.Pool()}
-		if ca != nil {
-			pair := ca.Issue(t, "control-plane")
-			certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config.Certificates = []tls.Certificate{certificate}
-		}
-		transport := &http.Transport{TLSClientConfig: config}
-		defer transport.CloseIdleConnections()
+	with := func(certificates ...tls.Certificate) *http.Client {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.ca.Pool(), Certificates: certificates}}
+		t.Cleanup(transport.CloseIdleConnections)
+		return &http.Client{Transport: transport}
+	}
+	want := func(client *http.Client, code int, reason string) {
+		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.Interpret, workload)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Header.Set("Content-Type", "application/json")
-		return (&http.Client{Transport: transport}).Do(r)
-	}
-	want := func(ca *tlstest.Authority, code int, reason string) {
-		t.Helper()
-		response, err := as(ca)
+		response, err := client.Do(r)
 		if err != nil {
 			t.Errorf("%s: %v", reason, err)
 			return
 		}
 		defer response.Body.Close()
-		if response.StatusCode != code {
-			t.Errorf("%s: HTTP %d, want %d", reason, response.StatusCode, code)
+		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != code {
+			t.Errorf("%s: HTTP %d, want %d (%v)", reason, response.StatusCode, code, err)
 		}
 	}
-	want(nil, http.StatusUnauthorized, "no certificate")
-	want(clients, http.StatusOK, "a certificate of the CA")
-	others := tlstest.NewAuthority(t, "others")
-	want(others, http.StatusUnauthorized, "a certificate of another CA")
-	if err := os.WriteFile(file, others.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want(others, http.StatusOK, "the CA was replaced")
-	want(clients, http.StatusUnauthorized, "by the other one")
+	want(with(), http.StatusUnauthorized, "no certificate")
+	open := with(clients.Issue(t, "control-plane").Certificate)
+	want(open, http.StatusOK, "a certificate of the CA")
+	want(with(clients.IssueUntil(t, "control-plane", time.Now().Add(-time.Minute)).Certificate), http.StatusUnauthorized, "one that is too old")
+	others := certtest.New(t)
+	want(with(others.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "a certificate of another CA, of the same name")
+	others.Write(t, folder, "ca")
+	want(with(others.Issue(t, "control-plane").Certificate), http.StatusOK, "the CA was replaced")
+	want(with(clients.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "by the other one")
+	want(open, http.StatusUnauthorized, "on a connection that is older")
 	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
 		t.Errorf("a probe without a certificate gets HTTP %d", code)
 	}

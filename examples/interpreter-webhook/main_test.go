@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/internal/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +46,7 @@ ConfigMap prod/settings
 
 func TestServe(t *testing.T) {
 	folder := t.TempDir()
-	tlstest.NewAuthority(t, "ca").Issue(t, "webhook").Write(t, folder)
+	certtest.New(t).Issue(t, "webhook").Write(t, folder, "tls")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := run(ctx, []string{"serve", "--certs", folder, "--addr", "127.0.0.1:0"}, nil); err != nil {

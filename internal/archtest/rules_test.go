@@ -128,7 +128,6 @@ var testHelpers = []string{
 	"internal/metertest",
 	"internal/mosquitto",
 	"internal/tcpproxy",
-	"internal/tlstest",
 }
 
 // budgets is how many packages of other modules each public package may link,

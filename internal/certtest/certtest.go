@@ -59,14 +59,15 @@ func New(t testing.TB) *Authority {
 	return &Authority{certificate, encode("CERTIFICATE", der), key}
 }
 
-// Issue makes a certificate for a name, for servers and clients on 127.0.0.1, that is valid for an hour.
-func (a *Authority) Issue(t testing.TB, name string) *Identity {
+// Issue makes a certificate for a name, for clients and for servers on 127.0.0.1 and other hosts, that is valid for an
+// hour.
+func (a *Authority) Issue(t testing.TB, name string, hosts ...string) *Identity {
 	t.Helper()
-	return a.IssueUntil(t, name, time.Now().Add(time.Hour))
+	return a.IssueUntil(t, name, time.Now().Add(time.Hour), hosts...)
 }
 
 // IssueUntil makes one that is valid for the two hours before an end.
-func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time) *Identity {
+func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time, hosts ...string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,7 +76,7 @@ func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time) *Identi
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: hosts, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.Certificate, key.Public(), a.key)

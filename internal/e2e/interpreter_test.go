@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -238,7 +238,7 @@ func TestInterpreterCaller(t *testing.T) {
 		Rules: []v1alpha1.RuleWithOperations{{Operations: []v1alpha1.OperationType{"*"}}},
 	}}}
 	hook := &configuration.Webhooks[0]
-	hook.ClientConfig.URL, hook.ClientConfig.CABundle = new("https://"+server.Addr().String()+"/native"), ca.PEM
+	hook.ClientConfig.URL, hook.ClientConfig.CABundle = new("https://"+server.Addr().String()+"/native"), []byte(ca.PEM)
 	hook.Rules[0].APIGroups, hook.Rules[0].APIVersions, hook.Rules[0].Resources = []string{"apps"}, []string{"v1"}, []string{"deployments"}
 	configuration.Name = "native"
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&configuration)
@@ -290,10 +290,10 @@ func TestInterpreterCaller(t *testing.T) {
 }
 
 // interpreterWebhook returns a server of the native kinds that is not started.
-func interpreterWebhook(t *testing.T) (*interpreter.Server, *tlstest.Authority) {
+func interpreterWebhook(t *testing.T) (*interpreter.Server, *certtest.Authority) {
 	t.Helper()
-	ca, folder := tlstest.NewAuthority(t, "ca"), t.TempDir()
-	ca.Issue(t, "webhook").Write(t, folder)
+	ca, folder := certtest.New(t), t.TempDir()
+	ca.Issue(t, "webhook").Write(t, folder, "tls")
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: folder})
 	if err != nil {
 		t.Fatal(err)

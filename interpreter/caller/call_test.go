@@ -23,8 +23,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/metertest"
-	"github.com/spokewire/sdk-go/internal/tlstest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -165,8 +165,8 @@ func TestRetries(t *testing.T) {
 // TestTrust: only the CA bundle counts, and a wrong certificate is no answer.
 func TestTrust(t *testing.T) {
 	server, _ := serve(t, healthy(true))
-	other := tlstest.NewAuthority(t, "other")
-	c := configured(t, caller.Options{Retries: -1}, inter(interpreting("c", at(server.URL, other.PEM))))
+	other := certtest.New(t)
+	c := configured(t, caller.Options{Retries: -1}, inter(interpreting("c", at(server.URL, []byte(other.PEM)))))
 	_, err := c.Health(t.Context(), object())
 	var verification *tls.CertificateVerificationError
 	if failed := reason(t, err); failed.Reason != caller.Unreachable || !errors.As(err, &verification) {
@@ -176,12 +176,7 @@ func TestTrust(t *testing.T) {
 
 // TestService: a service is reached where the resolver says, and its certificate has the service's name.
 func TestService(t *testing.T) {
-	ca := tlstest.NewAuthority(t, "ca")
-	pair := ca.Issue(t, "webhook", "hook.prod.svc")
-	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := certtest.New(t)
 	var host, path atomic.Value
 	answers := healthy(true)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,10 +184,10 @@ func TestService(t *testing.T) {
 		path.Store(r.URL.String())
 		answers.ServeHTTP(w, r)
 	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "webhook", "hook.prod.svc").Certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	service := admissionregistrationv1.WebhookClientConfig{CABundle: ca.PEM,
+	service := admissionregistrationv1.WebhookClientConfig{CABundle: []byte(ca.PEM),
 		Service: &admissionregistrationv1.ServiceReference{Namespace: "prod", Name: "hook", Path: new("/interpret"), Port: new(int32(8443))}}
 	c := configured(t, caller.Options{ResolveService: func(_ context.Context, namespace, name string, port int32) (string, error) {
 		if namespace != "prod" || name != "hook" || port != 8443 {
@@ -210,9 +205,9 @@ func TestService(t *testing.T) {
 
 // TestCredentials: a server sees the token and the certificate that are meant for it, as they are in the files now.
 func TestCredentials(t *testing.T) {
-	clients := tlstest.NewAuthority(t, "clients")
+	clients := certtest.New(t)
 	folder := t.TempDir()
-	clients.Issue(t, "control-plane").Write(t, folder)
+	clients.Issue(t, "control-plane").Write(t, folder, "tls")
 	token := filepath.Join(folder, "token")
 	write := func(s string) {
 		if err := os.WriteFile(token, []byte(s), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/spokewire/sdk-go/internal/tlstest"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -34,7 +34,7 @@ func good() (v1alpha1.ResourceExploringWebhookConfiguration, v1alpha1.ResourceIn
 func TestValidate(t *testing.T) {
 	type e = *v1alpha1.ResourceExploringWebhook
 	type i = *v1alpha1.ResourceInterpreterWebhook
-	ca := tlstest.NewAuthority(t, "ca").PEM
+	ca := []byte(certtest.New(t).PEM)
 	tests := []struct {
 		name    string
 		explore func(e)
