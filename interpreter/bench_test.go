@@ -106,6 +106,24 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// TestBodyMemory: memory is taken for what arrives, not for what a request says of its length.
+func TestBodyMemory(t *testing.T) {
+	handler := interpreter.NewHandler(deployments, interpreter.HandlerOptions{})
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			request := newRequest(b, "{")
+			request.ContentLength = interpreter.MaxBytes
+			answer := &recorder{}
+			if handler.ServeHTTP(answer, request); answer.code != http.StatusBadRequest {
+				b.Fatalf("HTTP %d %s", answer.code, answer.body)
+			}
+		}
+	})
+	if n := result.AllocedBytesPerOp(); n > 300<<10 {
+		t.Errorf("a body of one byte that says that it has 8 MiB takes %d bytes", n)
+	}
+}
+
 func BenchmarkServeHealth(b *testing.B) { benchmark(b, deployments, "InterpretHealth") }
 func BenchmarkServeRevise(b *testing.B) { benchmark(b, deployments, "ReviseReplica") }
 

@@ -28,12 +28,19 @@ import (
 // DefaultTimeout is how long a handler has by default. It is the most that a configuration can give it.
 const DefaultTimeout = 30 * time.Second
 
+// DefaultMaxConcurrent is how many requests a server, or a handler of [NewHandler], answers at the same time by default.
+const DefaultMaxConcurrent = 100
+
 // HandlerOptions configures [NewHandler]. The zero value is useful.
 type HandlerOptions struct {
 	// Name is the value of the label handler in metrics and logs. Defaults to "default"; [Register] sets the path.
 	Name string
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
 	MaxBytes int64
+	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After before
+	// their bodies are read, so that bodies take no more memory than MaxConcurrent times MaxBytes. Defaults to
+	// [DefaultMaxConcurrent].
+	MaxConcurrent int
 	// Timeout is how long the handler has. The caller's own, in the query of the request, counts where it is shorter.
 	// Defaults to 30 s.
 	Timeout time.Duration
@@ -48,6 +55,9 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = MaxBytes
 	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
@@ -57,19 +67,37 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 // NewHandler returns an HTTP handler that answers requests of both protocols with h, in the protocol of each request. It
 // goes into any mux, and into controller-runtime's webhook server.
 //
-// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 405 unless the
-// method is POST, 415 unless the content is application/json, 413 for a body over the limit, and 400 for one that is no
+// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 429 where
+// too many others are being answered, 405 unless the method is POST, 415 unless the content is application/json, 413 for a body over the limit, and 400 for one that is no
 // request of either protocol. A request that fails is answered with successful false in the Interpret protocol, and with an
 // HTTP status in Explore, which has no other way. The request's UID is in every answer, where it could be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
-	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer)}
+	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent)}
 }
+
+// places are taken by requests that are being answered.
+type places chan struct{}
+
+func newPlaces(n int) places { return make(places, n) }
+
+// take reports whether there was a place.
+func (p places) take() bool {
+	select {
+	case p <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p places) leave() { <-p }
 
 type endpoint struct {
 	handler Handler
 	options HandlerOptions
 	metrics *handlerMetrics
+	places  places // a server's handlers share them
 }
 
 // ServeHTTP implements [http.Handler].
@@ -81,6 +109,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns what metrics tell: the operation, empty where there was none, and the code of the answer.
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int) {
+	if !e.places.take() {
+		w.Header().Set("Retry-After", "1")
+		return "", e.refuse(w, r, &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("%d requests are being answered, which is the limit: try again", cap(e.places))})
+	}
+	defer e.places.leave()
 	buffer := buffers.Get().(*buffer)
 	defer buffer.release()
 	request, err := e.read(buffer, w, r)

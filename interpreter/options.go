@@ -30,6 +30,10 @@ type ServerOptions struct {
 
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
 	MaxBytes int64
+	// MaxConcurrent is how many requests all handlers together answer at the same time. More are answered with 429 and
+	// Retry-After before their bodies are read, so that bodies take no more memory than MaxConcurrent times MaxBytes.
+	// Defaults to [DefaultMaxConcurrent].
+	MaxConcurrent int
 	// Timeout is how long a handler has. Defaults to 30 s.
 	Timeout time.Duration
 	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
@@ -52,6 +56,9 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = MaxBytes
 	}
+	if o.MaxConcurrent == 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
@@ -72,6 +79,8 @@ func (o *ServerOptions) validate() error {
 		return errors.New("ServerOptions.CertName and KeyName are names of files in CertDir, not paths")
 	case o.MaxBytes < 0:
 		return fmt.Errorf("ServerOptions.MaxBytes is %d: it must not be negative", o.MaxBytes)
+	case o.MaxConcurrent < 0:
+		return fmt.Errorf("ServerOptions.MaxConcurrent is %d: it must not be negative", o.MaxConcurrent)
 	case o.Timeout < 0 || o.ShutdownTimeout < 0:
 		return errors.New("ServerOptions.Timeout and ShutdownTimeout must not be negative")
 	}

@@ -30,6 +30,7 @@ type Server struct {
 	options      ServerOptions
 	certificates *certificates
 	metrics      *handlerMetrics
+	places       places
 	mux          *http.ServeMux
 	ready        chan struct{}
 	serving      atomic.Bool
@@ -49,7 +50,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 	options = options.withDefaults()
 	s := &Server{
 		options: options, certificates: newCertificates(&options), metrics: newHandlerMetrics(options.MetricsRegisterer),
-		mux: http.NewServeMux(), ready: make(chan struct{}), paths: map[string]bool{healthPath: true, readyPath: true},
+		places: newPlaces(options.MaxConcurrent), mux: http.NewServeMux(), ready: make(chan struct{}), paths: map[string]bool{healthPath: true, readyPath: true},
 	}
 	s.mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, true) })
 	s.mux.HandleFunc(readyPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, s.serving.Load()) })
@@ -87,7 +88,7 @@ func Register(s *Server, path string, h Handler) error {
 		return err
 	}
 	s.paths[path] = true
-	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics,
+	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics, places: s.places,
 		options: HandlerOptions{Name: path, MaxBytes: s.options.MaxBytes, Timeout: s.options.Timeout}}))
 	return nil
 }

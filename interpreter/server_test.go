@@ -177,6 +177,40 @@ func TestDeadline(t *testing.T) {
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "context deadline exceeded")
 }
 
+// TestMaxConcurrent: what comes on top of the limit is answered at once, whatever the size of its body and the handler;
+// probes are not counted.
+func TestMaxConcurrent(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+		entered <- struct{}{}
+		<-leave
+		return interpreter.Denied("done")
+	})
+	registry := prometheus.NewRegistry()
+	w := start(t, interpreter.ServerOptions{MaxConcurrent: 2, MetricsRegisterer: registry}, map[string]interpreter.Handler{"/slow": slow, "/w": workloads})
+	var group sync.WaitGroup
+	for range 2 {
+		group.Go(func() {
+			code, body := w.post(t, "/slow", health(interpreter.Interpret, workload))
+			wantFailure(t, code, body, http.StatusForbidden, "done")
+		})
+		<-entered
+	}
+	code, body := w.post(t, "/w", health(interpreter.Interpret, workload))
+	wantStatus(t, code, body, http.StatusTooManyRequests, "2 requests are being answered, which is the limit: try again", "")
+	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
+		t.Errorf("a probe gets HTTP %d", code)
+	}
+	close(leave)
+	group.Wait()
+	if code, body := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {
+		t.Errorf("when there is a place: HTTP %d %s", code, body)
+	}
+	if n := metertest.Values(t, registry)["spokewire_interpreter_server_requests_total code=429 handler=/w operation=none"]; n != 1 {
+		t.Errorf("%v refused requests were counted: %v", n, metertest.Values(t, registry))
+	}
+}
+
 func TestServerOptions(t *testing.T) {
 	folder := t.TempDir()
 	for _, test := range []struct {
@@ -187,6 +221,7 @@ func TestServerOptions(t *testing.T) {
 		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"}, `ServerOptions.Addr "nowhere" is not host:port: address nowhere: missing port in address`},
 		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"}, "ServerOptions.CertName and KeyName are names of files in CertDir, not paths"},
 		{interpreter.ServerOptions{CertDir: "x", MaxBytes: -1}, "ServerOptions.MaxBytes is -1: it must not be negative"},
+		{interpreter.ServerOptions{CertDir: "x", MaxConcurrent: -1}, "ServerOptions.MaxConcurrent is -1: it must not be negative"},
 		{interpreter.ServerOptions{CertDir: "x", Timeout: -1}, "ServerOptions.Timeout and ShutdownTimeout must not be negative"},
 	} {
 		if _, err := interpreter.NewServer(test.options); err == nil || err.Error() != test.want {

@@ -67,27 +67,28 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 	return failed(reason, code, err)
 }
 
-// exchange sends a request, again where it did not reach the server, and returns the body of the answer.
+// exchange sends a request, again where nobody has looked at it, and returns the body of the answer.
 func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, err error) {
 	delay := c.options.RetryDelay
 	for attempt := 0; ; attempt++ {
-		var reached bool
-		answer, code, reason, reached, err = c.attempt(ctx, w, body)
-		if err == nil || reached || reason != Unreachable || attempt >= c.options.Retries {
+		var again bool
+		answer, code, reason, again, err = c.attempt(ctx, w, body)
+		if err == nil || !again || attempt >= c.options.Retries {
 			return answer, code, reason, err
 		}
 		c.metrics.retried(w)
 		select {
 		case <-ctx.Done():
-			return nil, 0, reason, err
+			return nil, code, reason, err
 		case <-time.After(delay):
 		}
 		delay *= 2
 	}
 }
 
-// attempt sends a request once. Reached is false only where no part of the request has left for the server.
-func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, reached bool, err error) {
+// attempt sends a request once. Again is true only where no part of the request has left for the server, or the server
+// says that it had no place for it.
+func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, again bool, err error) {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }, WroteHeaderField: func(string, []string) { sent.Store(true) }}
 	request, err := c.request(httptrace.WithClientTrace(ctx, trace), w, body)
@@ -100,7 +101,7 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer [
 		if sent.Load() {
 			reason = Interrupted
 		}
-		return nil, 0, reason, sent.Load(), withoutURL(err)
+		return nil, 0, reason, !sent.Load(), withoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
 	limit := c.options.MaxBytes
@@ -111,13 +112,13 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer [
 	answer, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case !ok:
-		return nil, response.StatusCode, Status, true, errors.New(statusMessage(response.StatusCode, answer))
+		return nil, response.StatusCode, Status, response.StatusCode == http.StatusTooManyRequests, errors.New(statusMessage(response.StatusCode, answer))
 	case err != nil:
-		return nil, 0, Interrupted, true, fmt.Errorf("the answer ends early: %w", err)
+		return nil, 0, Interrupted, false, fmt.Errorf("the answer ends early: %w", err)
 	case int64(len(answer)) > limit:
-		return nil, 0, Reason(interpreter.TooLarge), true, &interpreter.AnswerError{Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit)}
+		return nil, 0, Reason(interpreter.TooLarge), false, &interpreter.AnswerError{Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit)}
 	}
-	return answer, response.StatusCode, "", true, nil
+	return answer, response.StatusCode, "", false, nil
 }
 
 func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Request, error) {

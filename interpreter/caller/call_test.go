@@ -118,7 +118,7 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestRetries: what never reached the server is tried again, and nothing else.
+// TestRetries: what never reached the server, or found it busy, is tried again, and nothing else.
 func TestRetries(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	for _, test := range []struct {
@@ -152,6 +152,22 @@ func TestRetries(t *testing.T) {
 		c.Close()
 	}
 	var calls atomic.Int32
+	busy, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) < 3 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		healthy(true).ServeHTTP(w, r)
+	}))
+	for _, test := range []struct{ retries, calls, code int }{{-1, 1, 429}, {1, 2, 429}, {2, 3, 0}} {
+		calls.Store(0)
+		c := configured(t, caller.Options{Retries: test.retries, RetryDelay: time.Millisecond}, inter(interpreting("c", at(busy.URL, ca))))
+		_, err := c.Health(t.Context(), object())
+		if test.code == 0 && err != nil || test.code != 0 && (reason(t, err).Reason != caller.Status || reason(t, err).Code != test.code) || int(calls.Load()) != test.calls {
+			t.Errorf("%d retries: %v after %d calls", test.retries, err, calls.Load())
+		}
+	}
+	calls.Store(0)
 	broken, ca := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		calls.Add(1)
 		panic(http.ErrAbortHandler)

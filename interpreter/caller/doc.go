@@ -29,7 +29,7 @@
 //     and nothing twice, and is not over 8 MiB. A patch must apply, and must not change apiVersion, kind, name, namespace or
 //     UID of the object.
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Only calls of which no byte
-//     has reached the server are tried again.
+//     has reached the server are tried again, and those that it had no place for (429).
 //   - Redirects are not followed. Credentials go to the servers for which [Options].Credentials has some, and to no others.
 //   - A configuration that becomes invalid does not silently switch a webhook off: calls to it fail.
 //

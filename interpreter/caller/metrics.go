@@ -39,7 +39,7 @@ func newMetrics(c *Caller) *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"webhook"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("retries_total"), Help: "Calls that were tried again, since they did not reach the server.",
+			Name: name("retries_total"), Help: "Calls that were tried again, since they did not reach the server or it had no place for them.",
 		}, []string{"webhook"}),
 		webhooks: prometheus.NewDesc(name("webhooks"), "Webhooks in the configurations, by protocol.", []string{"protocol"}, nil),
 		refused:  prometheus.NewDesc(name("invalid_configurations"), "Configurations that are not valid.", nil, nil),
