@@ -10,15 +10,17 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set.
+// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set. What the
+// schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
-	var errs field.ErrorList
+	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
 	for i := range c.Webhooks {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
@@ -32,6 +34,7 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 				errs = append(errs, field.NotSupported(path.Child("failurePolicy"), *w.FailurePolicy, known))
 			}
 		}
+		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
 		for j := range w.Rules {
 			errs = append(errs, validateResourceRule(&w.Rules[j], path.Child("rules").Index(j))...)
 		}
@@ -39,9 +42,10 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	return errs
 }
 
-// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set.
+// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set. What the
+// schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
-	var errs field.ErrorList
+	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
 	for i := range c.Webhooks {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
@@ -49,12 +53,46 @@ func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
 		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
 		errs = append(errs, validateVersions(w.InterpreterContextVersions, path.Child("interpreterContextVersions"))...)
+		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
 		for j := range w.Rules {
-			r, at := &w.Rules[j], path.Child("rules").Index(j)
-			errs = append(errs, validateOperations(r.Operations, func(o InterpreterOperation) bool { return o.Known() }, at.Child("operations"))...)
-			errs = append(errs, validateList(r.APIGroups, at.Child("apiGroups"), true)...)
-			errs = append(errs, validateList(r.APIVersions, at.Child("apiVersions"), false)...)
-			errs = append(errs, validateList(r.Kinds, at.Child("kinds"), false)...)
+			errs = append(errs, validateKindRule(&w.Rules[j], path.Child("rules").Index(j))...)
+		}
+	}
+	return errs
+}
+
+// Limits of the CRDs. What their schema refuses, Validate refuses too; it also looks at what a schema cannot see.
+const (
+	maxWebhooks   = 128
+	maxRules      = 64
+	maxKinds      = 64 // and groups and versions, in rules of the Interpret protocol
+	maxOperations = 16
+	maxVersions   = 16
+	maxURL        = 2048
+	maxGroup      = validation.DNS1123SubdomainMaxLength
+	maxLabel      = validation.DNS1123LabelMaxLength
+)
+
+func validateWebhooks[W any](webhooks []W) field.ErrorList {
+	if webhooks == nil {
+		return field.ErrorList{field.Required(field.NewPath("webhooks"), "a list, which may be empty")}
+	}
+	return validateCount(len(webhooks), maxWebhooks, field.NewPath("webhooks"))
+}
+
+func validateCount(n, most int, path *field.Path) field.ErrorList {
+	if n > most {
+		return field.ErrorList{field.TooMany(path, n, most)}
+	}
+	return nil
+}
+
+// validateLengths counts characters, as the API server does.
+func validateLengths(list []string, most int, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, s := range list {
+		if utf8.RuneCountInString(s) > most {
+			errs = append(errs, field.TooLong(path.Index(i), s, most))
 		}
 	}
 	return errs
@@ -106,8 +144,11 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	invalid := func(message string) { errs = append(errs, field.Invalid(path, field.OmitValueType{}, message)) }
-	if u.Scheme != "https" {
-		invalid(fmt.Sprintf("the scheme is %q: it must be https", u.Scheme))
+	if scheme, _, _ := strings.Cut(text, ":"); scheme != "https" { // as it is written: a schema does not know that case does not matter
+		invalid(fmt.Sprintf("the scheme is %q: it must be https", scheme))
+	}
+	if utf8.RuneCountInString(text) > maxURL {
+		errs = append(errs, field.TooLong(path, field.OmitValueType{}, maxURL))
 	}
 	if u.Hostname() == "" {
 		invalid("has no host")
@@ -183,7 +224,7 @@ func validateVersions(versions []string, path *field.Path) field.ErrorList {
 	if len(versions) == 0 {
 		return field.ErrorList{field.Required(path, "must include one of "+Version)}
 	}
-	var errs field.ErrorList
+	errs := validateCount(len(versions), maxVersions, path)
 	seen := map[string]bool{}
 	for i, v := range versions {
 		for _, message := range validation.IsDNS1035Label(v) {
@@ -220,11 +261,26 @@ func validateResourceRule(r *RuleWithOperations, path *field.Path) field.ErrorLi
 	return errs
 }
 
+func validateKindRule(r *KindRuleWithOperations, path *field.Path) field.ErrorList {
+	errs := validateOperations(r.Operations, InterpreterOperation.Known, path.Child("operations"))
+	for _, list := range []struct {
+		name   string
+		values []string
+		length int
+	}{{"apiGroups", r.APIGroups, maxGroup}, {"apiVersions", r.APIVersions, maxLabel}, {"kinds", r.Kinds, maxLabel}} {
+		at := path.Child(list.name)
+		errs = append(errs, validateList(list.values, at, list.name == "apiGroups")...)
+		errs = append(errs, validateCount(len(list.values), maxKinds, at)...)
+		errs = append(errs, validateLengths(list.values, list.length, at)...)
+	}
+	return errs
+}
+
 func validateOperations[O ~string](list []O, known func(O) bool, path *field.Path) field.ErrorList {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, "at least one operation, or *")}
 	}
-	var errs field.ErrorList
+	errs := validateCount(len(list), maxOperations, path)
 	for i, o := range list {
 		switch {
 		case o == "*" && len(list) > 1:

@@ -5,6 +5,9 @@ package v1alpha1_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -77,6 +80,24 @@ func TestValidate(t *testing.T) {
 		{"a policy", func(w e) { w.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Maybe")) }, nil, `webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`},
 		{"a scope", func(w e) { w.Rules[0].Scope = new(admissionregistrationv1.ScopeType("Here")) }, nil, `webhooks[0].rules[0].scope: Unsupported value: "Here": supported values: "Cluster", "Namespaced", "*"`},
 	}
+	many := func(n int, text string) []string { return slices.Repeat([]string{text}, n) }
+	tests = append(tests, []struct {
+		name    string
+		explore func(e)
+		inter   func(i)
+		want    string
+	}{
+		{"most rules", func(w e) { w.Rules = slices.Repeat(w.Rules, 64) }, func(w i) { w.Rules = slices.Repeat(w.Rules, 64) }, ""},
+		{"too many rules", func(w e) { w.Rules = slices.Repeat(w.Rules, 65) }, func(w i) { w.Rules = slices.Repeat(w.Rules, 65) }, "webhooks[0].rules: Too many: 65: must have at most 64 items"},
+		{"too many operations", func(w e) { w.Rules[0].Operations = slices.Repeat(w.Rules[0].Operations, 17) }, func(w i) { w.Rules[0].Operations = slices.Repeat(w.Rules[0].Operations, 17) },
+			"webhooks[0].rules[0].operations: Too many: 17: must have at most 16 items"},
+		{"too many kinds", nil, func(w i) { w.Rules[0].Kinds = many(65, "Foo") }, "webhooks[0].rules[0].kinds: Too many: 65: must have at most 64 items"},
+		{"too many groups", nil, func(w i) { w.Rules[0].APIGroups = many(65, "g") }, "webhooks[0].rules[0].apiGroups: Too many: 65: must have at most 64 items"},
+		{"too many versions", nil, func(w i) { w.Rules[0].APIVersions = many(65, "v1") }, "webhooks[0].rules[0].apiVersions: Too many: 65: must have at most 64 items"},
+		{"a long kind", nil, func(w i) { w.Rules[0].Kinds = []string{strings.Repeat("é", 64)} }, "webhooks[0].rules[0].kinds[0]: Too long: may not be more than 63 bytes"},
+		{"a long URL", func(w e) { w.ClientConfig.URL = new("https://a.b/" + strings.Repeat("c", 2048)) }, nil, "webhooks[0].clientConfig.url: Too long: may not be more than 2048 bytes"},
+		{"HTTPS", func(w e) { w.ClientConfig.URL = new("HTTPS://a.b/") }, nil, `webhooks[0].clientConfig.url: Invalid value: the scheme is "HTTPS": it must be https`},
+	}...)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			check := func(err error) {
@@ -104,6 +125,18 @@ func TestValidate(t *testing.T) {
 	exploring.Webhooks = append(exploring.Webhooks, exploring.Webhooks[0])
 	if errs := exploring.Validate(); len(errs) != 1 || errs[0].Error() != `webhooks[1].name: Duplicate value: "foo.example.com"` {
 		t.Errorf("two of one name: %v", errs)
+	}
+	exploring.Webhooks = nil
+	if errs := exploring.Validate(); len(errs) != 1 || errs[0].Error() != "webhooks: Required value: a list, which may be empty" {
+		t.Errorf("no list: %v", errs)
+	}
+	for i := range 129 {
+		one, _ := good()
+		one.Webhooks[0].Name = fmt.Sprintf("w%d.example.com", i)
+		exploring.Webhooks = append(exploring.Webhooks, one.Webhooks[0])
+	}
+	if errs := exploring.Validate(); len(errs) != 1 || errs[0].Error() != "webhooks: Too many: 129: must have at most 128 items" {
+		t.Errorf("too many webhooks: %v", errs)
 	}
 }
 
