@@ -6,6 +6,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,41 @@ ConfigMap prod/settings
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestExplainFiles: what can be in a file, and what is said of it.
+func TestExplainFiles(t *testing.T) {
+	const service = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n"
+	const explained = "Service s\n  replicas      -\n  healthy       true\n  status        {}\n  dependencies  -\n"
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	for _, test := range []struct{ reason, content, want, err string }{
+		{"documents", "---\n# only a comment\n---\n" + service + "---\n" + service, explained + explained, ""},
+		{"a list", "apiVersion: v1\nkind: List\nitems:\n- " + service + "- " + service, explained + explained, ""},
+		{"JSON", `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}`, explained, ""},
+		{"nothing", "", "", file + " has no objects"},
+		{"an empty list", "{apiVersion: v1, kind: List, items: []}", "", file + " has no objects"},
+		{"no YAML", service + "---\na: [\n", "", file + ", document 2: error converting YAML to JSON: yaml: line 1: did not find expected node content"},
+		{"a key twice", "kind: Pod\nkind: Job\n", "", file + ", document 1: error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"},
+		{"text", "hello", "", file + ", document 1: the document is no object: apiVersion and kind are expected"},
+		{"no kind", "apiVersion: v1", "", file + ", document 1: the document has no kind or no apiVersion"},
+		{"no kind in a list", "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}", "", file + ", document 1: items[0] has no kind or no apiVersion"},
+		{"no list", "{apiVersion: v1, kind: List, items: 5}", "", file + ", document 1: the items of the List are no list"},
+		{"what does not fit", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: three}}\n---\n" + service,
+			"Deployment d\n  error         refused (400): request.object does not fit *v1.Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32\n" + explained,
+			file + ": 1 of 2 objects cannot be explained"},
+	} {
+		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		message := ""
+		if err := run(t.Context(), []string{"explain", file}, &out); err != nil {
+			message = err.Error()
+		}
+		if out.String() != test.want || message != test.err {
+			t.Errorf("%s: got\n%s\nand the error %s\nwant\n%s\nand %s", test.reason, out.String(), message, test.want, test.err)
+		}
 	}
 }
 

@@ -12,21 +12,20 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// File explains each object of a YAML file.
+// File explains each object of a YAML file. Its error says what is wrong with the file, or that an object could not be
+// explained.
 func File(ctx context.Context, path string, out io.Writer) error {
-	content, err := os.ReadFile(path)
+	objects, err := read(path)
 	if err != nil {
 		return err
 	}
@@ -36,57 +35,57 @@ func File(ctx context.Context, path string, out io.Writer) error {
 	}
 	defer stop()
 	answers := caller.Chain(webhooks, native.New())
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return nil
+	failed := 0
+	for _, object := range objects {
+		if err := explain(ctx, answers, object, out); err != nil {
+			fmt.Fprintf(out, "  %-13s %v\n", "error", err)
+			failed++
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if len(object.Object) == 0 {
-			continue
-		}
-		if object.GetKind() == "" || object.GetAPIVersion() == "" {
-			return fmt.Errorf("%s: an object has no kind or apiVersion", path)
-		}
-		explain(ctx, answers, object, out)
 	}
+	if failed > 0 {
+		return fmt.Errorf("%s: %d of %d objects cannot be explained", path, failed, len(objects))
+	}
+	return nil
 }
 
-func explain(ctx context.Context, answers *caller.Chained, object *unstructured.Unstructured, out io.Writer) {
+// explain prints a line for each answer, until one fails.
+func explain(ctx context.Context, answers *caller.Chained, object *unstructured.Unstructured, out io.Writer) error {
 	fmt.Fprintf(out, "%s %s\n", object.GetKind(), strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
-	line := func(name string, text string, err error) {
-		switch {
-		case errors.Is(err, interpreter.ErrNotInterpreted):
-			text = "-"
-		case err != nil:
-			text = "error: " + err.Error()
+	line := func(name, text string, err error) error {
+		if errors.Is(err, interpreter.ErrNotInterpreted) {
+			text, err = "-", nil
 		}
-		fmt.Fprintf(out, "  %-13s %s\n", name, text)
+		if err == nil {
+			fmt.Fprintf(out, "  %-13s %s\n", name, text)
+		}
+		return err
 	}
 	replicas, requirements, err := answers.Replicas(ctx, object)
-	line("replicas", fmt.Sprint(replicas)+requests(requirements), err)
+	if err := line("replicas", fmt.Sprint(replicas)+requests(requirements), err); err != nil {
+		return err
+	}
 	healthy, err := answers.Health(ctx, object)
-	line("healthy", fmt.Sprint(healthy), err)
+	if err := line("healthy", fmt.Sprint(healthy), err); err != nil {
+		return err
+	}
 	status, err := answers.Status(ctx, object)
 	text := ""
 	if err == nil {
 		var compact bytes.Buffer
-		if err = json.Compact(&compact, status.Raw); err == nil {
-			text = compact.String()
-		}
+		err = json.Compact(&compact, status.Raw)
+		text = compact.String()
 	}
-	line("status", text, err)
+	if err := line("status", text, err); err != nil {
+		return err
+	}
 	dependencies, err := answers.Dependencies(ctx, object)
 	if err != nil || len(dependencies) == 0 {
-		line("dependencies", "none", err)
+		return line("dependencies", "none", err)
 	}
 	for _, d := range dependencies {
-		line("depends on", d.Kind+" "+d.Name, nil)
+		fmt.Fprintf(out, "  %-13s %s %s\n", "depends on", d.Kind, d.Name)
 	}
+	return nil
 }
 
 // requests is what each replica requests.

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// read returns the objects of a file: those of each of its YAML documents, and of lists in them.
+func read(path string) ([]*unstructured.Unstructured, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			objects, err = parse(objects, document)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, document %d: %w", path, n, err)
+		}
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("%s has no objects", path)
+	}
+	return objects, nil
+}
+
+// parse adds the objects of a document, which may be empty.
+func parse(objects []*unstructured.Unstructured, document []byte) ([]*unstructured.Unstructured, error) {
+	var content any
+	if err := yaml.UnmarshalStrict(document, &content); err != nil { // a key that is there twice is an error
+		return nil, err
+	}
+	if content == nil {
+		return objects, nil
+	}
+	return add(objects, content, "the document")
+}
+
+func add(objects []*unstructured.Unstructured, content any, what string) ([]*unstructured.Unstructured, error) {
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object: apiVersion and kind are expected", what)
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if object.GetKind() == "" || object.GetAPIVersion() == "" {
+		return nil, fmt.Errorf("%s has no kind or no apiVersion", what)
+	}
+	if object.GetKind() != "List" {
+		return append(objects, object), nil
+	}
+	items, ok := fields["items"].([]any)
+	if !ok {
+		return nil, fmt.Errorf("the items of the List are no list")
+	}
+	for i, item := range items {
+		var err error
+		if objects, err = add(objects, item, fmt.Sprintf("items[%d]", i)); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
+}
