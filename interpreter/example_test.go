@@ -5,6 +5,7 @@ package interpreter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -95,4 +96,61 @@ func ExamplePatchResponse() {
 	response := interpreter.PatchResponse([]byte(`{"spec":{"a":1,"b":2}}`), []byte(`{"spec":{"a":3}}`))
 	fmt.Println(string(response.Patch))
 	// Output: [{"op":"replace","path":"/spec/a","value":3},{"op":"remove","path":"/spec/b"}]
+}
+
+// A path answers in both protocols. Two handlers cannot have one path.
+func ExampleRegister() {
+	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: os.TempDir()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(interpreter.Register(server, "/workloads", interpreter.HandlerFor[*Workload]{}))
+	fmt.Println(interpreter.Register(server, "/workloads", interpreter.HandlerFor[*Workload]{}))
+	// Output:
+	// <nil>
+	// register /workloads: the path is taken
+}
+
+// The operations of a handler can be asked without HTTP, for tests and for kinds that a control plane knows itself.
+func ExampleFromHandler() {
+	answers := interpreter.Ask{Interpreter: interpreter.FromHandler(interpreter.HandlerFor[*appsv1.Deployment]{
+		Health: func(_ context.Context, d *appsv1.Deployment) (bool, error) { return d.Status.ReadyReplicas > 0, nil },
+	})}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "status": map[string]any{"readyReplicas": int64(1)}}}
+	fmt.Println(answers.Health(context.Background(), object))
+	_, err := answers.Dependencies(context.Background(), object)
+	fmt.Println(errors.Is(err, interpreter.ErrNotInterpreted))
+	// Output:
+	// true <nil>
+	// true
+}
+
+// What goes over the wire, for callers and servers of another kind.
+func ExampleDecodeRequest() {
+	request, err := interpreter.DecodeRequest([]byte(`{"kind": "ExploreReview", "apiVersion": "config.karmada.io/v1alpha1",
+		"request": {"uid": "1", "operation": "ExploreReplica", "name": "web", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+			"object": {"apiVersion": "apps/v1", "kind": "Deployment"}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(request.Protocol, request.Operation, request.Kind.Kind) // by the names of Interpret
+	response := interpreter.Succeeded("")
+	response.UID, response.Replicas = request.UID, new(int32(2))
+	body, err := interpreter.EncodeResponse(request.Protocol, &response)
+	fmt.Println(string(body), err)
+
+	_, err = interpreter.DecodeRequest([]byte(`{"kind": "AdmissionReview"}`))
+	fmt.Println(err)
+	// Output:
+	// Explore InterpretReplica Deployment
+	// {"kind":"ExploreReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"1","replicas":2}} <nil>
+	// kind is "AdmissionReview": ExploreReview or ResourceInterpreterContext is expected
+}
+
+func ExampleErrored() {
+	response := interpreter.Errored(404, errors.New("the image is gone"))
+	fmt.Println(response.Successful, response.Status.Code, response.Status.Message)
+	// Output: false 404 the image is gone
 }

@@ -10,7 +10,9 @@ import (
 	"net/http/httptest"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
@@ -64,4 +66,36 @@ func ExampleChain() {
 	// Pool 4 <nil>
 	// Deployment 1 <nil>
 	// ConfigMap 0 nobody interprets this: InterpretReplica of ConfigMap is not native
+}
+
+// A caller with a client follows the configurations of a cluster after Start; without one they are set.
+func ExampleNew() {
+	webhooks, err := caller.New(caller.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer webhooks.Close()
+	pools := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pool"}
+	_, err = webhooks.Match(v1alpha1.InterpretHealth, pools, true)
+	fmt.Println(err)
+
+	err = webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
+		ObjectMeta: metav1.ObjectMeta{Name: "pools"},
+		Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
+			Name:         "health.example.com",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://pools.example.com/interpret")},
+			Rules: []v1alpha1.KindRuleWithOperations{{
+				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
+			}},
+			InterpreterContextVersions: []string{"v1alpha1"},
+		}},
+	}}})
+	fmt.Println(err)
+	fmt.Println(webhooks.Match(v1alpha1.InterpretHealth, pools, true))
+	// Output:
+	// the webhook configurations are not known yet
+	// <nil>
+	// pools/health.example.com <nil>
 }

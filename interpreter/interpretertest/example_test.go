@@ -6,6 +6,8 @@ package interpretertest_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spokewire/sdk-go/interpreter/interpretertest"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -22,4 +24,53 @@ func ExampleCheck() {
 	})
 	fmt.Printf("%q\n", difference)
 	// Output: ""
+}
+
+// Cases are written in YAML, one a document. RunFile loads and runs them in a test.
+func ExampleLoad() {
+	folder, err := os.MkdirTemp("", "cases")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "cases.yaml")
+	err = os.WriteFile(file, []byte(`
+name: a Deployment without replicas has one
+operation: InterpretReplica
+object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+want: {replicas: 1, requirements: {}}
+---
+name: another number
+operation: ReviseReplica
+replicas: 3
+object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+want: {object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 3}}}
+`), 0o600)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cases, err := interpretertest.Load(file)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range cases {
+		fmt.Printf("%s: %q\n", c.Name, interpretertest.Check(context.Background(), native.New(), c))
+	}
+	// Output:
+	// a Deployment without replicas has one: ""
+	// another number: ""
+}
+
+// Bad answers are HTTP handlers, for tests of callers of another kind. CheckCaller sends each to a caller.
+func ExampleBadAnswers() {
+	for _, bad := range interpretertest.BadAnswers()[:3] {
+		fmt.Println(bad.Name)
+	}
+	// Output:
+	// no response
+	// wrong UID
+	// missing replicas
 }
