@@ -34,10 +34,7 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 			if err != nil {
 				return err
 			}
-			if sum.Conditions, err = conditions(b.Status.Conditions, items); err != nil {
-				return err
-			}
-			sum.ObservedGeneration, err = observed(b.Generation, b.Status.ObservedGeneration, items)
+			sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(b.Generation, b.Status.ObservedGeneration, b.Status.Conditions, items)
 			b.Status = sum
 			return err
 		},
@@ -65,10 +62,8 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 			if err != nil {
 				return err
 			}
-			if sum.Conditions, err = conditions(h.Status.Conditions, items); err != nil {
-				return err
-			}
-			seen, err := observed(h.Generation, deref(h.Status.ObservedGeneration), items)
+			var seen int64
+			seen, sum.Conditions, err = aggregateCommon(h.Generation, deref(h.Status.ObservedGeneration), h.Status.Conditions, items)
 			if seen > 0 {
 				sum.ObservedGeneration = &seen
 			}

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
 )
@@ -45,41 +46,25 @@ func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpre
 	if err != nil {
 		return err
 	}
-	if sum.Conditions, err = conditions(d.Status.Conditions, items); err != nil {
-		return err
-	}
-	sum.ObservedGeneration, err = observed(d.Generation, d.Status.ObservedGeneration, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
 	d.Status = sum
 	return err
 }
 
 func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
-	type object = *appsv1.ReplicaSet
-	return interpreter.HandlerFor[object]{
-		Replica: func(_ context.Context, r object) (int32, *interpreter.ReplicaRequirements, error) {
-			return orOne(r.Spec.Replicas), Requirements(&r.Spec.Template.Spec, r.Namespace), nil
-		},
-		Revise: func(_ context.Context, r object, replicas int32) error {
-			r.Spec.Replicas = &replicas
-			return nil
-		},
-		Retain: func(_ context.Context, desired, observed object) error {
-			retainReplicas(desired.Labels, &desired.Spec.Replicas, observed.Spec.Replicas)
-			return nil
-		},
-		Aggregate: aggregateReplicaSet,
-		Dependencies: func(_ context.Context, r object) ([]interpreter.DependentObjectReference, error) {
-			return Dependencies(&r.Spec.Template.Spec, r.Namespace), nil
-		},
-		Health: func(_ context.Context, r object) (bool, error) {
-			return r.Status.ObservedGeneration >= r.Generation && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
-		},
-		Prune: func(_ context.Context, r object) error {
-			pruneMeta(&r.ObjectMeta)
-			r.Status = appsv1.ReplicaSetStatus{}
-			return nil
-		},
+	h := replicated(func(r *appsv1.ReplicaSet) (**int32, *corev1.PodSpec) {
+		return &r.Spec.Replicas, &r.Spec.Template.Spec
+	})
+	h.Aggregate = aggregateReplicaSet
+	h.Health = func(_ context.Context, r *appsv1.ReplicaSet) (bool, error) {
+		return r.Status.ObservedGeneration >= r.Generation && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
 	}
+	h.Prune = func(_ context.Context, r *appsv1.ReplicaSet) error {
+		pruneMeta(&r.ObjectMeta)
+		r.Status = appsv1.ReplicaSetStatus{}
+		return nil
+	}
+	return h
 }
 
 func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interpreter.AggregatedStatusItem) error {
@@ -93,10 +78,7 @@ func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interp
 	if err != nil {
 		return err
 	}
-	if sum.Conditions, err = conditions(r.Status.Conditions, items); err != nil {
-		return err
-	}
-	sum.ObservedGeneration, err = observed(r.Generation, r.Status.ObservedGeneration, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(r.Generation, r.Status.ObservedGeneration, r.Status.Conditions, items)
 	r.Status = sum
 	return err
 }

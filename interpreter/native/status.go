@@ -117,3 +117,13 @@ func observed(generation, before int64, items []interpreter.AggregatedStatusItem
 	}
 	return generation, nil
 }
+
+// aggregateCommon makes what statuses of kinds with a generation have in common.
+func aggregateCommon[C any](generation, before int64, list []C, items []interpreter.AggregatedStatusItem) (int64, []C, error) {
+	list, err := conditions(list, items)
+	if err != nil {
+		return before, list, err
+	}
+	before, err = observed(generation, before, items)
+	return before, list, err
+}

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
 )
@@ -24,48 +25,57 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// retainReplicas takes the replicas of the cluster where the object says so.
-func retainReplicas(labels map[string]string, desired **int32, observed *int32) {
-	if labels[RetainReplicasLabel] == "true" && observed != nil {
-		*desired = observed
+// replicated are the operations that workloads with replicas have in common, for one of which parts returns its own.
+func replicated[T metav1.Object](parts func(T) (replicas **int32, template *corev1.PodSpec)) interpreter.HandlerFor[T] {
+	return interpreter.HandlerFor[T]{
+		Replica: func(_ context.Context, object T) (int32, *interpreter.ReplicaRequirements, error) {
+			replicas, template := parts(object)
+			return orOne(*replicas), Requirements(template, object.GetNamespace()), nil
+		},
+		Revise: func(_ context.Context, object T, n int32) error {
+			replicas, _ := parts(object)
+			*replicas = &n
+			return nil
+		},
+		Retain: func(_ context.Context, desired, observed T) error {
+			replicas, _ := parts(desired)
+			running, _ := parts(observed)
+			if desired.GetLabels()[RetainReplicasLabel] == "true" && *running != nil {
+				*replicas = *running
+			}
+			return nil
+		},
+		Dependencies: func(_ context.Context, object T) ([]interpreter.DependentObjectReference, error) {
+			_, template := parts(object)
+			return Dependencies(template, object.GetNamespace()), nil
+		},
 	}
 }
 
 func deployment() interpreter.HandlerFor[*appsv1.Deployment] {
-	type object = *appsv1.Deployment
-	return interpreter.HandlerFor[object]{
-		Replica: func(_ context.Context, d object) (int32, *interpreter.ReplicaRequirements, error) {
-			return orOne(d.Spec.Replicas), Requirements(&d.Spec.Template.Spec, d.Namespace), nil
-		},
-		Revise: func(_ context.Context, d object, replicas int32) error {
-			d.Spec.Replicas = &replicas
-			return nil
-		},
-		Retain: func(_ context.Context, desired, observed object) error {
-			retainReplicas(desired.Labels, &desired.Spec.Replicas, observed.Spec.Replicas)
-			return nil
-		},
-		Aggregate: aggregateDeployment,
-		Dependencies: func(_ context.Context, d object) ([]interpreter.DependentObjectReference, error) {
-			return Dependencies(&d.Spec.Template.Spec, d.Namespace), nil
-		},
-		Health: func(_ context.Context, d object) (bool, error) {
-			s := &d.Status
-			for _, c := range s.Conditions {
-				if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
-					return false, nil
-				}
-			}
-			// As kubectl rollout status: all replicas are of the newest template, no older ones are left, and all available.
-			return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= orOne(d.Spec.Replicas) &&
-				s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= s.UpdatedReplicas, nil
-		},
-		Prune: func(_ context.Context, d object) error {
-			pruneMeta(&d.ObjectMeta)
-			d.Status = appsv1.DeploymentStatus{}
-			return nil
-		},
+	h := replicated(func(d *appsv1.Deployment) (**int32, *corev1.PodSpec) {
+		return &d.Spec.Replicas, &d.Spec.Template.Spec
+	})
+	h.Aggregate = aggregateDeployment
+	h.Health = func(_ context.Context, d *appsv1.Deployment) (bool, error) { return deploymentHealthy(d), nil }
+	h.Prune = func(_ context.Context, d *appsv1.Deployment) error {
+		pruneMeta(&d.ObjectMeta)
+		d.Status = appsv1.DeploymentStatus{}
+		return nil
 	}
+	return h
+}
+
+func deploymentHealthy(d *appsv1.Deployment) bool {
+	s := &d.Status
+	for _, c := range s.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+			return false
+		}
+	}
+	// As kubectl rollout status: all replicas are of the newest template, no older ones are left, and all available.
+	return s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= orOne(d.Spec.Replicas) &&
+		s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= s.UpdatedReplicas
 }
 
 func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interpreter.AggregatedStatusItem) error {
@@ -86,39 +96,26 @@ func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interp
 	if err != nil {
 		return err
 	}
-	if sum.Conditions, err = conditions(d.Status.Conditions, items); err != nil {
-		return err
-	}
-	sum.ObservedGeneration, err = observed(d.Generation, d.Status.ObservedGeneration, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
 	d.Status = sum
 	return err
 }
 
 func statefulSet() interpreter.HandlerFor[*appsv1.StatefulSet] {
-	type object = *appsv1.StatefulSet
-	return interpreter.HandlerFor[object]{
-		Replica: func(_ context.Context, s object) (int32, *interpreter.ReplicaRequirements, error) {
-			return orOne(s.Spec.Replicas), Requirements(&s.Spec.Template.Spec, s.Namespace), nil
-		},
-		Revise: func(_ context.Context, s object, replicas int32) error {
-			s.Spec.Replicas = &replicas
-			return nil
-		},
-		Retain: func(_ context.Context, desired, observed object) error {
-			retainReplicas(desired.Labels, &desired.Spec.Replicas, observed.Spec.Replicas)
-			return nil
-		},
-		Aggregate: aggregateStatefulSet,
-		Dependencies: func(_ context.Context, s object) ([]interpreter.DependentObjectReference, error) {
-			return statefulSetDependencies(s), nil
-		},
-		Health: func(_ context.Context, s object) (bool, error) { return statefulSetHealthy(s), nil },
-		Prune: func(_ context.Context, s object) error {
-			pruneMeta(&s.ObjectMeta)
-			s.Status = appsv1.StatefulSetStatus{}
-			return nil
-		},
+	h := replicated(func(s *appsv1.StatefulSet) (**int32, *corev1.PodSpec) {
+		return &s.Spec.Replicas, &s.Spec.Template.Spec
+	})
+	h.Dependencies = func(_ context.Context, s *appsv1.StatefulSet) ([]interpreter.DependentObjectReference, error) {
+		return statefulSetDependencies(s), nil
 	}
+	h.Aggregate = aggregateStatefulSet
+	h.Health = func(_ context.Context, s *appsv1.StatefulSet) (bool, error) { return statefulSetHealthy(s), nil }
+	h.Prune = func(_ context.Context, s *appsv1.StatefulSet) error {
+		pruneMeta(&s.ObjectMeta)
+		s.Status = appsv1.StatefulSetStatus{}
+		return nil
+	}
+	return h
 }
 
 func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []interpreter.AggregatedStatusItem) error {
@@ -133,10 +130,7 @@ func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []in
 	if err != nil {
 		return err
 	}
-	if sum.Conditions, err = conditions(set.Status.Conditions, items); err != nil {
-		return err
-	}
-	sum.ObservedGeneration, err = observed(set.Generation, set.Status.ObservedGeneration, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(set.Generation, set.Status.ObservedGeneration, set.Status.Conditions, items)
 	set.Status = sum
 	return err
 }
