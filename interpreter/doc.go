@@ -84,6 +84,7 @@
 //
 //   - NewWebhook(handler, decoder) and server.Register(path, webhook) become [Register], or [NewHandler] for the webhook
 //     server of controller-runtime. There is no decoder to make: [Request].Decode.
+//   - ValidationResponse(successful, message) becomes [Succeeded] or [Denied].
 //   - PatchResponseFromRaw(original, current) becomes [PatchResponse]. Decoding into a Go type and encoding it again
 //     loses what the type does not know: a [HandlerFor] does not.
 //   - Karmada's server answers everything with the HTTP status 200. This one does so for every request that it can read.
