@@ -13,7 +13,7 @@ import (
 )
 
 // check says what is wrong with a response to an operation, before it is sent and after it was received.
-func (r *Response) check(p Protocol, operation Operation) error {
+func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	if !r.Successful {
 		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
 			return &AnswerError{Problem: NoStatus, Field: "response.status", Detail: "is missing: the request was not successful, and nothing says why"}
@@ -28,9 +28,7 @@ func (r *Response) check(p Protocol, operation Operation) error {
 	case v1alpha1.InterpretDependency:
 		return r.checkDependencies(p)
 	case v1alpha1.InterpretStatus:
-		if r.RawStatus == nil || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Invalid || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Null {
-			return missing(statusField(p))
-		}
+		return r.checkStatus(statusField(p))
 	case v1alpha1.InterpretHealth:
 		if r.Healthy == nil {
 			return missing("response.healthy")
@@ -49,15 +47,15 @@ func statusField(p Protocol) string {
 	return "response.rawStatus"
 }
 
-func missing(field string) error {
+func missing(field string) *AnswerError {
 	return &AnswerError{Problem: MissingField, Field: field, Detail: "is missing: the operation asks for it"}
 }
 
-func invalid(field, detail string, args ...any) error {
+func invalid(field, detail string, args ...any) *AnswerError {
 	return &AnswerError{Problem: InvalidField, Field: field, Detail: fmt.Sprintf(detail, args...)}
 }
 
-func (r *Response) checkReplicas() error {
+func (r *Response) checkReplicas() *AnswerError {
 	switch {
 	case r.Replicas == nil:
 		return missing("response.replicas")
@@ -67,7 +65,17 @@ func (r *Response) checkReplicas() error {
 	return nil
 }
 
-func (r *Response) checkComponents() error {
+func (r *Response) checkStatus(field string) *AnswerError {
+	switch {
+	case r.RawStatus == nil || len(r.RawStatus.Raw) == 0 || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Null:
+		return missing(field)
+	case !rawjson.Valid(r.RawStatus.Raw):
+		return invalid(field, "is not JSON")
+	}
+	return nil
+}
+
+func (r *Response) checkComponents() *AnswerError {
 	seen := make(map[string]bool, len(r.Components))
 	for i, c := range r.Components {
 		field := fmt.Sprintf("response.components[%d]", i)
@@ -95,7 +103,7 @@ func keyOf(d *DependentObjectReference) dependencyKey {
 	return k
 }
 
-func (r *Response) checkDependencies(p Protocol) error {
+func (r *Response) checkDependencies(p Protocol) *AnswerError {
 	seen := make(map[dependencyKey]bool, len(r.Dependencies))
 	for i := range r.Dependencies {
 		d := &r.Dependencies[i]
@@ -134,7 +142,7 @@ func namespacedName(namespace, name string) string {
 }
 
 // checkPatch lets an answer without patch and type pass: it changes nothing.
-func (r *Response) checkPatch() error {
+func (r *Response) checkPatch() *AnswerError {
 	if len(r.Patch) == 0 {
 		return nil
 	}
@@ -143,6 +151,8 @@ func (r *Response) checkPatch() error {
 		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
 	case *r.PatchType != v1alpha1.PatchTypeJSONPatch:
 		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
+	case !rawjson.Valid(r.Patch) || rawjson.KindOf(r.Patch) != rawjson.Array:
+		return &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
 	}
 	return nil
 }

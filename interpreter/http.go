@@ -103,8 +103,9 @@ type endpoint struct {
 // ServeHTTP implements [http.Handler].
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done := e.metrics.begin(e.options.Name)
-	operation, code := e.serve(w, r)
-	done(operation, code)
+	operation, code := Operation(""), http.StatusInternalServerError
+	defer func() { done(operation, code) }()
+	operation, code = e.serve(w, r)
 }
 
 // serve returns what metrics tell: the operation, empty where there was none, and the code of the answer.
@@ -129,7 +130,8 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	defer cancel()
 	response := guard(ctx, e.handler, *request)
 	if err := response.check(request.Protocol, request.Operation); err != nil {
-		klog.FromContext(ctx).Error(err, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID)
+		klog.FromContext(ctx).Error(nil, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID,
+			"field", err.Field, "problem", err.Problem)
 		response = Errored(http.StatusInternalServerError, fmt.Errorf("the handler's answer cannot be sent: %w", err))
 	}
 	return request.Operation, e.write(w, r, request, response)
@@ -143,9 +145,6 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 		if problem == nil {
 			return
 		}
-		if err, ok := problem.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-			panic(problem) // net/http's own way to end a connection
-		}
 		what := fmt.Sprintf("%T", problem)
 		if own, ok := problem.(runtime.Error); ok {
 			what = own.Error()
@@ -153,7 +152,15 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 		klog.FromContext(ctx).Error(nil, "A handler panicked", "operation", r.Operation, "kind", r.Kind.Kind, "uid", r.UID, "panic", what, "stack", string(debug.Stack()))
 		response = Errored(http.StatusInternalServerError, errors.New("the handler panicked: the log of the webhook says where"))
 	}()
-	return h.Handle(ctx, r)
+	response = h.Handle(ctx, r)
+	if status := response.RawStatus; status != nil && status.Raw == nil && status.Object != nil {
+		raw, err := encodeStatus(status.Object)
+		if err != nil {
+			return fail(err)
+		}
+		response.RawStatus = raw
+	}
+	return response
 }
 
 // timeout is what the caller says in the query, if it is shorter than ours.

@@ -46,9 +46,6 @@ func applyText(original, patch []byte) (out []byte, err error) {
 			err = &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied"}
 		}
 	}()
-	if rawjson.KindOf(patch) != rawjson.Array {
-		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
-	}
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}

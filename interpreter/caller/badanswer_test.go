@@ -4,9 +4,10 @@
 package caller_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -99,11 +100,9 @@ func TestPatches(t *testing.T) {
 		{"another one", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.Prune},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server, ca := serve(t, interpreter.NewHandler(interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
-				r := interpreter.Succeeded("")
+			server, ca := serve(t, careless(func(r *interpreter.Response) {
 				r.Patch, r.PatchType = []byte(test.patch), new(v1alpha1.PatchTypeJSONPatch)
-				return r
-			}), interpreter.HandlerOptions{}))
+			}))
 			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
 			u := object()
 			u.SetUID("1")
@@ -122,6 +121,27 @@ func TestPatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// careless is a webhook that does not look at what it answers.
+func careless(answer func(*interpreter.Response)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		request, err := interpreter.DecodeRequest(body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		response := interpreter.Succeeded("")
+		response.UID = request.UID
+		answer(&response)
+		encoded, err := interpreter.EncodeResponse(request.Protocol, &response)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(encoded)
+	})
 }
 
 // doubling copies the spec into itself, over and over.
