@@ -18,7 +18,7 @@ func serviceAccount() interpreter.HandlerFor[*corev1.ServiceAccount] {
 	return interpreter.HandlerFor[object]{
 		// Controllers of the cluster add the secrets of tokens.
 		Retain: func(_ context.Context, desired, observed object) error {
-			desired.Secrets = union(desired.Secrets, observed.Secrets, func(a, b corev1.ObjectReference) bool { return a.Name == b.Name })
+			desired.Secrets = union(desired.Secrets, observed.Secrets, func(r *corev1.ObjectReference) string { return r.Name })
 			return nil
 		},
 		Dependencies: func(_ context.Context, a object) ([]interpreter.DependentObjectReference, error) {

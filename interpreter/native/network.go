@@ -4,8 +4,8 @@
 package native
 
 import (
+	"cmp"
 	"context"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -23,7 +23,7 @@ func service() interpreter.HandlerFor[*corev1.Service] {
 			}
 			var all []corev1.LoadBalancerIngress
 			_, err := eachStatus(items, func(_ string, status *corev1.ServiceStatus) {
-				all = union(all, status.LoadBalancer.Ingress, func(a, b corev1.LoadBalancerIngress) bool { return reflect.DeepEqual(a, b) })
+				all = union(all, status.LoadBalancer.Ingress, encoded)
 			})
 			if err == nil {
 				s.Status.LoadBalancer.Ingress = all
@@ -66,24 +66,26 @@ func retainService(_ context.Context, desired, observed *corev1.Service) error {
 	if d.HealthCheckNodePort == 0 && d.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 		d.HealthCheckNodePort = o.HealthCheckNodePort
 	}
+	given := make(map[portKey]int32, len(o.Ports))
+	for i := range o.Ports {
+		given[keyOf(&o.Ports[i])] = o.Ports[i].NodePort
+	}
 	for i := range d.Ports {
-		for j := range o.Ports {
-			if d.Ports[i].NodePort == 0 && samePort(&d.Ports[i], &o.Ports[j]) {
-				d.Ports[i].NodePort = o.Ports[j].NodePort
-			}
+		if p := &d.Ports[i]; p.NodePort == 0 {
+			p.NodePort = given[keyOf(p)]
 		}
 	}
 	return nil
 }
 
-func samePort(a, b *corev1.ServicePort) bool {
-	protocol := func(p *corev1.ServicePort) corev1.Protocol {
-		if p.Protocol == "" {
-			return corev1.ProtocolTCP
-		}
-		return p.Protocol
-	}
-	return a.Port == b.Port && protocol(a) == protocol(b)
+// portKey tells the ports of a service apart.
+type portKey struct {
+	protocol corev1.Protocol
+	port     int32
+}
+
+func keyOf(p *corev1.ServicePort) portKey {
+	return portKey{protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), port: p.Port}
 }
 
 func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
@@ -92,7 +94,7 @@ func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 		Aggregate: func(_ context.Context, i object, items []interpreter.AggregatedStatusItem) error {
 			var all []networkingv1.IngressLoadBalancerIngress
 			_, err := eachStatus(items, func(_ string, status *networkingv1.IngressStatus) {
-				all = union(all, status.LoadBalancer.Ingress, func(a, b networkingv1.IngressLoadBalancerIngress) bool { return reflect.DeepEqual(a, b) })
+				all = union(all, status.LoadBalancer.Ingress, encoded)
 			})
 			if err == nil {
 				i.Status.LoadBalancer.Ingress = all

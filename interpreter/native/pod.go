@@ -5,7 +5,7 @@ package native
 
 import (
 	"context"
-	"reflect"
+	"encoding/json"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,32 +58,50 @@ func retainPod(_ context.Context, desired, observed *corev1.Pod) error {
 	if len(d.ImagePullSecrets) == 0 {
 		d.ImagePullSecrets = o.ImagePullSecrets
 	}
-	d.Volumes = union(d.Volumes, o.Volumes, func(a, b corev1.Volume) bool { return a.Name == b.Name })
-	d.Tolerations = union(d.Tolerations, o.Tolerations, func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
+	d.Volumes = union(d.Volumes, o.Volumes, func(v *corev1.Volume) string { return v.Name })
+	d.Tolerations = union(d.Tolerations, o.Tolerations, encoded)
 	retainMounts(d.InitContainers, o.InitContainers)
 	retainMounts(d.Containers, o.Containers)
 	return nil
 }
 
 func retainMounts(desired, observed []corev1.Container) {
+	mounts := make(map[string][]corev1.VolumeMount, len(observed))
+	for i := range observed {
+		mounts[observed[i].Name] = observed[i].VolumeMounts
+	}
 	for i := range desired {
-		for j := range observed {
-			if desired[i].Name == observed[j].Name {
-				desired[i].VolumeMounts = union(desired[i].VolumeMounts, observed[j].VolumeMounts,
-					func(a, b corev1.VolumeMount) bool { return a.MountPath == b.MountPath })
-			}
-		}
+		d := &desired[i]
+		d.VolumeMounts = union(d.VolumeMounts, mounts[d.Name], func(m *corev1.VolumeMount) string { return m.MountPath })
 	}
 }
 
-// union adds to a list what another one has and it has not.
-func union[T any](list, other []T, same func(a, b T) bool) []T {
-	for _, o := range other {
-		if !slices.ContainsFunc(list, func(l T) bool { return same(l, o) }) {
-			list = append(list, o)
+// union adds to a list what another one has and it has not. Lists come from clusters and may be of any length, so what
+// is there is found by its key.
+func union[T any](list, other []T, key func(*T) string) []T {
+	if len(other) == 0 {
+		return list
+	}
+	there := make(map[string]bool, len(list)+len(other))
+	for i := range list {
+		there[key(&list[i])] = true
+	}
+	for i := range other {
+		if k := key(&other[i]); !there[k] {
+			there[k] = true
+			list = append(list, other[i])
 		}
 	}
 	return list
+}
+
+// encoded is the key of elements that are the same when everything in them is.
+func encoded[T any](element *T) string {
+	text, err := json.Marshal(element)
+	if err != nil {
+		return "" // what was decoded can be encoded
+	}
+	return string(text)
 }
 
 // phases, the one that tells the most first: a pod that failed somewhere has failed.
