@@ -51,8 +51,8 @@
 //
 //   - What a Go type does not know survives every change, also in elements of lists: the patch is the difference between
 //     the object before and after, applied to the text that was sent. What was not changed is not in the patch.
-//   - What is no request gets an HTTP status and a reason: 429, 405, 415, 413 or 400. Whatever a handler does, a panic
-//     included, the caller gets an answer, with the UID of its request.
+//   - What is no request gets an HTTP status and a reason: 429, 405, 415, 413 or 400. However a handler ends,
+//     by a panic too, the caller gets an answer, with the UID of its request.
 //   - An answer that a caller could not use is not sent: without the field that the operation asks for, with a negative
 //     number, with the same name twice. The caller is told, and the log says which handler.
 //   - Objects and what is in them are never logged.
@@ -60,10 +60,11 @@
 //
 // # Limits
 //
-// A body has at most 8 MiB, a JSON Patch 10,000 operations. 100 requests are answered at the same time, so that bodies take
-// 800 MiB at the very most; a buffer grows with what has arrived, not with what a request says of its length. Both are
-// options: [ServerOptions].MaxBytes and MaxConcurrent. What is over the second gets 429 at once, and may come again. A handler has 30 s, or what the caller says in the query of the
-// request (timeout=10s), if that is less; then its context ends.
+// A body has at most 8 MiB, a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of three digits.
+// 100 requests are answered at the same time, so that bodies take 800 MiB at the very most; a buffer grows with what has
+// arrived, not with what a request says of its length. [ServerOptions].MaxBytes and MaxConcurrent change both; what is over
+// the second gets 429 at once, and may come again. A handler has 30 s, or what the caller says in the query of the request
+// (timeout=10s), if that is less; then its context ends.
 //
 // # Operation
 //

@@ -18,32 +18,54 @@ var errForeign = errors.New("left to encoding/json")
 
 // Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of fields are compared
 // exactly, and the errors are its errors. It needs a fraction of the allocations: strings share one copy of the text,
-// and slices are made in their final length. The object must be a pointer to a zero value.
+// and slices are made in their final length. Beyond apimachinery, a quantity over the limits is a [*QuantityError].
 func Decode(data []byte, object any) error {
 	v := reflect.ValueOf(object)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return utiljson.Unmarshal(data, object)
+	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Elem().IsZero() {
+		return foreign(data, object) // which has rules for what is there already
 	}
 	if !Valid(data) {
 		return utiljson.Unmarshal(data, object) // its error says where
 	}
 	d := decoder{text: string(data), data: data}
 	start := space(data, 0)
-	if err := d.value(v.Elem(), start, skip(data, start)); err == nil {
+	err := d.value(v.Elem(), start, skip(data, start))
+	if err == nil {
 		return nil
 	}
 	v.Elem().SetZero()
+	var quantity *QuantityError
+	if errors.As(err, &quantity) {
+		return err
+	}
+	return foreign(data, object)
+}
+
+// foreign leaves a text to encoding/json.
+func foreign(data []byte, object any) error {
+	if err := checkQuantities(data); err != nil {
+		return err
+	}
 	return utiljson.Unmarshal(data, object)
 }
 
+// maxDepth is how deep the decoder goes by itself. It finds the end of a value before it goes into it, so without a
+// limit a type that holds itself would take the time of depth times length.
+const maxDepth = 64
+
 // decoder decodes parts of one text, which it has as string too: substrings cost nothing.
 type decoder struct {
-	text string
-	data []byte
+	text  string
+	data  []byte
+	depth int
 }
 
-// value decodes the value from i to end. Every error means that encoding/json is to try.
+// value decodes the value from i to end. Every error but a [*QuantityError] means that encoding/json is to try.
 func (d *decoder) value(v reflect.Value, i, end int) error {
+	if d.depth++; d.depth > maxDepth {
+		return errForeign
+	}
+	defer func() { d.depth-- }()
 	for v.Kind() == reflect.Pointer {
 		if d.data[i] == 'n' {
 			v.SetZero()
@@ -57,7 +79,14 @@ func (d *decoder) value(v reflect.Value, i, end int) error {
 	l := layoutOf(v.Type())
 	switch {
 	case l.unmarshaler:
+		if v.Type() == quantityType {
+			if err := checkQuantity(d.data[i:end]); err != nil {
+				return err
+			}
+		}
 		return v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.data[i:end:end])
+	case l.foreign && v.Kind() == reflect.Struct:
+		return foreign(d.data[i:end], v.Addr().Interface())
 	case l.foreign:
 		return utiljson.Unmarshal(d.data[i:end], v.Addr().Interface())
 	case d.data[i] == 'n':

@@ -5,6 +5,7 @@ package rawjson_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 
@@ -185,7 +186,12 @@ func FuzzDecode(f *testing.F) {
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var got, want T
-	gotErr, wantErr := rawjson.Decode(data, &got), utiljson.Unmarshal(data, &want)
+	gotErr := rawjson.Decode(data, &got)
+	var quantity *rawjson.QuantityError
+	if errors.As(gotErr, &quantity) {
+		return // apimachinery would not come back
+	}
+	wantErr := utiljson.Unmarshal(data, &want)
 	if (gotErr == nil) != (wantErr == nil) || gotErr != nil && gotErr.Error() != wantErr.Error() {
 		t.Fatalf("%T: got the error %v, want %v", got, gotErr, wantErr)
 	}

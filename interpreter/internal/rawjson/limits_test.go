@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rawjson_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+)
+
+// TestQuantities: a quantity with which nobody can count is an error at once, wherever it stands; what only looks like one
+// is not.
+func TestQuantities(t *testing.T) {
+	requests := func(quantity string) string {
+		return `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":` + quantity + `}}}]}}`
+	}
+	nines := strings.Repeat("9", 129)
+	const limits = " has more than 128 characters, or an exponent of more than 3 digits"
+	for _, test := range []struct{ name, text, want string }{
+		{"exponent", requests(`"1e2147483647"`), "the quantity 1e2147483647" + limits},
+		{"negative exponent", requests(`"1E-2147483647"`), "the quantity 1E-2147483647" + limits},
+		{"number", requests(`1e+99999`), "the quantity 1e+99999" + limits},
+		{"length", requests(`"` + nines + `"`), "the quantity " + nines[:32] + limits},
+		{"after a key that is there twice", `{"kind":"Pod","kind":"Pod",` + requests(`"1e2147483647"`)[1:], "the quantity 1e2147483647" + limits},
+		{"exponent that is not too large", requests(`"1e999"`), ""},
+		{"exa", requests(`"1E"`), ""},
+		{"other units", requests(`"1000000Ki"`), ""},
+		{"digits", requests(`12345678`), ""},
+		{"label", `{"metadata":{"labels":{"commit":"9e84210"}}}`, ""},
+		{"label, after a key that is there twice", `{"kind":"Pod","kind":"Pod","metadata":{"labels":{"commit":"9e84210a"}}}`, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := rawjson.Decode([]byte(test.text), &corev1.Pod{})
+			var quantity *rawjson.QuantityError
+			if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &quantity) || err.Error() != test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+	// Decoding does not know the fields of a type that is left to encoding/json.
+	var odd struct {
+		Twice  string `json:"a"`
+		Other  string `json:"a"` //nolint:govet // on purpose
+		Limits corev1.ResourceList
+	}
+	if err := rawjson.Decode([]byte(`{"Limits":{"cpu":"1e-2147483647"}}`), &odd); err == nil {
+		t.Error("a quantity in a type of another kind was decoded")
+	}
+}
+
+// node is a type that holds itself.
+type node struct {
+	Child *node `json:"child,omitempty"`
+	List  []int `json:"list,omitempty"`
+}
+
+// TestDepth: depth costs no more than length.
+func TestDepth(t *testing.T) {
+	const depth = 9000
+	text := strings.Repeat(`{"child":`, depth) + `{"list":[0` + strings.Repeat(",0", 1<<20) + `]}` + strings.Repeat("}", depth)
+	began := time.Now()
+	var n node
+	if err := rawjson.Decode([]byte(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	levels, last := 0, &n
+	for ; last.Child != nil; last = last.Child {
+		levels++
+	}
+	if took := time.Since(began); levels != depth || len(last.List) != 1<<20+1 || took > time.Minute {
+		t.Errorf("%d levels and %d elements after %v", levels, len(last.List), took)
+	}
+}
+
+// TestDecodeInto: an object that is not empty becomes what encoding/json makes of it.
+func TestDecodeInto(t *testing.T) {
+	k := known{Name: "before", Labels: map[string]string{"a": "b"}, Count: 1}
+	if err := rawjson.Decode([]byte(`{"labels":{"c":"d"},"count":2}`), &k); err != nil {
+		t.Fatal(err)
+	}
+	if k.Name != "before" || len(k.Labels) != 2 || k.Count != 2 {
+		t.Errorf("got %+v", k)
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rawjson
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The limits of a quantity's text. Sums and comparisons of quantities write the number out with all its digits, so a
+// text such as 1e2147483647 takes minutes and all memory; one with a negative exponent does so when it is parsed.
+const (
+	maxQuantity = 128
+	maxExponent = 3 // digits
+)
+
+var quantityType = reflect.TypeFor[resource.Quantity]()
+
+// QuantityError is a quantity that is over the limits.
+type QuantityError struct{ text string }
+
+// Error has the beginning of the text.
+func (e *QuantityError) Error() string {
+	return fmt.Sprintf("the quantity %.32s has more than %d characters, or an exponent of more than %d digits", e.text, maxQuantity, maxExponent)
+}
+
+// checkQuantity looks at the text of one quantity, a string or a number.
+func checkQuantity(text []byte) error {
+	number := text
+	if len(number) >= 2 && number[0] == '"' {
+		number = number[1 : len(number)-1]
+	}
+	digits := 0 // at the end
+	for digits < len(number) && '0' <= number[len(number)-1-digits] && number[len(number)-1-digits] <= '9' {
+		digits++
+	}
+	rest := number[:len(number)-digits]
+	if n := len(rest); n > 0 && (rest[n-1] == '+' || rest[n-1] == '-') {
+		rest = rest[:n-1]
+	}
+	exponent := len(rest) > 0 && (rest[len(rest)-1] == 'e' || rest[len(rest)-1] == 'E')
+	if len(number) > maxQuantity || exponent && digits > maxExponent {
+		return &QuantityError{text: string(number)}
+	}
+	return nil
+}
+
+// checkQuantities looks at a text that encoding/json is to decode, of which it is not known where the quantities are: at
+// each string and number that can be one.
+func checkQuantities(data []byte) error {
+	for i := 0; i < len(data); {
+		c, end := data[i], i+1
+		switch {
+		case c == '"':
+			end = skipString(data, i)
+		case c == '-' || '0' <= c && c <= '9':
+			end = skipWord(data, i)
+		}
+		if token := data[i:end]; numeric(token) {
+			if err := checkQuantity(token); err != nil {
+				return err
+			}
+		}
+		i = end
+	}
+	return nil
+}
+
+// numeric reports whether a string or a number has nothing in it but what a number with an exponent has.
+func numeric(token []byte) bool {
+	if token[0] == '"' && len(token) > 2 {
+		token = token[1 : len(token)-1]
+	}
+	for _, c := range token {
+		if (c < '0' || c > '9') && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-' {
+			return false
+		}
+	}
+	return true
+}

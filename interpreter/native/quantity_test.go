@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package native_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/native"
+)
+
+// TestQuantity: a request with which nobody can count is refused. Adding it up would take minutes and all memory.
+func TestQuantity(t *testing.T) {
+	for _, quantity := range []string{"1e2147483647", "1e-2147483647"} {
+		pod := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{
+			"containers":[{"name":"a","resources":{"requests":{"cpu":"`+quantity+`"}}},{"name":"b","resources":{"requests":{"cpu":"1"}}}]}}`)
+		_, _, err := native.New().Replicas(t.Context(), pod)
+		var refused *interpreter.RefusedError
+		if !errors.As(err, &refused) || refused.Code != 400 || refused.Message != "request.object does not fit *v1.Pod: the quantity "+quantity+
+			" has more than 128 characters, or an exponent of more than 3 digits" {
+			t.Errorf("got %v", err)
+		}
+	}
+}
