@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -23,9 +24,6 @@ import (
 
 	"github.com/spokewire/sdk-go/interpreter"
 )
-
-// maxMessage is how much of an error's text a server can put into ours, in bytes.
-const maxMessage = 1024
 
 // call asks a webhook. Every error is a [*CallError], unless the query is wrong.
 func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (interpreter.Answer, error) {
@@ -138,7 +136,7 @@ func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Re
 	if c.options.Credentials == nil {
 		return r, nil
 	}
-	token, err := c.options.Credentials(w.target.Host).token()
+	token, err := c.options.Credentials(w.server).token()
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +164,9 @@ func (c Credentials) token() (string, error) {
 
 // withoutURL leaves out method and URL, which the name of the webhook stands for.
 func withoutURL(err error) error {
-	var u interface {
-		Unwrap() error
-		Timeout() bool
-	}
-	if errors.As(err, &u) && u.Unwrap() != nil && strings.HasPrefix(err.Error(), "Post ") {
-		return u.Unwrap()
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
 	}
 	return err
 }
@@ -188,9 +183,6 @@ func statusMessage(code int, body []byte) string {
 	}
 	if message == "" {
 		return text
-	}
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
 	}
 	return text + ": " + message
 }

@@ -58,31 +58,35 @@ func New(options Options) (*Caller, error) {
 }
 
 // SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes nothing, where one is
-// not valid: the error is a field.ErrorList as an aggregate, with the name of each configuration. It fails with
+// not valid, or two of one protocol have the same name: the error is a field.ErrorList as an aggregate, with the name of each configuration. It fails with
 // [ErrFollows] where Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
 		return ErrFollows
 	}
 	var errs field.ErrorList
-	for i := range configurations.Exploring {
-		errs = append(errs, of(configurations.Exploring[i].Name, configurations.Exploring[i].Validate())...)
+	names := map[string]bool{} // of one protocol
+	check := func(name string, found field.ErrorList) {
+		if names[name] {
+			found = append(found, field.Duplicate(field.NewPath("metadata", "name"), name))
+		}
+		names[name] = true
+		for _, e := range found {
+			e.Field = name + ": " + e.Field
+		}
+		errs = append(errs, found...)
 	}
+	for i := range configurations.Exploring {
+		check(configurations.Exploring[i].Name, configurations.Exploring[i].Validate())
+	}
+	clear(names)
 	for i := range configurations.Interpreting {
-		errs = append(errs, of(configurations.Interpreting[i].Name, configurations.Interpreting[i].Validate())...)
+		check(configurations.Interpreting[i].Name, configurations.Interpreting[i].Validate())
 	}
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	return c.set(configurations, true)
-}
-
-// of puts the name of a configuration before the paths of its fields.
-func of(name string, errs field.ErrorList) field.ErrorList {
-	for _, e := range errs {
-		e.Field = name + ": " + e.Field
-	}
-	return errs
 }
 
 // set makes a new index. Clients of webhooks that are reached as before are kept, with their connections.
@@ -111,9 +115,10 @@ func (c *Caller) set(configurations Configurations, strict bool) error {
 		}
 		klog.Background().Error(nil, "Rules that name resources do not hold, for lack of Options.Mapper")
 	}
-	old := c.clients
+	old, before := c.clients, c.index.Load()
 	c.clients = used
 	c.index.Store(x)
+	c.metrics.forget(before, x)
 	for k, client := range old {
 		if used[k] == nil {
 			client.CloseIdleConnections()
@@ -151,8 +156,9 @@ func (c *Caller) rulesets(configurations Configurations, clients func(clientKey,
 //   - [interpreter.ErrNotInterpreted] where there is none, and where the call failed and the webhook's failure policy is
 //     Ignore: then the error is the [*CallError] too;
 //   - a [*CallError] where the call failed;
-//   - an [*interpreter.RequestError] where the query is wrong;
-//   - [ErrNotReady] where the configurations are not known yet.
+//   - an [*interpreter.RequestError] where there is one, and the query is wrong;
+//   - [ErrNotReady] where the configurations are not known yet;
+//   - an error of Options.Mapper, other than that it does not know the kind.
 func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if q.Object == nil {
 		_, err := q.Request(interpreter.Interpret, "")
@@ -243,7 +249,8 @@ func (c *Caller) Start(ctx context.Context) error {
 	return c.follow(ctx)
 }
 
-// Close closes idle connections, for callers that are used without Start. Calls are possible afterwards, and connect anew.
+// Close closes idle connections and ends the metrics, for callers that are used without Start. Calls are possible
+// afterwards, and connect anew.
 func (c *Caller) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

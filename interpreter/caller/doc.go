@@ -31,7 +31,8 @@
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Only calls of which no byte
 //     has reached the server are tried again, and those that it had no place for (429).
 //   - Redirects are not followed. Credentials go to the servers for which [Options].Credentials has some, and to no others.
-//   - A configuration that becomes invalid does not silently switch a webhook off: calls to it fail.
+//   - A configuration that becomes invalid does not silently switch a webhook off: calls to it fail. Of one that cannot
+//     even be decoded the version before stays in place. Both are logged, and counted as invalid.
 //
 // # When a call fails
 //

@@ -6,6 +6,7 @@ package caller
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spokewire/sdk-go/interpreter"
 )
@@ -43,6 +44,9 @@ const (
 	Request Reason = "Request"
 )
 
+// maxText is how much of an error's text a server can put into ours, in bytes: texts of errors go into logs.
+const maxText = 1024
+
 // CallError is a call that failed.
 type CallError struct {
 	// Webhook is configuration/webhook.
@@ -53,13 +57,17 @@ type CallError struct {
 	Reason Reason
 	// Code is the HTTP status, or the code of an answer that refuses; 0 where there was neither.
 	Code int
-	// Err is the cause.
+	// Err is the cause. Its text may be as long as an answer.
 	Err error
 }
 
-// Error returns webhook, operation, reason and cause.
+// Error returns webhook, operation, reason and cause, of which it has the first 1,024 bytes.
 func (e *CallError) Error() string {
-	return fmt.Sprintf("webhook %s, %s: %s: %v", e.Webhook, e.Operation, e.Reason, e.Err)
+	cause := fmt.Sprint(e.Err)
+	if len(cause) > maxText {
+		cause = strings.ToValidUTF8(cause[:maxText], "") + "…"
+	}
+	return fmt.Sprintf("webhook %s, %s: %s: %s", e.Webhook, e.Operation, e.Reason, cause)
 }
 
 // Unwrap returns the cause.

@@ -5,6 +5,8 @@ package caller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +52,7 @@ func (c *Caller) follow(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil
 	}
-	refused := map[string]string{} // configurations with errors to the version that was logged
+	r := reader{caller: c}
 	tell()
 	for first := true; ; first = false {
 		select {
@@ -58,7 +60,7 @@ func (c *Caller) follow(ctx context.Context) error {
 			return nil
 		case <-news:
 		}
-		if err := c.set(c.read(ctx, exploring.GetStore(), interpreting.GetStore(), refused), false); err != nil {
+		if err := c.set(r.read(ctx, exploring.GetStore(), interpreting.GetStore()), false); err != nil {
 			klog.FromContext(ctx).Error(err, "The webhook configurations were not replaced")
 		}
 		if first {
@@ -111,43 +113,50 @@ func (p *pause) Stop() {
 	p.once.Do(func() { close(p.events) })
 }
 
+// reader makes configurations of what informers know.
+type reader struct {
+	caller       *Caller
+	exploring    map[string]v1alpha1.ResourceExploringWebhookConfiguration // as they were read last, by name
+	interpreting map[string]v1alpha1.ResourceInterpreterWebhookConfiguration
+	logged       map[string]string // configurations with errors, to the version that was logged
+}
+
 // read returns what the informers know. A configuration that is not valid counts too, since a webhook that is left out
-// would be one that is never asked: calls to it may then fail, as its failure policy says. It is logged once.
-func (c *Caller) read(ctx context.Context, exploring, interpreting cache.Store, refused map[string]string) Configurations {
-	var out Configurations
-	invalid := 0
-	check := func(o metav1.Object, kind string, err error, errs func() field.ErrorList) {
-		if err == nil {
-			err = errs().ToAggregate()
-		}
-		if err == nil {
-			return
-		}
-		invalid++
-		key := kind + "/" + o.GetName()
-		if refused[key] != o.GetResourceVersion() {
-			refused[key] = o.GetResourceVersion()
-			klog.FromContext(ctx).Error(err, "A webhook configuration is not valid", "kind", kind, "name", o.GetName())
+// would be one that is never asked: calls to it may then fail, as its failure policy says. Of one that cannot be decoded
+// the version before counts. Each is logged once.
+func (r *reader) read(ctx context.Context, exploring, interpreting cache.Store) Configurations {
+	logged := map[string]string{}
+	bad := func(u *unstructured.Unstructured, err error) {
+		key, version := u.GetKind()+"/"+u.GetName(), u.GetResourceVersion()
+		logged[key] = version
+		if was, ok := r.logged[key]; !ok || was != version {
+			klog.FromContext(ctx).Error(err, "A webhook configuration is not valid", "kind", u.GetKind(), "name", u.GetName())
 		}
 	}
-	for _, o := range exploring.List() {
+	r.exploring = decode(exploring.List(), r.exploring, (*v1alpha1.ResourceExploringWebhookConfiguration).Validate, bad)
+	r.interpreting = decode(interpreting.List(), r.interpreting, (*v1alpha1.ResourceInterpreterWebhookConfiguration).Validate, bad)
+	r.logged = logged
+	r.caller.metrics.invalid.Store(int64(len(logged)))
+	return Configurations{Exploring: slices.Collect(maps.Values(r.exploring)), Interpreting: slices.Collect(maps.Values(r.interpreting))}
+}
+
+// decode returns configurations by their names, and tells which are not valid.
+func decode[C any](list []any, before map[string]C, validate func(*C) field.ErrorList, bad func(*unstructured.Unstructured, error)) map[string]C {
+	out := make(map[string]C, len(list))
+	for _, o := range list {
 		u := o.(*unstructured.Unstructured)
-		var configuration v1alpha1.ResourceExploringWebhookConfiguration
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &configuration)
-		check(u, "ResourceExploringWebhookConfiguration", err, configuration.Validate)
-		if err == nil {
-			out.Exploring = append(out.Exploring, configuration)
+		configuration := new(C)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, configuration); err != nil {
+			bad(u, err)
+			if was, ok := before[u.GetName()]; ok {
+				out[u.GetName()] = was
+			}
+			continue
 		}
-	}
-	for _, o := range interpreting.List() {
-		u := o.(*unstructured.Unstructured)
-		var configuration v1alpha1.ResourceInterpreterWebhookConfiguration
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &configuration)
-		check(u, "ResourceInterpreterWebhookConfiguration", err, configuration.Validate)
-		if err == nil {
-			out.Interpreting = append(out.Interpreting, configuration)
+		if errs := validate(configuration); len(errs) > 0 {
+			bad(u, errs.ToAggregate())
 		}
+		out[u.GetName()] = *configuration
 	}
-	c.metrics.invalid.Store(int64(invalid))
 	return out
 }

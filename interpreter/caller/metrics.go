@@ -107,3 +107,24 @@ func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error)
 }
 
 func (m *metrics) retried(w *webhook) { m.retries.WithLabelValues(w.id).Inc() }
+
+// forget ends the series of webhooks that are gone: names come and go with configurations. A call that is under way begins
+// its series anew.
+func (m *metrics) forget(before, now *index) {
+	if before == nil {
+		return
+	}
+	there := make(map[string]bool, len(now.webhooks))
+	for _, w := range now.webhooks {
+		there[w.id] = true
+	}
+	for _, w := range before.webhooks {
+		if there[w.id] {
+			continue
+		}
+		gone := prometheus.Labels{"webhook": w.id}
+		m.calls.DeletePartialMatch(gone)
+		m.seconds.DeletePartialMatch(gone)
+		m.retries.DeletePartialMatch(gone)
+	}
+}

@@ -30,8 +30,8 @@ type Options struct {
 	// are such rules, other than for all resources.
 	Mapper meta.RESTMapper
 
-	// Credentials, if it is set, returns what a server is shown, by host and port such as "hook.prod.svc:443". It is
-	// asked for each connection and each call. Without it, and for servers for which it returns nothing, calls are
+	// Credentials, if it is set, returns what a server is shown, by host, in lower case, and port, always both, such as
+	// "hook.prod.svc:443". It is asked for each connection and each call. Without it, and for servers for which it returns nothing, calls are
 	// anonymous: a token that goes to each server in a configuration is no secret.
 	Credentials func(server string) Credentials
 	// RootCAs are trusted where a configuration has no CA bundle. Defaults to those of the system.

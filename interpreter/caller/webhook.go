@@ -4,15 +4,18 @@
 package caller
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -30,23 +33,33 @@ type webhook struct {
 	err      error // why it cannot be called
 
 	target *url.URL
+	server string // host and port, for which there are credentials
 	client *http.Client
 }
 
 // clientKey is what clients, and with them connections, are shared by.
-type clientKey struct{ server, service, caBundle string }
+type clientKey struct {
+	server   string // host and port
+	service  bool
+	caBundle string
+}
 
 func explorer(configuration string, w *v1alpha1.ResourceExploringWebhook) *webhook {
-	out := &webhook{id: configuration + "/" + w.Name, protocol: interpreter.Explore, timeout: timeout(w.TimeoutSeconds)}
+	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.Explore, timeout: timeout(w.TimeoutSeconds)}
 	out.ignore = w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
 	out.negotiate("exploreReviewVersions", w.ExploreReviewVersions)
 	return out
 }
 
 func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) *webhook {
-	out := &webhook{id: configuration + "/" + w.Name, protocol: interpreter.Interpret, timeout: timeout(w.TimeoutSeconds)}
+	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.Interpret, timeout: timeout(w.TimeoutSeconds)}
 	out.negotiate("interpreterContextVersions", w.InterpreterContextVersions)
 	return out
+}
+
+// identify returns the name of a webhook. It is the value of a label in metrics, which takes valid text only.
+func identify(configuration, name string) string {
+	return strings.ToValidUTF8(configuration+"/"+name, "\uFFFD")
 }
 
 func timeout(seconds *int32) time.Duration {
@@ -68,32 +81,32 @@ func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClie
 	if w.err != nil {
 		return
 	}
-	k := clientKey{caBundle: string(config.CABundle)}
+	s, port := config.Service, int32(v1alpha1.DefaultServicePort)
 	switch {
-	case config.Service != nil:
-		s := config.Service
-		port, path := int32(v1alpha1.DefaultServicePort), "/"
+	case s != nil:
+		path := "/"
 		if s.Port != nil {
 			port = *s.Port
 		}
 		if s.Path != nil {
 			path = *s.Path
 		}
-		w.target = &url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(port))), Path: path}
-		k.service = w.target.Host
-		w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port) })
+		w.server = net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(port)))
+		w.target = &url.URL{Scheme: "https", Host: w.server, Path: path}
 	case config.URL != nil:
 		target, err := url.Parse(*config.URL)
 		if err != nil || target.Scheme != "https" || target.Host == "" {
-			w.err = fmt.Errorf("clientConfig.url is not an https URL")
+			w.err = errors.New("clientConfig.url is not an https URL")
 			return
 		}
+		w.server = net.JoinHostPort(strings.ToLower(target.Hostname()), cmp.Or(target.Port(), "443"))
 		w.target = target
-		k.server = target.Host
-		w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, nil, 0) })
 	default:
-		w.err = fmt.Errorf("clientConfig has neither url nor service")
+		w.err = errors.New("clientConfig has neither url nor service")
+		return
 	}
+	k := clientKey{server: w.server, service: s != nil, caBundle: string(config.CABundle)}
+	w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port) })
 }
 
 func newClient(o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32) (*http.Client, error) {
@@ -109,9 +122,7 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 		TLSClientConfig: config, DialContext: o.Dial, ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxResponseHeaderBytes: 64 << 10,
 	}
-	server := k.server
 	if service != nil {
-		server = k.service
 		config.ServerName = service.Name + "." + service.Namespace + ".svc"
 		transport.DialContext = dialService(o, service.Namespace, service.Name, port)
 	} else {
@@ -119,7 +130,7 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 	}
 	if o.Credentials != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c := o.Credentials(server)
+			c := o.Credentials(k.server)
 			if c.CertFile == "" {
 				return &tls.Certificate{}, nil // none
 			}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package caller_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// TestSeries: metrics are of the webhooks that there are, however many there were.
+func TestSeries(t *testing.T) {
+	server, ca := serve(t, healthy(true))
+	registry := prometheus.NewRegistry()
+	c := configured(t, caller.Options{MetricsRegisterer: registry}, inter())
+	for i := range 20 {
+		if err := c.SetConfigurations(inter(interpreting(fmt.Sprint("c", i), at(server.URL, ca)), interpreting("stays", nowhere, kindRule("Prune", "*", "*", "*")))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Health(t.Context(), object()); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Prune(t.Context(), object()) // which c0 does not do
+	}
+	series := map[string]bool{}
+	for name := range metertest.Values(t, registry) {
+		if _, webhook, ok := strings.Cut(name, "webhook="); ok {
+			series[webhook] = true
+		}
+	}
+	if len(series) > 2 || !series["c19/w.c19.example.com"] {
+		t.Errorf("there are series of %v", series)
+	}
+}
+
+// TestOddNames: names from a list may be anything.
+func TestOddNames(t *testing.T) {
+	server, ca := serve(t, healthy(true))
+	odd := interpreting("a", at(server.URL, ca))
+	odd.Name = "a\xff"
+	c := configured(t, caller.Options{MetricsRegisterer: prometheus.NewRegistry()}, inter(odd))
+	if _, err := c.Health(t.Context(), object()); err != nil {
+		t.Error(err)
+	}
+	err := c.SetConfigurations(inter(interpreting("a", nowhere), interpreting("a", nowhere)))
+	if err == nil || err.Error() != `a: metadata.name: Duplicate value: "a"` {
+		t.Errorf("two of a name: %v", err)
+	}
+	both := explore(exploring("a", nowhere))
+	both.Interpreting = inter(interpreting("a", nowhere)).Interpreting
+	if err := c.SetConfigurations(both); err != nil {
+		t.Errorf("one of a name in each protocol: %v", err)
+	}
+}
+
+// TestBrokenConfigurations: what becomes unreadable does not switch a webhook off, what goes is gone, and what comes back
+// counts again. Each problem is logged once.
+func TestBrokenConfigurations(t *testing.T) {
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
+		v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
+	})
+	resource := client.Resource(v1alpha1.InterpreterWebhookConfigurations)
+	registry := prometheus.NewRegistry()
+	c, err := caller.New(caller.Options{Client: client, MetricsRegisterer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := interpreting("a", nowhere)
+	create(t, resource.Create, "ResourceInterpreterWebhookConfiguration", &a)
+	good, err := resource.Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	<-c.Ready()
+	update := func(version string, change func(hook map[string]any)) {
+		u := good.DeepCopy()
+		u.SetResourceVersion(version)
+		hooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
+		change(hooks[0].(map[string]any))
+		_ = unstructured.SetNestedSlice(u.Object, hooks, "webhooks")
+		if _, err := resource.Update(t.Context(), u, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually := func(invalid float64, want string) {
+		t.Helper()
+		var got string
+		for range 1000 {
+			got, err = c.Match(v1alpha1.InterpretHealth, workloadKind, true)
+			if got == want && metertest.Values(t, registry)["spokewire_interpreter_caller_invalid_configurations"] == invalid {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("the webhook is %q (%v), want %q and %v invalid configurations", got, err, want, invalid)
+	}
+	const found = "a/w.a.example.com"
+	eventually(0, found)
+	update("2", func(hook map[string]any) { hook["timeoutSeconds"] = "a while" })
+	eventually(1, found)
+	update("3", func(map[string]any) {})
+	eventually(0, found)
+	update("4", func(hook map[string]any) { hook["rules"] = "all" })
+	eventually(1, found)
+	if err := resource.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(0, "")
+	create(t, resource.Create, "ResourceInterpreterWebhookConfiguration", &a)
+	eventually(0, found)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), "A webhook configuration is not valid"); n != 2 {
+		t.Errorf("the log has %d problems, want 2:\n%s", n, &log)
+	}
+}
