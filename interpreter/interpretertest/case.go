@@ -75,7 +75,7 @@ func Load(path string) ([]Case, error) {
 			continue
 		}
 		var c Case
-		if err := yaml.UnmarshalStrict(document, &c); err != nil {
+		if err := yaml.UnmarshalStrict(document, &c, exactly); err != nil {
 			return nil, fmt.Errorf("%s, case %d: %w", path, len(cases)+1, err)
 		}
 		if c.Name == "" || !c.Operation.Known() || c.Object == nil {
@@ -83,6 +83,12 @@ func Load(path string) ([]Case, error) {
 		}
 		cases = append(cases, c)
 	}
+}
+
+// exactly keeps numbers as they are written: as float64 the greater ones would be others.
+func exactly(d *json.Decoder) *json.Decoder {
+	d.UseNumber()
+	return d
 }
 
 func isEmpty(document []byte) bool {
@@ -116,10 +122,6 @@ func object(content map[string]any) (*unstructured.Unstructured, error) {
 // Check asks a target about a case, for code that is no test. The text says how the answer differs; it is empty for the
 // right one.
 func Check(ctx context.Context, target interpreter.Interpreter, c Case) string {
-	return c.check(ctx, target)
-}
-
-func (c *Case) check(ctx context.Context, target interpreter.Interpreter) string {
 	q, err := c.query()
 	if err != nil {
 		return "the case has no object: " + err.Error()
@@ -129,6 +131,11 @@ func (c *Case) check(ctx context.Context, target interpreter.Interpreter) string
 	if d := diff("the object was changed, which is the caller's", before, q.Object); d != "" {
 		return d
 	}
+	return c.compare(answer, err)
+}
+
+// compare says how an answer or an error differs from what is wanted.
+func (c *Case) compare(answer interpreter.Answer, err error) string {
 	if c.Want.Error != "" || err != nil {
 		return compareErrors(c.Want.Error, err)
 	}

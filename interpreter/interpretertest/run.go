@@ -23,7 +23,7 @@ func Run(t *testing.T, target interpreter.Interpreter, cases ...Case) {
 	t.Helper()
 	for i := range cases {
 		t.Run(cases[i].Name, func(t *testing.T) {
-			if d := cases[i].check(t.Context(), target); d != "" {
+			if d := Check(t.Context(), target, cases[i]); d != "" {
 				t.Errorf("%s\n%s", cases[i].Reason, d)
 			}
 		})

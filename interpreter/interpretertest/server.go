@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -26,8 +27,8 @@ type Server struct {
 	Client *http.Client
 	// Protocols are those that it speaks. Defaults to both.
 	Protocols []interpreter.Protocol
-	// Cases are questions that it can answer. Their answers are looked at for their form, and compared if there is
-	// something to compare with.
+	// Cases are questions that it can answer. Their answers are looked at for their form, and compared where the case
+	// says what is wanted.
 	Cases []Case
 }
 
@@ -126,8 +127,15 @@ func (s *Server) checkAnswer(t *testing.T, protocol interpreter.Protocol, c *Cas
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Answer(protocol, response); (err != nil) != (c.Want.Error != "") {
-		t.Errorf("the answer: %v, want the error %q", err, c.Want.Error)
+	switch answer, err := q.Answer(protocol, response); {
+	case reflect.DeepEqual(c.Want, Want{}):
+		if err != nil {
+			t.Error(err)
+		}
+	default:
+		if d := c.compare(answer, err); d != "" {
+			t.Error(d)
+		}
 	}
 }
 

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpretertest_test
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/interpretertest"
+)
+
+// TestNumbers: a number of a case is the one that is written there.
+func TestNumbers(t *testing.T) {
+	cases, err := interpretertest.Load(write(t, `name: large
+operation: ReviseReplica
+replicas: 1
+object: {apiVersion: example.com/v1, kind: Workload, metadata: {name: w}, spec: {replicas: 1, large: 9007199254740993, part: 0.1}}
+want:
+  object: {apiVersion: example.com/v1, kind: Workload, metadata: {name: w}, spec: {replicas: 2, large: 9007199254740992, part: 0.1}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := interpretertest.Check(t.Context(), interpreter.FromHandler(handler), cases[0])
+	if !strings.Contains(got, "large: 9007199254740992") || !strings.Contains(got, "large: 9007199254740993") {
+		t.Errorf("another number is taken for the one that is wanted: %q", got)
+	}
+}
+
+// TestCheckServerCompares: a server with other answers than the cases want does not pass. The test runs itself again, since
+// what fails there must not fail here.
+func TestCheckServerCompares(t *testing.T) {
+	const again = "INTERPRETERTEST_AGAIN"
+	if os.Getenv(again) != "" {
+		server := httptest.NewTLSServer(interpreter.NewHandler(handler, interpreter.HandlerOptions{}))
+		defer server.Close()
+		cases, err := interpretertest.Load(write(t, strings.ReplaceAll(replicas, "want: {replicas: 2}", "want: {replicas: 3}")+"---\n"+
+			strings.Replace(strings.Replace(replicas, "want: {replicas: 2}", "want: {}", 1), "name: replicas", "name: only the form", 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		interpretertest.CheckServer(t, interpretertest.Server{URL: server.URL, Client: server.Client(), Cases: cases})
+		return
+	}
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	command.Env = append(os.Environ(), again+"=1")
+	output, err := command.CombinedOutput()
+	for _, want := range []string{"--- FAIL: " + t.Name() + "/Explore/replicas", "--- FAIL: " + t.Name() + "/Interpret/replicas", "--- PASS: " + t.Name() + "/Explore/only_the_form"} {
+		if err == nil || !bytes.Contains(output, []byte(want)) {
+			t.Errorf("%v: there is no %q in\n%s", err, want, output)
+		}
+	}
+}
