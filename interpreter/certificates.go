@@ -26,12 +26,12 @@ type certificates struct {
 	logger                          klog.Logger
 	metrics                         *certificateMetrics
 
-	mu                   sync.Mutex
-	certPEM, keyPEM      []byte // of certificate
-	certificate          *tls.Certificate
-	badCertPEM, badKey   []byte // what was refused last, so that it is logged once
-	clientPEM, badClient []byte
-	clients              *x509.CertPool
+	mu                  sync.Mutex
+	certPEM, keyPEM     []byte // of certificate
+	certificate         *tls.Certificate
+	clientPEM           []byte // of clients
+	clients             *x509.CertPool
+	badPair, badClients string // what is wrong with the files, as it was told
 }
 
 func newCertificates(o *ServerOptions) *certificates {
@@ -81,7 +81,7 @@ func (c *certificates) config() *tls.Config {
 func (c *certificates) current() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.readPair(); err != nil {
+	if err := news(&c.badPair, c.readPair()); err != nil {
 		c.metrics.failed()
 		c.logger.Error(err, "The certificate was not replaced")
 	}
@@ -91,7 +91,7 @@ func (c *certificates) current() *tls.Certificate {
 func (c *certificates) currentClients() *x509.CertPool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.readClients(); err != nil {
+	if err := news(&c.badClients, c.readClients()); err != nil {
 		c.metrics.failed()
 		c.logger.Error(err, "The CA of clients was not replaced")
 	}
@@ -117,29 +117,37 @@ func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	return nil
 }
 
-// readPair reads certificate and key where they have changed. It returns an error once for each pair that cannot be used.
+// news returns an error unless it was told before, and forgets what was told where there is none.
+func news(told *string, err error) error {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == *told {
+		return nil
+	}
+	*told = text
+	return err
+}
+
+// readPair reads certificate and key where they have changed.
 func (c *certificates) readPair() error {
 	certPEM, err := os.ReadFile(c.certFile)
 	if err != nil {
-		return c.once(&c.badCertPEM, []byte(err.Error()), fmt.Errorf("certificate: %w", err))
+		return fmt.Errorf("certificate: %w", err)
 	}
 	keyPEM, err := os.ReadFile(c.keyFile)
 	if err != nil {
-		return c.once(&c.badKey, []byte(err.Error()), fmt.Errorf("key: %w", err))
+		return fmt.Errorf("key: %w", err)
 	}
 	if c.certificate != nil && bytes.Equal(certPEM, c.certPEM) && bytes.Equal(keyPEM, c.keyPEM) {
 		return nil
 	}
-	if bytes.Equal(certPEM, c.badCertPEM) && bytes.Equal(keyPEM, c.badKey) {
-		return nil
-	}
 	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		c.badCertPEM, c.badKey = certPEM, keyPEM
 		return fmt.Errorf("certificate %s and key %s: %w", c.certFile, c.keyFile, err)
 	}
 	c.certPEM, c.keyPEM, c.certificate = certPEM, keyPEM, &certificate
-	c.badCertPEM, c.badKey = nil, nil
 	if certificate.Leaf != nil {
 		c.metrics.loaded(certificate.Leaf.NotAfter)
 	}
@@ -149,26 +157,15 @@ func (c *certificates) readPair() error {
 func (c *certificates) readClients() error {
 	content, err := os.ReadFile(c.clientCAFile)
 	if err != nil {
-		return c.once(&c.badClient, []byte(err.Error()), fmt.Errorf("CA of clients: %w", err))
+		return fmt.Errorf("CA of clients: %w", err)
 	}
-	if c.clients != nil && bytes.Equal(content, c.clientPEM) || bytes.Equal(content, c.badClient) {
+	if c.clients != nil && bytes.Equal(content, c.clientPEM) {
 		return nil
 	}
 	if err := v1alpha1.CheckCABundle(content); err != nil {
-		c.badClient = content
 		return fmt.Errorf("CA of clients %s %w", c.clientCAFile, err)
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(content)
-	c.clientPEM, c.clients, c.badClient = content, pool, nil
+	c.clientPEM, c.clients = content, x509.NewCertPool()
+	c.clients.AppendCertsFromPEM(content)
 	return nil
-}
-
-// once returns err unless the same was returned before.
-func (c *certificates) once(last *[]byte, text []byte, err error) error {
-	if bytes.Equal(*last, text) && c.certificate != nil {
-		return nil
-	}
-	*last = text
-	return err
 }

@@ -52,6 +52,7 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 	if o.Name == "" {
 		o.Name = "default"
 	}
+	o.Name = strings.ToValidUTF8(o.Name, "\uFFFD") // labels of metrics take nothing else
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = MaxBytes
 	}
@@ -67,10 +68,11 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 // NewHandler returns an HTTP handler that answers requests of both protocols with h, in the protocol of each request. It
 // goes into any mux, and into controller-runtime's webhook server.
 //
-// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 429 where
-// too many others are being answered, 405 unless the method is POST, 415 unless the content is application/json, 413 for a body over the limit, and 400 for one that is no
-// request of either protocol. A request that fails is answered with successful false in the Interpret protocol, and with an
-// HTTP status in Explore, which has no other way. The request's UID is in every answer, where it could be read.
+// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 429 where too many
+// others are being answered, 405 unless the method is POST, 415 unless the content is application/json and not compressed,
+// 413 for a body over the limit, and 400 for one that is no request of either protocol. A request that fails is answered
+// with successful false in the Interpret protocol, and with an HTTP status in Explore, which has no other way. The
+// request's UID is in every answer, where it could be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
 	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent)}
@@ -184,6 +186,9 @@ func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) (*Req
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, &RequestError{Code: http.StatusUnsupportedMediaType,
 			Problem: fmt.Sprintf("the content type is %q: application/json is expected", r.Header.Get("Content-Type"))}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, &RequestError{Code: http.StatusUnsupportedMediaType, Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
 	}
 	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge, Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
 	if r.ContentLength > e.options.MaxBytes {

@@ -18,16 +18,14 @@ const MaxBytes = 8 << 20
 
 // apply returns what a JSON Patch makes of an object. The result has the identity of the object, or it is an error.
 func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
-	if len(patch) == 0 {
-		return object.DeepCopy(), nil
-	}
-	original, err := object.MarshalJSON()
+	patched, err := object.MarshalJSON() // and not DeepCopy, which panics where a number is an int
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be encoded: %w", err)
 	}
-	patched, err := applyText(original, patch)
-	if err != nil {
-		return nil, err
+	if len(patch) > 0 {
+		if patched, err = applyText(patched, patch); err != nil {
+			return nil, err
+		}
 	}
 	out := &unstructured.Unstructured{}
 	if err := out.UnmarshalJSON(patched); err != nil {

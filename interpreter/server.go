@@ -12,10 +12,13 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/klog/v2"
 )
@@ -67,29 +70,45 @@ func probe(w http.ResponseWriter, ok bool) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// Register has a server answer requests at a path with a handler. It fails where the path is none, or taken, or the
-// server is started ([ErrServerStarted]); Start returns the same error, so that nothing is lost where it is not looked at.
+// Register has a server answer requests at a path with a handler; one that ends with / has all paths below it too. It fails
+// where the path is none, or taken, or the handler cannot work, or the server is started ([ErrServerStarted]); Start
+// returns the same error, so that nothing is lost where it is not looked at.
 func Register(s *Server, path string, h Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error
-	switch {
-	case s.started:
+	if s.started {
 		return fmt.Errorf("register %s: %w", path, ErrServerStarted)
-	case !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "{} ?#"):
-		err = fmt.Errorf("register %q: a path begins with / and has none of {}?# and no space", path)
+	}
+	err := checkPath(path)
+	typed, _ := h.(interface{ valid() error })
+	switch {
+	case err != nil:
 	case h == nil:
-		err = fmt.Errorf("register %s: the handler is nil", path)
+		err = errors.New("the handler is nil")
 	case s.paths[path]:
-		err = fmt.Errorf("register %s: the path is taken", path)
+		err = errors.New("the path is taken")
+	case typed != nil:
+		err = typed.valid()
 	}
 	if err != nil {
+		err = fmt.Errorf("register %q: %w", path, err)
 		s.errs = append(s.errs, err)
 		return err
 	}
 	s.paths[path] = true
 	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics, places: s.places,
 		options: HandlerOptions{Name: path, MaxBytes: s.options.MaxBytes, Timeout: s.options.Timeout}}))
+	return nil
+}
+
+// checkPath lets paths pass that requests can have. They are names in metrics and logs, too.
+func checkPath(p string) error {
+	switch {
+	case !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{}%?# ") || strings.ContainsFunc(p, unicode.IsControl) || !utf8.ValidString(p):
+		return errors.New("a path begins with / and has none of {}%?#, no space and no control character")
+	case strings.TrimSuffix(path.Clean(p), "/") != strings.TrimSuffix(p, "/"):
+		return fmt.Errorf("no request has this path: write %s", path.Clean(p))
+	}
 	return nil
 }
 

@@ -90,8 +90,19 @@ func (h *HandlerFor[T]) has(o Operation) bool {
 	return false
 }
 
+// valid looks at the type: only a new object behind a pointer can be decoded into.
+func (HandlerFor[T]) valid() error {
+	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer {
+		return fmt.Errorf("HandlerFor[%s] needs a pointer to a struct", t)
+	}
+	return nil
+}
+
 // Handle implements [Handler].
 func (h HandlerFor[T]) Handle(ctx context.Context, r Request) Response {
+	if err := h.valid(); err != nil {
+		return fail(err)
+	}
 	if !h.has(r.Operation) {
 		return fail(notImplemented(r.Operation, fmt.Sprintf("the handler for %s", r.Kind.Kind)))
 	}
@@ -120,9 +131,6 @@ func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, ra
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf(problem, args...)}
 	}
 	t := reflect.TypeFor[T]()
-	if t.Kind() != reflect.Pointer {
-		return &RequestError{Code: http.StatusInternalServerError, Problem: fmt.Sprintf("HandlerFor[%s] needs a pointer to a struct", t)}
-	}
 	gvk := schema.GroupVersionKind(kind)
 	switch {
 	case len(h.Kinds) > 0:
