@@ -16,21 +16,27 @@ import (
 )
 
 // index finds the first webhook for an object and an operation. It is made once for a set of configurations, and then
-// only read. Each combination of a rule is an entry of a map, so that a match takes the same few lookups however many
-// webhooks there are.
+// only read. Groups and names of a rule are entries of a map, so that a match takes the same few lookups however many
+// webhooks there are; operations and versions stand in the entry, since all combinations of a rule's lists may be
+// millions.
 type index struct {
-	webhooks []*webhook // in the order in which they count
-	kinds    map[key]int32
-	// resources has the first webhook for objects without and with a namespace.
-	resources map[key][2]int32
+	webhooks   []*webhook // in the order in which they count
+	kinds      map[key][]rule
+	resources  map[key][]rule
+	operations map[interpreter.Operation]uint16 // to their bits
 	// named is whether a rule names a resource, so that the resource of a kind has to be looked up.
 	named bool
 }
 
-// key is one combination of a rule: a kind or a resource, where "*" stands for all.
-type key struct {
-	operation            interpreter.Operation
-	group, version, name string
+// key is a group with a kind or a resource. "*" stands for all.
+type key struct{ group, name string }
+
+// rule is what else has to hold, for the webhook at a place.
+type rule struct {
+	place      int32
+	operations uint16  // bits
+	scopes     [2]bool // objects without and with a namespace
+	versions   []string
 }
 
 // none is greater than the place of any webhook.
@@ -48,87 +54,70 @@ func newIndex(rulesets []ruleset) *index {
 	slices.SortStableFunc(rulesets, func(a, b ruleset) int {
 		return cmp.Or(strings.Compare(a.webhook.id, b.webhook.id), strings.Compare(string(a.webhook.protocol), string(b.webhook.protocol)))
 	})
-	x := &index{kinds: map[key]int32{}, resources: map[key][2]int32{}}
+	x := &index{kinds: map[key][]rule{}, resources: map[key][]rule{}, operations: map[interpreter.Operation]uint16{}}
+	for i, o := range v1alpha1.InterpreterOperations() {
+		x.operations[o] = 1 << i
+	}
 	for i, r := range rulesets {
 		x.webhooks = append(x.webhooks, r.webhook)
-		for _, rule := range r.kinds {
-			x.addKinds(int32(i), rule)
+		for j := range r.kinds {
+			x.addKinds(int32(i), &r.kinds[j])
 		}
-		for _, rule := range r.resources {
-			x.addResources(int32(i), rule)
+		for j := range r.resources {
+			x.addResources(int32(i), &r.resources[j])
 		}
 	}
 	return x
 }
 
-func (x *index) addKinds(place int32, rule v1alpha1.KindRuleWithOperations) {
-	each(rule.Operations, v1alpha1.InterpreterOperations(), func(o v1alpha1.InterpreterOperation) (interpreter.Operation, bool) { return o, true },
-		rule.APIGroups, rule.APIVersions, rule.Kinds, func(k key) {
-			if _, there := x.kinds[k]; !there { // they come in order
-				x.kinds[k] = place
-			}
-		})
+func (x *index) addKinds(place int32, r *v1alpha1.KindRuleWithOperations) {
+	entry := rule{place: place, versions: r.APIVersions, scopes: [2]bool{true, true}}
+	for _, o := range r.Operations {
+		entry.operations |= x.bits(o)
+	}
+	add(x.kinds, r.APIGroups, r.Kinds, entry)
 }
 
-func (x *index) addResources(place int32, rule v1alpha1.RuleWithOperations) {
+func (x *index) addResources(place int32, r *v1alpha1.RuleWithOperations) {
 	var names []string
-	for _, resource := range rule.Resources {
+	for _, resource := range r.Resources {
 		// As in the API server's matcher, "pods/*" and "*/*" hold for the object itself too, and "pods/log" does not.
 		name, sub, _ := strings.Cut(resource, "/")
-		if sub != "" && sub != "*" {
-			continue
-		}
-		if name == "" {
+		if sub != "" && sub != "*" || name == "" {
 			continue
 		}
 		names = append(names, name)
 		x.named = x.named || name != "*"
 	}
 	scope := admissionregistrationv1.AllScopes
-	if rule.Scope != nil {
-		scope = *rule.Scope
+	if r.Scope != nil {
+		scope = *r.Scope
 	}
-	each(rule.Operations, explored(), v1alpha1.OperationType.Interpreter, rule.APIGroups, rule.APIVersions, names, func(k key) {
-		places, there := x.resources[k]
-		if !there {
-			places = [2]int32{none, none}
-		}
-		if scope != admissionregistrationv1.NamespacedScope {
-			places[0] = min(places[0], place)
-		}
-		if scope != admissionregistrationv1.ClusterScope {
-			places[1] = min(places[1], place)
-		}
-		x.resources[k] = places
-	})
-}
-
-// explored are the operations that have a form in the Explore protocol.
-func explored() []interpreter.Operation {
-	return slices.DeleteFunc(v1alpha1.InterpreterOperations(), func(o v1alpha1.InterpreterOperation) bool {
-		_, ok := o.Explore()
-		return !ok
-	})
-}
-
-// each calls add for each combination. "*" as an operation is all of them, so that a match needs not look for it.
-func each[O ~string](operations []O, all []interpreter.Operation, name func(O) (interpreter.Operation, bool), groups, versions, names []string, add func(key)) {
-	var known []interpreter.Operation
-	for _, o := range operations {
-		switch operation, ok := name(o); {
-		case ok && operation == v1alpha1.InterpretAll:
-			known = append(known, all...)
-		case ok:
-			known = append(known, operation)
+	entry := rule{place: place, versions: r.APIVersions,
+		scopes: [2]bool{scope != admissionregistrationv1.NamespacedScope, scope != admissionregistrationv1.ClusterScope}}
+	for _, o := range r.Operations {
+		if operation, ok := o.Interpreter(); ok {
+			entry.operations |= x.bits(operation)
 		}
 	}
-	for _, o := range known {
-		for _, g := range groups {
-			for _, v := range versions {
-				for _, n := range names {
-					add(key{o, g, v, n})
-				}
-			}
+	// "*" stands for those that have a form in the protocol.
+	entry.operations &^= x.operations[v1alpha1.InterpretComponent]
+	add(x.resources, r.APIGroups, names, entry)
+}
+
+// bits returns the bit of an operation, and all for "*".
+func (x *index) bits(o interpreter.Operation) uint16 {
+	if o == v1alpha1.InterpretAll {
+		return 1<<len(x.operations) - 1
+	}
+	return x.operations[o]
+}
+
+func add(to map[key][]rule, groups, names []string, entry rule) {
+	for _, group := range groups {
+		for _, name := range names {
+			k := key{group, name}
+			to[k] = append(to[k], entry)
 		}
 	}
 }
@@ -136,28 +125,36 @@ func each[O ~string](operations []O, all []interpreter.Operation, name func(O) (
 // match returns the first webhook for an operation, a kind and its resource, or nil. An empty resource is one that
 // is not known: only rules for all resources hold for it.
 func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, resource string, namespaced bool) *webhook {
-	first := none
-	groups, versions := [2]string{gvk.Group, "*"}, [2]string{gvk.Version, "*"}
-	kinds, resources := [2]string{gvk.Kind, "*"}, [2]string{resource, "*"}
-	scope := 0
+	operation, scope := x.operations[o], 0
 	// A namespace is an object of the cluster, though its own name is given as its namespace in some places.
 	if namespaced && gvk != (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
 		scope = 1
 	}
-	for _, g := range groups {
-		for _, v := range versions {
-			for i := range kinds {
-				if place, ok := x.kinds[key{o, g, v, kinds[i]}]; ok {
-					first = min(first, place)
-				}
-				if places, ok := x.resources[key{o, g, v, resources[i]}]; ok {
-					first = min(first, places[scope])
-				}
-			}
+	first := none
+	for _, group := range [...]string{gvk.Group, "*"} {
+		for _, kind := range [...]string{gvk.Kind, "*"} {
+			first = firstOf(x.kinds[key{group, kind}], first, operation, gvk.Version, scope)
+		}
+		for _, name := range [...]string{resource, "*"} {
+			first = firstOf(x.resources[key{group, name}], first, operation, gvk.Version, scope)
 		}
 	}
 	if first == none {
 		return nil
 	}
 	return x.webhooks[first]
+}
+
+// firstOf returns the place of the first rule that holds and comes before another place, or that place.
+func firstOf(rules []rule, before int32, operation uint16, version string, scope int) int32 {
+	for i := range rules { // they are in order
+		r := &rules[i]
+		if r.place >= before {
+			break
+		}
+		if r.operations&operation != 0 && r.scopes[scope] && (slices.Contains(r.versions, version) || slices.Contains(r.versions, "*")) {
+			return r.place
+		}
+	}
+	return before
 }
