@@ -8,7 +8,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/url"
+	gopath "path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -153,6 +155,11 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 	if u.Hostname() == "" {
 		invalid("has no host")
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || len(validation.IsValidPortNum(n)) > 0 {
+			invalid("has a port that is not between 1 and 65535")
+		}
+	}
 	if u.User != nil {
 		invalid("has a user or a password: neither is allowed")
 	}
@@ -167,24 +174,29 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 
 func validateService(s *admissionregistrationv1.ServiceReference, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if s.Name == "" {
-		errs = append(errs, field.Required(path.Child("name"), "the service's name"))
-	}
-	if s.Namespace == "" {
-		errs = append(errs, field.Required(path.Child("namespace"), "the service's namespace"))
+	for _, f := range []struct{ name, value string }{{"name", s.Name}, {"namespace", s.Namespace}} {
+		if f.value == "" {
+			errs = append(errs, field.Required(path.Child(f.name), "the service's "+f.name))
+			continue
+		}
+		for _, message := range validation.IsDNS1123Label(f.value) { // it becomes a part of a host
+			errs = append(errs, field.Invalid(path.Child(f.name), f.value, message))
+		}
 	}
 	if s.Port != nil {
 		for _, message := range validation.IsValidPortNum(int(*s.Port)) {
 			errs = append(errs, field.Invalid(path.Child("port"), *s.Port, message))
 		}
 	}
-	if s.Path == nil {
-		return errs
-	}
-	if u, err := url.Parse(*s.Path); err != nil || !strings.HasPrefix(*s.Path, "/") || u.RawQuery != "" || u.Fragment != "" || u.Host != "" {
-		errs = append(errs, field.Invalid(path.Child("path"), field.OmitValueType{}, "must be a path that begins with one /, without query and fragment"))
+	if s.Path != nil && !plainPath(*s.Path) {
+		errs = append(errs, field.Invalid(path.Child("path"), field.OmitValueType{}, "must be a path that begins with one /, without //, . and .. in it, query, fragment and %"))
 	}
 	return errs
+}
+
+// plainPath lets paths pass that reach a server as they are written. A / may end them.
+func plainPath(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") && strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
 }
 
 // CheckCABundle returns an error unless a bundle holds certificates in PEM and nothing else.

@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 			"webhooks[0].clientConfig.caBundle: Invalid value: ends within certificate 2"},
 		{"a service", func(w e) { w.ClientConfig = service("", "") }, func(w i) { w.ClientConfig = service("", "") },
 			"[webhooks[0].clientConfig.service.name: Required value: the service's name, webhooks[0].clientConfig.service.namespace: Required value: the service's namespace]"},
-		{"its path", func(w e) { w.ClientConfig = service("a", "x?y") }, func(w i) { w.ClientConfig = service("a", "x?y") }, "webhooks[0].clientConfig.service.path: Invalid value: must be a path that begins with one /, without query and fragment"},
+		{"its path", func(w e) { w.ClientConfig = service("a", "x?y") }, func(w i) { w.ClientConfig = service("a", "x?y") }, "webhooks[0].clientConfig.service.path: Invalid value: must be a path that begins with one /, without //, . and .. in it, query, fragment and %"},
 		{"no time", func(w e) { w.TimeoutSeconds = new(int32(0)) }, func(w i) { w.TimeoutSeconds = new(int32(0)) }, "webhooks[0].timeoutSeconds: Invalid value: 0: must be between 1 and 30 seconds"},
 		{"all and another", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"*", "ExploreReplica"} }, nil,
 			`webhooks[0].rules[0].operations: Invalid value: ["*","ExploreReplica"]: '*' must be alone`},

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command crdpatch adds to generated CustomResourceDefinitions what markers cannot say of a type of another package: how
-// the URL of a webhook looks. As a CEL rule it would be over the API server's limit of cost, since the type does not limit
+// the URL of a webhook looks, or the names of its service. As a CEL rule the first would be over the API server's limit of cost, since the type does not limit
 // the length of the URL.
 package main
 
@@ -20,6 +20,11 @@ const (
 	// urlPattern is https with a host, and without user, query and fragment.
 	urlPattern = "^https://[^/?#@]+(/[^?#]*)?$"
 	urlLength  = 2048
+	// labelPattern is a DNS label (RFC 1123): the names of a service become a part of a host.
+	labelPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+	labelLength  = 63
+	// pathPattern has no empty part, query, fragment and %.
+	pathPattern = "^/([^/?#%]+/?)*$"
 )
 
 func main() {
@@ -54,11 +59,17 @@ func patch(file string) error {
 	if err := yaml.Unmarshal(content, &crd); err != nil {
 		return err
 	}
-	url := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items", "properties", "clientConfig", "properties", "url")
-	if url == nil {
-		return errors.New("there is no clientConfig.url")
+	client := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items", "properties", "clientConfig", "properties")
+	url, service := find(client, "url"), find(client, "service", "properties")
+	name, namespace, path := find(service, "name"), find(service, "namespace"), find(service, "path")
+	if url == nil || name == nil || namespace == nil || path == nil {
+		return errors.New("clientConfig has no url, or no service with name, namespace and path")
 	}
 	url["pattern"], url["maxLength"] = urlPattern, urlLength
+	for _, label := range []map[string]any{name, namespace} {
+		label["pattern"], label["maxLength"] = labelPattern, labelLength
+	}
+	path["pattern"] = pathPattern
 	out, err := yaml.Marshal(crd)
 	if err != nil {
 		return err
