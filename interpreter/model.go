@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -54,10 +56,20 @@ func decodeObject(field string, raw []byte, object any) error {
 	if kind := rawjson.KindOf(raw); kind != rawjson.Object {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
 	}
+	if _, ok := object.(*unstructured.Unstructured); ok && kindOf(raw) == "" {
+		// Its own error repeats the object, with all that is in it.
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "has no kind"}
+	}
 	if err := rawjson.Decode(raw, object); err != nil {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf("does not fit %T", object), Err: err}
 	}
 	return nil
+}
+
+// kindOf returns what an object says of its kind.
+func kindOf(raw []byte) string {
+	kind, _ := rawjson.Text(rawjson.Member(raw, "kind"))
+	return kind
 }
 
 // Response is what a handler answers. Its fields are those of the Interpret protocol; the server sets UID.

@@ -27,6 +27,10 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 			return nil, err
 		}
 	}
+	if rawjson.KindOf(patched) == rawjson.Object && kindOf(patched) == "" {
+		// The error of UnmarshalJSON would repeat the object, with all that is in it.
+		return nil, changed("kind", object.GetKind(), "")
+	}
 	out := &unstructured.Unstructured{}
 	if err := out.UnmarshalJSON(patched); err != nil {
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
@@ -74,9 +78,13 @@ func sameIdentity(operation Operation, before, after *unstructured.Unstructured)
 		{"metadata.uid", string(before.GetUID()), string(after.GetUID())},
 	} {
 		if f.before != f.after && !(operation == v1alpha1.Prune && f.field == "metadata.uid" && f.after == "") {
-			return &AnswerError{Problem: IdentityChanged, Field: "response.patch",
-				Detail: fmt.Sprintf("changes %s from %q to %q: the answer would be another object", f.field, f.before, f.after)}
+			return changed(f.field, f.before, f.after)
 		}
 	}
 	return nil
+}
+
+func changed(field, before, after string) error {
+	return &AnswerError{Problem: IdentityChanged, Field: "response.patch",
+		Detail: fmt.Sprintf("changes %s from %q to %q: the answer would be another object", field, before, after)}
 }
