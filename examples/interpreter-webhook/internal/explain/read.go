@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -44,8 +45,12 @@ func read(path string) ([]*unstructured.Unstructured, error) {
 
 // parse adds the objects of a document, which may be empty.
 func parse(objects []*unstructured.Unstructured, document []byte) ([]*unstructured.Unstructured, error) {
+	text, err := yaml.YAMLToJSONStrict(document) // a key that is there twice is an error
+	if err != nil {
+		return nil, err
+	}
 	var content any
-	if err := yaml.UnmarshalStrict(document, &content); err != nil { // a key that is there twice is an error
+	if err := utiljson.Unmarshal(text, &content); err != nil { // which keeps whole numbers as they are
 		return nil, err
 	}
 	if content == nil {
