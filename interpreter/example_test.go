@@ -109,7 +109,7 @@ func ExampleRegister() {
 	fmt.Println(interpreter.Register(server, "/workloads", interpreter.HandlerFor[*Workload]{}))
 	// Output:
 	// <nil>
-	// register /workloads: the path is taken
+	// register "/workloads": the path is taken
 }
 
 // The operations of a handler can be asked without HTTP, for tests and for kinds that a control plane knows itself.
