@@ -60,11 +60,12 @@
 //
 // # Limits
 //
-// A body has at most 8 MiB, a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of three digits.
-// 100 requests are answered at the same time, so that bodies take 800 MiB at the very most; a buffer grows with what has
-// arrived, not with what a request says of its length. [ServerOptions].MaxBytes and MaxConcurrent change both; what is over
-// the second gets 429 at once, and may come again. A handler has 30 s, or what the caller says in the query of the request
-// (timeout=10s), if that is less; then its context ends.
+// A body has at most 8 MiB, a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of three digits. What
+// a patch adds to and removes from lists, times the elements of the object, is at most 2^28. 100 requests are answered at
+// the same time, so that bodies take 800 MiB at the very most; a buffer grows with what has arrived, not with what a request
+// says of its length. [ServerOptions].MaxBytes and MaxConcurrent change both; what is over the second gets 429 at once, and
+// may come again. A handler has 30 s, or what the caller says in the query of the request (timeout=10s), if that is less;
+// then its context ends.
 //
 // # Operation
 //

@@ -4,7 +4,9 @@
 package interpreter
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,6 +57,10 @@ func applyText(original, patch []byte) (out []byte, err error) {
 	if len(operations) > rawjson.MaxOperations {
 		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), rawjson.MaxOperations)}
 	}
+	elements := bytes.Count(original, comma) + bytes.Count(patch, comma)
+	if n := listOperations(operations); n*elements > maxMoves {
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("adds and removes %d elements of lists, too many for an object of this size: replace the list", n)}
+	}
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false // RFC 6902 has none
 	options.AccumulatedCopySizeLimit = MaxBytes
@@ -65,6 +71,31 @@ func applyText(original, patch []byte) (out []byte, err error) {
 		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
 	}
 	return out, nil
+}
+
+// maxMoves is how many elements of lists a patch may move, at most: each one that is added or removed moves those behind it.
+// It is a matter of seconds.
+const maxMoves = 1 << 28
+
+var comma = []byte(",")
+
+// listOperations is how many operations may add or remove an element of a list.
+func listOperations(patch jsonpatch.Patch) int {
+	n := 0
+	for _, operation := range patch {
+		if kind := operation.Kind(); kind == "replace" || kind == "test" {
+			continue
+		}
+		path, _ := operation.Path()
+		from, _ := operation.From()
+		for _, pointer := range []string{path, from} {
+			last := pointer[strings.LastIndexByte(pointer, '/')+1:]
+			if last == "-" || last != "" && strings.Trim(last, "0123456789") == "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // sameIdentity is an error where a patch has made another object of an object. What is packed for a cluster has no UID

@@ -45,8 +45,7 @@ func TestQuantities(t *testing.T) {
 	}
 	// Decoding does not know the fields of a type that is left to encoding/json.
 	var odd struct {
-		Twice  string `json:"a"`
-		Other  string `json:"a"` //nolint:govet // on purpose
+		*child
 		Limits corev1.ResourceList
 	}
 	if err := rawjson.Decode([]byte(`{"Limits":{"cpu":"1e-2147483647"}}`), &odd); err == nil {

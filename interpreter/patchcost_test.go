@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// TestPatchCost: a small patch cannot hold a caller for minutes, and an honest one is applied.
+func TestPatchCost(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		elements, n      int
+		operation, moves string
+		ok               bool
+	}{
+		{"many in a great list", 200_000, 5_000, `{"op":"add","path":"/spec/list/0","value":1}`, "5000", false},
+		{"many moves", 200_000, 5_000, `{"op":"move","from":"/spec/list/0","path":"/spec/list/-"}`, "10000", false},
+		{"some", 50_000, 100, `{"op":"remove","path":"/spec/list/0"}`, "", true},
+		{"many in a small one", 9_000, 9_000, `{"op":"remove","path":"/spec/list/0"}`, "", true},
+		{"replaced where they are", 40_000, 9_000, `{"op":"replace","path":"/spec/list/0","value":2}`, "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			list := make([]any, test.elements)
+			for i := range list {
+				list[i] = int64(i)
+			}
+			q := interpreter.Query{Operation: v1alpha1.Prune, Object: &unstructured.Unstructured{
+				Object: map[string]any{"apiVersion": "v1", "kind": "List", "spec": map[string]any{"list": list}}}}
+			r := interpreter.Succeeded("")
+			r.Patch, r.PatchType = []byte("["+strings.TrimSuffix(strings.Repeat(test.operation+",", test.n), ",")+"]"), new(v1alpha1.PatchTypeJSONPatch)
+			_, err := q.Answer(interpreter.Interpret, &r)
+			var wrong *interpreter.AnswerError
+			want := "response.patch adds and removes " + test.moves + " elements of lists, too many for an object of this size: replace the list"
+			if test.ok && err != nil || !test.ok && (!errors.As(err, &wrong) || wrong.Problem != interpreter.TooLarge || err.Error() != want) {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
