@@ -61,7 +61,7 @@
 //
 // All else is Unknown. Reason and message are those of the clusters that decide, and say which these are; the time of the
 // transition stays while the status does. Where clusters report no conditions, those of the object stay. Karmada's own
-// interpreter aggregates those of Jobs only.
+// interpreter aggregates those of Jobs only. Conditions of a Service stay as they are.
 //
 // The status of a Job is one that the API server takes: it allows nothing but what the Job's own controller could do. No
 // counter goes down, the time of the start stays, and what has ended stays ended, whatever clusters are added.
