@@ -33,7 +33,7 @@ func ExampleLoad() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // the system cleans up what is left
 	file := filepath.Join(folder, "cases.yaml")
 	err = os.WriteFile(file, []byte(`
 name: a Deployment without replicas has one
