@@ -72,6 +72,7 @@ func (h *handover) run() appliedwork.Action {
 	}
 	var sides [2]tools
 	var works [2]*v1alpha1.AppliedWork
+	defer func() { h.end(works[:]) }()
 	for i := range sides {
 		sides[i] = h.client(uint64(i))
 		work, err := sides[i].tracker.Ensure(ctx, fmt.Sprintf("%s-%d", name, i), v1alpha1.AppliedWorkSpec{WorkName: name, WorkNamespace: fmt.Sprint(i)})
@@ -80,7 +81,6 @@ func (h *handover) run() appliedwork.Action {
 			return ""
 		}
 		works[i], h.works[work.UID] = work, fmt.Sprintf("%sh%d-%d", agentPrefix, h.seed, i)
-		defer h.end(work) // each Prune reads all AppliedWorks
 	}
 	if _, err := sides[0].applier.Apply(ctx, works[0], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{}); err != nil {
 		h.t.Errorf("seed %d: %v", h.seed, err)
@@ -120,8 +120,13 @@ func (h *handover) run() appliedwork.Action {
 	return adopted.Action
 }
 
-func (h *handover) end(work *v1alpha1.AppliedWork) {
-	if err := h.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
-		h.t.Errorf("seed %d: %v", h.seed, err)
+func (h *handover) end(works []*v1alpha1.AppliedWork) {
+	for _, work := range works {
+		if work == nil {
+			continue
+		}
+		if err := h.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
+			h.t.Errorf("seed %d: %v", h.seed, err)
+		}
 	}
 }
