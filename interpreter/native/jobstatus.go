@@ -25,9 +25,9 @@ func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.Aggrega
 	var sum batchv1.JobStatus
 	var ends jobEnds
 	_, err := eachStatus(items, func(cluster string, s *batchv1.JobStatus) {
-		sum.Active += s.Active
-		sum.Succeeded += s.Succeeded
-		sum.Failed += s.Failed
+		count(&sum.Active, s.Active)
+		count(&sum.Succeeded, s.Succeeded)
+		count(&sum.Failed, s.Failed)
 		sum.Ready = plus(sum.Ready, s.Ready)
 		sum.Terminating = plus(sum.Terminating, s.Terminating)
 		sum.StartTime = earlier(sum.StartTime, s.StartTime)

@@ -20,10 +20,10 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 		Aggregate: func(_ context.Context, b object, items []interpreter.AggregatedStatusItem) error {
 			var sum policyv1.PodDisruptionBudgetStatus
 			_, err := eachStatus(items, func(cluster string, s *policyv1.PodDisruptionBudgetStatus) {
-				sum.CurrentHealthy += s.CurrentHealthy
-				sum.DesiredHealthy += s.DesiredHealthy
-				sum.ExpectedPods += s.ExpectedPods
-				sum.DisruptionsAllowed += s.DisruptionsAllowed
+				count(&sum.CurrentHealthy, s.CurrentHealthy)
+				count(&sum.DesiredHealthy, s.DesiredHealthy)
+				count(&sum.ExpectedPods, s.ExpectedPods)
+				count(&sum.DisruptionsAllowed, s.DisruptionsAllowed)
 				for pod, at := range s.DisruptedPods {
 					if sum.DisruptedPods == nil {
 						sum.DisruptedPods = map[string]metav1.Time{}
@@ -55,8 +55,8 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 		Aggregate: func(_ context.Context, h object, items []interpreter.AggregatedStatusItem) error {
 			sum := autoscalingv2.HorizontalPodAutoscalerStatus{ObservedGeneration: h.Status.ObservedGeneration}
 			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
-				sum.CurrentReplicas += s.CurrentReplicas
-				sum.DesiredReplicas += s.DesiredReplicas
+				count(&sum.CurrentReplicas, s.CurrentReplicas)
+				count(&sum.DesiredReplicas, s.DesiredReplicas)
 				sum.LastScaleTime = later(sum.LastScaleTime, s.LastScaleTime)
 			})
 			if err != nil {

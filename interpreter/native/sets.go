@@ -35,13 +35,13 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpreter.AggregatedStatusItem) error {
 	sum := appsv1.DaemonSetStatus{CollisionCount: d.Status.CollisionCount}
 	_, err := eachStatus(items, func(_ string, s *appsv1.DaemonSetStatus) {
-		sum.CurrentNumberScheduled += s.CurrentNumberScheduled
-		sum.NumberMisscheduled += s.NumberMisscheduled
-		sum.DesiredNumberScheduled += s.DesiredNumberScheduled
-		sum.NumberReady += s.NumberReady
-		sum.UpdatedNumberScheduled += s.UpdatedNumberScheduled
-		sum.NumberAvailable += s.NumberAvailable
-		sum.NumberUnavailable += s.NumberUnavailable
+		count(&sum.CurrentNumberScheduled, s.CurrentNumberScheduled)
+		count(&sum.NumberMisscheduled, s.NumberMisscheduled)
+		count(&sum.DesiredNumberScheduled, s.DesiredNumberScheduled)
+		count(&sum.NumberReady, s.NumberReady)
+		count(&sum.UpdatedNumberScheduled, s.UpdatedNumberScheduled)
+		count(&sum.NumberAvailable, s.NumberAvailable)
+		count(&sum.NumberUnavailable, s.NumberUnavailable)
 	})
 	if err != nil {
 		return err
@@ -70,10 +70,10 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interpreter.AggregatedStatusItem) error {
 	var sum appsv1.ReplicaSetStatus
 	_, err := eachStatus(items, func(_ string, s *appsv1.ReplicaSetStatus) {
-		sum.Replicas += s.Replicas
-		sum.FullyLabeledReplicas += s.FullyLabeledReplicas
-		sum.ReadyReplicas += s.ReadyReplicas
-		sum.AvailableReplicas += s.AvailableReplicas
+		count(&sum.Replicas, s.Replicas)
+		count(&sum.FullyLabeledReplicas, s.FullyLabeledReplicas)
+		count(&sum.ReadyReplicas, s.ReadyReplicas)
+		count(&sum.AvailableReplicas, s.AvailableReplicas)
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ package native
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -101,6 +102,11 @@ func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster 
 		f(item.ClusterName, s)
 	}
 	return n, nil
+}
+
+// count adds what a cluster counts. A sum stops at the greatest number there is, and does not go on with the least one.
+func count(sum *int32, n int32) {
+	*sum = int32(max(math.MinInt32, min(math.MaxInt32, int64(*sum)+int64(n))))
 }
 
 // observed returns the generation that all clusters have observed: that of the object, where each of them has the newest

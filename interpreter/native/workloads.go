@@ -81,16 +81,16 @@ func deploymentHealthy(d *appsv1.Deployment) bool {
 func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interpreter.AggregatedStatusItem) error {
 	sum := appsv1.DeploymentStatus{CollisionCount: d.Status.CollisionCount}
 	_, err := eachStatus(items, func(_ string, s *appsv1.DeploymentStatus) {
-		sum.Replicas += s.Replicas
-		sum.ReadyReplicas += s.ReadyReplicas
-		sum.UpdatedReplicas += s.UpdatedReplicas
-		sum.AvailableReplicas += s.AvailableReplicas
-		sum.UnavailableReplicas += s.UnavailableReplicas
+		count(&sum.Replicas, s.Replicas)
+		count(&sum.ReadyReplicas, s.ReadyReplicas)
+		count(&sum.UpdatedReplicas, s.UpdatedReplicas)
+		count(&sum.AvailableReplicas, s.AvailableReplicas)
+		count(&sum.UnavailableReplicas, s.UnavailableReplicas)
 		if s.TerminatingReplicas != nil {
 			if sum.TerminatingReplicas == nil {
 				sum.TerminatingReplicas = new(int32)
 			}
-			*sum.TerminatingReplicas += *s.TerminatingReplicas
+			count(sum.TerminatingReplicas, *s.TerminatingReplicas)
 		}
 	})
 	if err != nil {
@@ -121,11 +121,11 @@ func statefulSet() interpreter.HandlerFor[*appsv1.StatefulSet] {
 func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []interpreter.AggregatedStatusItem) error {
 	sum := appsv1.StatefulSetStatus{CollisionCount: set.Status.CollisionCount, CurrentRevision: set.Status.CurrentRevision, UpdateRevision: set.Status.UpdateRevision}
 	_, err := eachStatus(items, func(_ string, s *appsv1.StatefulSetStatus) {
-		sum.Replicas += s.Replicas
-		sum.ReadyReplicas += s.ReadyReplicas
-		sum.CurrentReplicas += s.CurrentReplicas
-		sum.UpdatedReplicas += s.UpdatedReplicas
-		sum.AvailableReplicas += s.AvailableReplicas
+		count(&sum.Replicas, s.Replicas)
+		count(&sum.ReadyReplicas, s.ReadyReplicas)
+		count(&sum.CurrentReplicas, s.CurrentReplicas)
+		count(&sum.UpdatedReplicas, s.UpdatedReplicas)
+		count(&sum.AvailableReplicas, s.AvailableReplicas)
 	})
 	if err != nil {
 		return err
