@@ -39,6 +39,7 @@ test: kube ## all tests, with the race detector: the SDK, then end to end on rea
 	$(GO) test -race ./...
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -race -parallel 8 -timeout 20m ./... # mostly they wait
 	cd internal/e2e && $(GO) test ./interop # what the race detector must not look at: see its package doc
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run 'Speed$$' . # what is measured
 
 test-fast: ## the tests of the SDK alone, without the race detector
 	$(GO) test ./...

@@ -13,14 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-var (
-	appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
-	appliedWorkEntries = flag.Int("appliedwork.entries", 15_000, "how many objects are recorded by TestAppliedWorkLarge/Shards; the claim is for 50000")
-)
+var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
 
 // checkUnchanged: a second apply of what is unchanged makes no write, for whoever makes it.
 func checkUnchanged(t *testing.T, g *ground) {
@@ -53,51 +49,6 @@ func manyConfigMaps(namespace string, n int) []*unstructured.Unstructured {
 	return objects
 }
 
-// TestAppliedWorkTeardownSpeed compares a teardown with what Kubernetes' collector does when the AppliedWork is deleted,
-// in the same run on the same servers.
-func TestAppliedWorkTeardownSpeed(t *testing.T) {
-	t.Parallel()
-	const n = 1000
-	// The limits that kube-controller-manager has by default; other tests raise them.
-	g := newGround(t, groundOptions{controller: []string{"--kube-api-qps=20", "--kube-api-burst=30"}})
-	x := g.plain(nil)
-	run := func(name string, end func(*v1alpha1.AppliedWork)) time.Duration {
-		g.create(namespaceOf(name))
-		work := x.ensure(t, name)
-		x.apply(t, work, manyConfigMaps(name, n)...)
-		entries, err := x.tracker.Entries(t.Context(), work)
-		if err != nil {
-			t.Fatal(err)
-		}
-		work.Status.AppliedResources = entries
-		began := time.Now()
-		end(work)
-		if err := x.collector.WaitGone(t.Context(), work); err != nil {
-			t.Fatal(err)
-		}
-		return time.Since(began)
-	}
-	bare := run("bare", func(work *v1alpha1.AppliedWork) {
-		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	})
-	// The cascade is as fast as its limits are; a teardown as what runs beside it leaves it time, so it may try again.
-	for _, attempt := range []string{"ours-1", "ours-2", "ours-3"} {
-		ours := run(attempt, func(work *v1alpha1.AppliedWork) {
-			changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
-			if err != nil || !changes.Done() {
-				t.Fatal(changes, err)
-			}
-		})
-		t.Logf("%d objects: the bare cascade took %s, a teardown %s: %.1f times as fast", n, bare.Round(time.Millisecond), ours.Round(time.Millisecond), bare.Seconds()/ours.Seconds())
-		if bare >= 5*ours {
-			return
-		}
-	}
-	t.Error("a teardown is not five times as fast as the cascade")
-}
-
 // shards returns the further AppliedWorks of an inventory.
 func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured.Unstructured {
 	t.Helper()
@@ -109,8 +60,9 @@ func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured
 }
 
 // checkShards records more objects than one AppliedWork takes: each shard stays under 1 MiB, and all are read again.
-func checkShards(t *testing.T, g *ground) {
-	n := *appliedWorkEntries
+func checkShards(t *testing.T, g *ground) { g.shardsOf(t, 15_000) }
+
+func (g *ground) shardsOf(t *testing.T, n int) {
 	x := g.plain(nil)
 	work := x.ensure(t, "shards")
 	ids := make([]v1alpha1.ResourceIdentifier, n)
