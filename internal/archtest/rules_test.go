@@ -98,6 +98,8 @@ var rules = []rule{
 	{packages: "rsync/store/etcdstore", may: []string{"rsync/store", "go.etcd.io/etcd/api/v3/...", "go.etcd.io/etcd/client/v3/..."}},
 	{packages: "rsync/store/storetest", may: []string{"rsync/store", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector", may: []string{"rsync/appcontext"}},
+	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
+	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "..."}},
 	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/..."}},

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"fmt"
+	"time"
+)
+
+// Builder puts a context together. Its methods remember what is wrong; Build tells it all. The zero value is not usable:
+// see [NewBuilder].
+type Builder struct {
+	context  AppContext
+	apps     []*AppBuilder
+	problems []*Problem
+}
+
+// AppBuilder adds to one app of a Builder.
+type AppBuilder struct {
+	builder *Builder
+	app     App
+}
+
+// NewBuilder begins a context.
+func NewBuilder(id string) *Builder { return &Builder{context: AppContext{ID: id}} }
+
+// Meta sets what the context belongs to.
+func (b *Builder) Meta(meta Meta) *Builder {
+	b.context.Meta = meta
+	return b
+}
+
+// App returns the app of that name, after adding it where it is new. Apps keep the order in which they were added.
+func (b *Builder) App(name string) *AppBuilder {
+	for _, a := range b.apps {
+		if a.app.Name == name {
+			return a
+		}
+	}
+	a := &AppBuilder{builder: b, app: App{Name: name}}
+	b.apps = append(b.apps, a)
+	return a
+}
+
+// DependsOn makes the app wait for another one, and then for some time more.
+func (a *AppBuilder) DependsOn(app string, status OpStatus, wait time.Duration) *AppBuilder {
+	a.app.DependsOn = append(a.app.DependsOn, Dependency{App: app, Status: status, Wait: wait})
+	return a
+}
+
+// Cluster places the app on a cluster, which Resource and Hook do too.
+func (a *AppBuilder) Cluster(provider, name string) *AppBuilder {
+	a.cluster(ClusterID{provider, name})
+	return a
+}
+
+// Resource adds an object on a cluster. Resources are applied in the order in which they were added.
+func (a *AppBuilder) Resource(provider, cluster string, manifest []byte) *AppBuilder {
+	return a.Hook(NoHook, provider, cluster, manifest)
+}
+
+// Hook adds an object that is applied at a certain time in the life of the app on that cluster.
+func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) *AppBuilder {
+	c := a.cluster(ClusterID{provider, cluster})
+	object, err := ParseObject(manifest)
+	if err != nil {
+		a.builder.problems = append(a.builder.problems, &Problem{
+			Fault: BadManifest, What: err.Error(),
+			Where: fmt.Sprintf("app %q, cluster %q, resource %d", a.app.Name, c.ClusterID, len(c.Resources)),
+		})
+		return a
+	}
+	c.Resources = append(c.Resources, Resource{Object: object, Hook: hook, Manifest: manifest})
+	return a
+}
+
+func (a *AppBuilder) cluster(id ClusterID) *Cluster {
+	if c := a.app.Cluster(id); c != nil {
+		return c
+	}
+	a.app.Clusters = append(a.app.Clusters, Cluster{ClusterID: id})
+	return &a.app.Clusters[len(a.app.Clusters)-1]
+}
+
+// Build returns the context, or an [*Error] with all that is wrong.
+func (b *Builder) Build() (*AppContext, error) {
+	out := b.context
+	out.Apps = make([]App, len(b.apps))
+	for i, a := range b.apps {
+		out.Apps[i] = a.app
+	}
+	v := validator{problems: b.problems[:len(b.problems):len(b.problems)]}
+	v.context(&out, false)
+	if len(v.problems) > 0 {
+		return nil, &Error{ID: out.ID, Problems: v.problems}
+	}
+	return &out, nil
+}

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package appcontext is what the engine of package rsync works on: an [AppContext] says which apps run on which clusters,
+// and which resources each app has there, in order. All of it is values and pure functions.
+//
+// A [Builder] puts one together and reports all that is wrong at once:
+//
+//	b := appcontext.NewBuilder("shop-1")
+//	b.App("db").Resource("edge", "cluster1", database)
+//	b.App("web").DependsOn("db", appcontext.Ready, 10*time.Second).Resource("edge", "cluster1", deployment)
+//	shop, err := b.Build()
+//
+// A manifest is kept byte for byte, as YAML or JSON; what identifies the object is read from it: group, kind, namespace
+// and name. With the cluster that is the [Identity] of a resource. The version of the API is no part of it, and neither is
+// the app, so an object that moves from one app to another stays the same object.
+//
+// [Diff] compares two contexts for an update: what is new, what has changed, what is gone. [Validate] refuses cycles and
+// unknown names in dependencies, duplicates, names that no key can hold, and what is too large to be stored.
+//
+// # EMCO's keys
+//
+// [Decode] and [Encode] read and write the keys that EMCO keeps for a context in its etcd, including the status words and the queue,
+// so that contexts can be taken over from it and given back. What these keys can hold is less than an AppContext can: two resources
+// of one app on one cluster need different name and kind there, also where namespace or group differ, and a manifest must
+// be valid UTF-8. Keys that Decode does not know are kept in [Layout].Extra and written again.
+//
+// # Concurrency
+//
+// Values are not copied: an AppContext that was given to someone must not be changed. A Builder is for one goroutine.
+package appcontext

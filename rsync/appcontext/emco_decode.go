@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// IDs returns the contexts of which there are keys, in order.
+func IDs(keys map[string]string) []string {
+	ids := map[string]bool{}
+	for key := range keys {
+		if rest, ok := strings.CutPrefix(key, "/context/"); ok {
+			if id, below, ok := strings.Cut(rest, "/"); ok && below == "" {
+				ids[id] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// Decode reads the keys of a context; those of others are ignored. It does not [Validate]: an update context, say, may
+// depend on apps that are not in it. It returns a [*Problem] with BadLayout for keys that do not fit together.
+//
+// A resource of whose manifest EMCO keeps something that is no object gets its name and kind from its key.
+func Decode(id string, keys map[string]string) (*Layout, error) {
+	d := decoder{keys: keys, root: "/context/" + id + "/"}
+	l := &Layout{Context: &AppContext{ID: id}, Resources: map[LayoutResource]string{}}
+	if _, ok := keys[d.root]; !ok {
+		return nil, &Problem{Fault: BadLayout, Where: d.root, What: "there is no such key, so there is no such context"}
+	}
+	d.value(d.root+"meta/", &l.Context.Meta)
+	var order map[string][]string
+	d.instruction(d.root+"app/"+orderKey, &order)
+	for _, name := range order["apporder"] {
+		l.Context.Apps = append(l.Context.Apps, d.app(name, l))
+	}
+	var status layoutStatus
+	d.value(d.root+"status/", &status)
+	l.Status = status.Status
+	var queue layoutQueue
+	d.value(d.root+"rsync/AppContextEventQueue/", &queue)
+	l.Queue = queue.AcQueue
+	_, l.Active = keys["/activecontext/"+id+"/"]
+	if d.err != nil {
+		return nil, d.err
+	}
+	return l, d.extra(l)
+}
+
+// extra keeps what writing the layout would not give back.
+func (d *decoder) extra(l *Layout) error {
+	again, err := Encode(l)
+	if err != nil {
+		return err
+	}
+	for key, value := range d.keys {
+		if (strings.HasPrefix(key, d.root) || key == "/activecontext/"+l.Context.ID+"/") && again[key] != value {
+			if l.Extra == nil {
+				l.Extra = map[string]string{}
+			}
+			l.Extra[key] = value
+		}
+	}
+	return nil
+}
+
+type decoder struct {
+	keys map[string]string
+	root string
+	err  error
+}
+
+func (d *decoder) fail(where, format string, args ...any) {
+	if d.err == nil {
+		d.err = &Problem{Fault: BadLayout, Where: where, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+// value reads a key, where it is there.
+func (d *decoder) value(key string, into any) bool {
+	text, ok := d.keys[key]
+	if ok && json.Unmarshal([]byte(text), into) != nil {
+		d.fail(key, "the value is not the JSON that belongs there") // no more: it may be a manifest
+	}
+	return ok
+}
+
+func (d *decoder) instruction(key string, into any) {
+	var text string
+	if d.value(key, &text) && json.Unmarshal([]byte(text), into) != nil {
+		d.fail(key, "the string in the value is not the JSON that belongs there")
+	}
+}
+
+func (d *decoder) app(name string, l *Layout) App {
+	prefix := d.root + "app/" + name + "/"
+	if _, ok := d.keys[prefix]; !ok {
+		d.fail(prefix, "the order of apps names %q, but there is no such key", name)
+	}
+	a := App{Name: name}
+	var dependencies []layoutDependency
+	d.instruction(prefix+dependencyKey, &dependencies)
+	for _, dep := range dependencies {
+		a.DependsOn = append(a.DependsOn, Dependency{dep.App, OpStatus(dep.Status), time.Duration(dep.Wait) * time.Second})
+	}
+	for _, cluster := range d.below(prefix + "cluster/") {
+		provider, clusterName, ok := strings.Cut(cluster, "+")
+		if !ok {
+			d.fail(prefix+"cluster/"+cluster+"/", "the cluster is not provider+name")
+		}
+		a.Clusters = append(a.Clusters, d.cluster(prefix+"cluster/"+cluster+"/", name, ClusterID{provider, clusterName}, l))
+	}
+	return a
+}
+
+// below returns the next parts of keys that end after them, in order.
+func (d *decoder) below(prefix string) []string {
+	var out []string
+	for key := range d.keys {
+		if rest, ok := strings.CutPrefix(key, prefix); ok && strings.Count(rest, "/") == 1 && strings.HasSuffix(rest, "/") {
+			out = append(out, strings.TrimSuffix(rest, "/"))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
+	c := Cluster{ClusterID: id}
+	hooks := map[Hook][]string{}
+	d.instruction(prefix+"resource/"+dependencyKey, &hooks)
+	var order map[string][]string
+	d.instruction(prefix+"resource/"+orderKey, &order)
+	hooked := map[string]bool{}
+	for _, hook := range Hooks() {
+		for _, name := range hooks[hook] {
+			hooked[name] = true
+			c.Resources = append(c.Resources, d.resource(prefix, name, hook))
+		}
+	}
+	for _, name := range order["resorder"] {
+		if !hooked[name] { // some list their hooks in both
+			c.Resources = append(c.Resources, d.resource(prefix, name, NoHook))
+		}
+	}
+	for _, r := range c.Resources {
+		var status layoutStatus
+		if name := layoutName(r.Object); d.value(prefix+"resource/"+name+"/status/", &status) {
+			l.Resources[LayoutResource{app, id, name}] = status.Status
+		}
+	}
+	return c
+}
+
+func (d *decoder) resource(prefix, name string, hook Hook) Resource {
+	key := prefix + "resource/" + name + "/"
+	var manifest string
+	if !d.value(key, &manifest) {
+		d.fail(key, "the order of resources names %q, but there is no such key", name)
+	}
+	r := Resource{Hook: hook, Manifest: []byte(manifest)}
+	object, err := ParseObject(r.Manifest)
+	if err != nil || layoutName(object) != name {
+		last := strings.LastIndexByte(name, '+')
+		if last < 0 {
+			d.fail(key, "the resource is not name+Kind")
+			return r
+		}
+		object = Object{Group: object.Group, Namespace: object.Namespace, Name: name[:last], Kind: name[last+1:]}
+	}
+	r.Object = object
+	return r
+}

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// Layout is a context as EMCO keeps it: with what its rsync has noted about it.
+type Layout struct {
+	Context *AppContext
+	// Status is the word of the context's status, as in "Instantiated"; it is empty where there is none.
+	Status string
+	// Resources has the status words of resources.
+	Resources map[LayoutResource]string
+	// Queue is the context's queue of events.
+	Queue []LayoutElement
+	// Active is whether the context is among the active ones.
+	Active bool
+	// Extra has the keys that are not known, and known ones whose value would not be written again as it was. Encode lets
+	// them have the last word.
+	Extra map[string]string
+}
+
+// LayoutResource names a resource in EMCO's keys.
+type LayoutResource struct {
+	App     string
+	Cluster ClusterID
+	// Name is name+Kind.
+	Name string
+}
+
+// LayoutElement is an element of EMCO's queue.
+type LayoutElement struct {
+	Event  string `json:"event"`
+	UCID   string `json:"uCID"` // the other context of an update
+	Status string `json:"status"`
+}
+
+type layoutQueue struct {
+	AcQueue []LayoutElement
+}
+
+type layoutStatus struct {
+	Status string
+}
+
+type layoutDependency struct {
+	App    string `json:"app"`
+	Status string `json:"opstatus"`
+	Wait   int64  `json:"wait"` // seconds
+}
+
+const (
+	orderKey      = "instruction/order/"
+	dependencyKey = "instruction/dependency/"
+)
+
+// Encode returns the keys that EMCO keeps for a context, with their values in JSON. It returns a [*Problem] with
+// NotRepresentable for what these keys cannot hold.
+func Encode(l *Layout) (map[string]string, error) {
+	c := l.Context
+	e := encoder{keys: map[string]string{}}
+	root := "/context/" + c.ID + "/"
+	e.put(root, c.ID)
+	if !isZero(c.Meta) {
+		e.put(root+"meta/", c.Meta)
+	}
+	apps := make([]string, len(c.Apps))
+	for i := range c.Apps {
+		apps[i] = c.Apps[i].Name
+		e.app(root+"app/"+c.Apps[i].Name+"/", &c.Apps[i])
+	}
+	e.instruction(root+"app/"+orderKey, map[string][]string{"apporder": apps})
+	if l.Status != "" {
+		e.put(root+"status/", layoutStatus{l.Status})
+	}
+	for r, status := range l.Resources {
+		e.put(root+"app/"+r.App+"/cluster/"+r.Cluster.String()+"/resource/"+r.Name+"/status/", layoutStatus{status})
+	}
+	if l.Queue != nil {
+		e.put(root+"rsync/AppContextEventQueue/", layoutQueue{l.Queue})
+	}
+	if l.Active {
+		e.put("/activecontext/"+c.ID+"/", c.ID)
+	}
+	maps.Copy(e.keys, l.Extra)
+	return e.keys, e.err
+}
+
+func isZero(m Meta) bool {
+	children := m.ChildContextIDs
+	m.ChildContextIDs = nil
+	text, _ := json.Marshal(m)
+	zero, _ := json.Marshal(Meta{})
+	return children == nil && string(text) == string(zero)
+}
+
+type encoder struct {
+	keys map[string]string
+	err  error
+}
+
+func (e *encoder) fail(where, format string, args ...any) {
+	if e.err == nil {
+		e.err = &Problem{Fault: NotRepresentable, Where: where, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (e *encoder) put(key string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		e.fail(key, "%s", err)
+	}
+	e.keys[key] = string(text)
+}
+
+// instruction writes JSON inside a JSON string.
+func (e *encoder) instruction(key string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		e.fail(key, "%s", err)
+	}
+	e.put(key, string(text))
+}
+
+func (e *encoder) app(prefix string, a *App) {
+	e.put(prefix, a.Name)
+	if len(a.DependsOn) > 0 {
+		list := make([]layoutDependency, len(a.DependsOn))
+		for i, d := range a.DependsOn {
+			if d.Wait%time.Second != 0 {
+				e.fail(fmt.Sprintf("app %q", a.Name), "EMCO waits for whole seconds, not for %s", d.Wait)
+			}
+			list[i] = layoutDependency{d.App, string(d.Status), int64(d.Wait / time.Second)}
+		}
+		e.instruction(prefix+dependencyKey, list)
+	}
+	for i := range a.Clusters {
+		e.cluster(prefix+"cluster/"+a.Clusters[i].String()+"/", a.Name, &a.Clusters[i])
+	}
+}
+
+func (e *encoder) cluster(prefix, app string, c *Cluster) {
+	e.put(prefix, c.String())
+	order := []string{}
+	hooks := map[Hook][]string{}
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		name := layoutName(r.Object)
+		where := fmt.Sprintf("app %q, cluster %q, %s", app, c.ClusterID, r.Object)
+		key := prefix + "resource/" + name + "/"
+		if _, there := e.keys[key]; there {
+			e.fail(where, "EMCO's keys have place for one %s on a cluster", name)
+		}
+		if strings.ContainsRune(r.Name, '/') {
+			e.fail(where, "a key cannot have a name with a slash")
+		}
+		text := string(r.Manifest)
+		if strings.ToValidUTF8(text, "") != text {
+			e.fail(where, "EMCO keeps manifests in JSON, and this one is not valid UTF-8")
+		}
+		e.put(key, text)
+		if r.Hook == NoHook {
+			order = append(order, name)
+		} else {
+			hooks[r.Hook] = append(hooks[r.Hook], name)
+		}
+	}
+	e.instruction(prefix+"resource/"+orderKey, map[string][]string{"resorder": order})
+	if len(hooks) > 0 {
+		e.instruction(prefix+"resource/"+dependencyKey, hooks)
+	}
+}
+
+func layoutName(o Object) string { return o.Name + "+" + o.Kind }

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrInvalid is what all errors of this package are, for errors.Is.
+var ErrInvalid = errors.New("invalid app context")
+
+// Fault is what is wrong with a context.
+type Fault string
+
+// The faults.
+const (
+	BadName          Fault = "BadName"          // a name that is empty, too long, or has characters that keys cannot have
+	Duplicate        Fault = "Duplicate"        // an app, a cluster of an app, a dependency or an object is there twice
+	UnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
+	Cycle            Fault = "Cycle"            // dependencies lead back to where they began
+	BadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
+	BadHook          Fault = "BadHook"          // a hook that there is not
+	BadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
+	IdentityMismatch Fault = "IdentityMismatch" // the manifest is of another object than the resource says
+	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, is more than can be stored
+	BadLayout        Fault = "BadLayout"        // keys or values that are not as EMCO writes them
+	NotRepresentable Fault = "NotRepresentable" // EMCO's keys have no place for it
+)
+
+// Problem is one thing that is wrong, and where.
+type Problem struct {
+	Fault Fault
+	// Where leads to it: `app "web"`, `app "web", cluster "edge+c1", ConfigMap web`.
+	Where string
+	// What says what is wrong and what to do. It never has the content of a manifest.
+	What string
+}
+
+// Error returns all of it.
+func (p *Problem) Error() string {
+	if p.Where == "" {
+		return p.What
+	}
+	return p.Where + ": " + p.What
+}
+
+// Unwrap returns ErrInvalid.
+func (p *Problem) Unwrap() error { return ErrInvalid }
+
+// Error is all that is wrong with a context.
+type Error struct {
+	ID       string
+	Problems []*Problem
+}
+
+// Error lists the problems.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.Error()
+	}
+	return fmt.Sprintf("app context %q is invalid: %s", e.ID, strings.Join(lines, "; "))
+}
+
+// Unwrap returns the problems, so that errors.As finds one.
+func (e *Error) Unwrap() []error {
+	out := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		out[i] = p
+	}
+	return out
+}
+
+// Has reports whether an error of this package has the fault.
+func Has(err error, fault Fault) bool {
+	var all *Error
+	if errors.As(err, &all) {
+		for _, p := range all.Problems {
+			if p.Fault == fault {
+				return true
+			}
+		}
+		return false
+	}
+	var one *Problem
+	return errors.As(err, &one) && one.Fault == fault
+}

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+func ExampleBuilder() {
+	b := appcontext.NewBuilder("shop-1")
+	b.App("db").Resource("edge", "cluster1", manifest("Database", "orders"))
+	b.App("web").DependsOn("db", appcontext.Ready, 10*time.Second).Resource("edge", "cluster1", manifest("Server", "front"))
+	shop, err := b.Build()
+	fmt.Println(len(shop.Apps), shop.App("web").DependsOn[0].App, err)
+
+	b.App("db").DependsOn("web", appcontext.Ready, 0)
+	_, err = b.Build()
+	fmt.Println(err)
+	// Output:
+	// 2 db <nil>
+	// app context "shop-1" is invalid: app "db": dependencies go round in a circle: db → web → db
+}
+
+func ExampleDiff() {
+	before, after := appcontext.NewBuilder("1"), appcontext.NewBuilder("2")
+	before.App("web").Resource("edge", "c", manifest("Server", "front")).Resource("edge", "c", manifest("Cache", "old"))
+	after.App("shop").Resource("edge", "c", manifest("Server", "front")).Resource("edge", "c", manifest("Cache", "new"))
+	one, _ := before.Build()
+	two, _ := after.Build()
+	d := appcontext.Diff(one, two, nil)
+	for id, change := range d.Updated {
+		if change == appcontext.Added {
+			fmt.Println("apply", id)
+		}
+	}
+	for id := range d.Gone {
+		fmt.Println("delete", id)
+	}
+	for id, from := range d.Moved {
+		fmt.Println("moved from", from.App, id)
+	}
+	// Output:
+	// apply edge+c: Cache new
+	// delete edge+c: Cache old
+	// moved from web edge+c: Server front
+}

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+const (
+	// MaxName is how long the ID of a context and the names of apps, providers and clusters may be, in bytes.
+	MaxName = 253
+	// MaxAppCluster is how large the resources of one app on one cluster may be, in bytes as they are stored: that is one
+	// value, and etcd takes no request of more than 1.5 MiB.
+	MaxAppCluster = 1 << 20
+	// perResource is what a stored resource takes beside its manifest and names.
+	perResource = 128
+)
+
+// Validate returns an [*Error] with all that is wrong with a context, or nil. It also reads each manifest, to see that it
+// is of the object that the resource names.
+func Validate(c *AppContext) error {
+	var v validator
+	v.context(c, true)
+	if len(v.problems) == 0 {
+		return nil
+	}
+	return &Error{ID: c.ID, Problems: v.problems}
+}
+
+type validator struct{ problems []*Problem }
+
+func (v *validator) add(fault Fault, where, format string, args ...any) {
+	v.problems = append(v.problems, &Problem{Fault: fault, Where: where, What: fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) context(c *AppContext, manifests bool) {
+	v.name("the ID", "", c.ID, "")
+	apps := map[string]bool{}
+	objects := map[Identity]string{}
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		where := fmt.Sprintf("app %q", a.Name)
+		v.name("the app's name", where, a.Name, "")
+		if a.Name == "instruction" {
+			v.add(BadName, where, "the name is that of EMCO's instructions")
+		}
+		if apps[a.Name] {
+			v.add(Duplicate, where, "there is another app of that name")
+		}
+		apps[a.Name] = true
+		v.clusters(a, where, objects, manifests)
+	}
+	v.dependencies(c, apps)
+}
+
+func (v *validator) clusters(a *App, where string, objects map[Identity]string, manifests bool) {
+	seen := map[ClusterID]bool{}
+	for i := range a.Clusters {
+		c := &a.Clusters[i]
+		place := fmt.Sprintf("%s, cluster %q", where, c.ClusterID)
+		v.name("the provider's name", place, c.Provider, "+") // it ends at the first plus sign
+		v.name("the cluster's name", place, c.Name, "")
+		if seen[c.ClusterID] {
+			v.add(Duplicate, place, "the app is on that cluster already")
+		}
+		seen[c.ClusterID] = true
+		size := 0
+		for j := range c.Resources {
+			r := &c.Resources[j]
+			v.resource(c.ClusterID, r, place, objects, manifests)
+			size += base64.StdEncoding.EncodedLen(len(r.Manifest)) + len(r.Group) + len(r.Kind) + len(r.Namespace) + len(r.Name) + perResource
+		}
+		if size > MaxAppCluster {
+			v.add(TooLarge, place, "its resources take %d bytes when stored and %d are the limit: divide the app into several", size, MaxAppCluster)
+		}
+	}
+}
+
+func (v *validator) resource(cluster ClusterID, r *Resource, place string, objects map[Identity]string, manifests bool) {
+	where := place + ", " + r.String()
+	switch r.Hook {
+	case NoHook, CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete:
+	default:
+		v.add(BadHook, where, "there is no hook %q", r.Hook)
+	}
+	id := Identity{cluster, r.Object}
+	if before, ok := objects[id]; ok {
+		v.add(Duplicate, where, "the object is there already, in %s", before)
+	}
+	objects[id] = place
+	if !manifests {
+		return // the builder has just read it
+	}
+	object, err := ParseObject(r.Manifest)
+	switch {
+	case err != nil:
+		v.add(BadManifest, where, "%s", err)
+	case object != r.Object:
+		v.add(IdentityMismatch, where, "the manifest is of %s", object)
+	}
+}
+
+// name checks a part of a key. Besides not, which it may not have, there is the slash.
+func (v *validator) name(what, where, name, not string) {
+	switch {
+	case name == "":
+		v.add(BadName, where, "%s is empty", what)
+	case len(name) > MaxName:
+		v.add(BadName, where, "%s has %d bytes and %d are the limit", what, len(name), MaxName)
+	case name == "." || name == "..":
+		v.add(BadName, where, "%s cannot be %q", what, name)
+	default:
+		for _, r := range name {
+			if !nameRune(r) || strings.ContainsRune(not, r) {
+				v.add(BadName, where, "%s has the character %q", what, r)
+				return
+			}
+		}
+	}
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-:@+", r)
+}
+
+func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		where := fmt.Sprintf("app %q", a.Name)
+		seen := map[string]bool{}
+		for _, d := range a.DependsOn {
+			if !apps[d.App] {
+				v.add(UnknownApp, where, "it depends on %q, which the context does not have", d.App)
+			}
+			if seen[d.App] {
+				v.add(Duplicate, where, "it depends on %q twice", d.App)
+			}
+			seen[d.App] = true
+			if d.Status != Deployed && d.Status != Ready {
+				v.add(BadDependency, where, "its dependency on %q waits for %q: only Deployed and Ready can be waited for", d.App, d.Status)
+			}
+			if d.Wait < 0 {
+				v.add(BadDependency, where, "its dependency on %q has the negative wait %s", d.App, d.Wait)
+			}
+		}
+	}
+	if path := findCycle(c); path != nil {
+		v.add(Cycle, fmt.Sprintf("app %q", path[0]), "dependencies go round in a circle: %s", strings.Join(path, " → "))
+	}
+}
+
+// findCycle returns the apps of a cycle of dependencies, the first again at the end, or nil.
+func findCycle(c *AppContext) []string {
+	const open, closed = 1, 2
+	state := map[string]int{}
+	var path, found []string
+	var visit func(name string)
+	visit = func(name string) {
+		if found != nil || state[name] == closed {
+			return
+		}
+		path = append(path, name)
+		if state[name] == open {
+			for i, p := range path {
+				if p == name {
+					found = append([]string(nil), path[i:]...)
+					return
+				}
+			}
+		}
+		state[name] = open
+		if a := c.App(name); a != nil {
+			for _, d := range a.DependsOn {
+				visit(d.App)
+			}
+		}
+		state[name] = closed
+		path = path[:len(path)-1]
+	}
+	for i := range c.Apps {
+		visit(c.Apps[i].Name)
+	}
+	return found
+}

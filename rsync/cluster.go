@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// op is a call to a cluster for a task, until it is done or failed for good.
+type op struct {
+	run   *run
+	task  *task
+	phase phase
+
+	cluster *cluster
+
+	// The rest is the cluster's, under its mutex.
+	state    opState
+	attempts int    // calls that failed, and probes while it waited
+	polls    int    // times that it asked and was not content
+	again    bool   // the state of objects changed while it asked
+	cut      Reason // set: it may not wait any more
+	lost     bool   // its call was cancelled, because the cluster does not answer
+	timer    clock.Timer
+	cancel   context.CancelFunc
+	began    time.Time
+}
+
+type opState int
+
+const (
+	opQueued  opState = iota // waits for its turn
+	opRunning                // the call is under way
+	opParked                 // waits until the cluster answers again
+	opDelayed                // waits before it is tried or asks again
+	opEnded
+)
+
+// result is what a cluster tells a run of an op.
+type result struct {
+	op       *op
+	retrying bool   // it goes on; the rest says what is wrong
+	reason   Reason // empty: it is done
+	err      error
+	states   []connector.State
+}
+
+// cluster has the calls to one cluster. Those who wait for it are in lists here, and have no goroutine.
+type cluster struct {
+	id      appcontext.ClusterID
+	session *session
+
+	mu      sync.Mutex
+	dead    bool // forgotten by the session
+	queue   []*op
+	running map[*op]struct{}
+	parked  []*op
+	delayed map[*op]struct{}
+	down    bool
+	probing bool
+	probed  time.Time // when the last probe began
+	unwatch context.CancelFunc
+	users   int // of the connector: calls, the prober, the watch
+	idle    clock.Timer
+
+	connMu sync.Mutex
+	conn   connector.Connector
+}
+
+// submit hands an op to its cluster.
+func (s *session) submit(o *op) {
+	for s.ctx.Err() == nil {
+		s.mu.Lock()
+		c := s.clusters[o.task.cluster]
+		if c == nil {
+			c = &cluster{id: o.task.cluster, session: s, running: map[*op]struct{}{}, delayed: map[*op]struct{}{}}
+			s.clusters[o.task.cluster] = c
+		}
+		s.mu.Unlock()
+		if c.submit(o) {
+			return
+		}
+	}
+}
+
+func (c *cluster) submit(o *op) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return false
+	}
+	o.cluster = c
+	switch {
+	case c.down && o.cut != "":
+		c.end(o, result{reason: o.cut, err: connector.Unreachable})
+		return true
+	case c.down:
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.Unreachable})
+		c.park(o)
+		return true
+	}
+	c.enqueue(o)
+	return true
+}
+
+func (c *cluster) enqueue(o *op) {
+	o.state = opQueued
+	c.queue = append(c.queue, o)
+	c.dispatch()
+}
+
+func (c *cluster) park(o *op) {
+	o.state = opParked
+	c.parked = append(c.parked, o)
+	c.ensureProbe()
+}
+
+// dispatch begins calls, as many as may be under way. Like all methods without a lock of their own it is called with c.mu held.
+func (c *cluster) dispatch() {
+	for !c.down && len(c.queue) > 0 && len(c.running) < c.session.engine.options.ClusterConcurrency {
+		o := c.queue[0]
+		c.queue = c.queue[1:]
+		o.state, o.began = opRunning, c.session.engine.options.Clock.Now()
+		c.running[o] = struct{}{}
+		c.use(1)
+		if !c.session.spawn(func() { c.call(o) }) {
+			return
+		}
+	}
+}
+
+// call does the op once.
+func (c *cluster) call(o *op) {
+	options := &c.session.engine.options
+	ctx, cancel := context.WithTimeout(c.session.ctx, options.CallTimeout)
+	defer cancel()
+	c.mu.Lock()
+	o.cancel = cancel
+	c.mu.Unlock()
+	suspicion := options.Clock.AfterFunc(options.ProbeInterval, c.suspect)
+	defer suspicion.Stop()
+	conn, err := c.connector(ctx)
+	var states []connector.State
+	if err == nil {
+		batch := connector.Batch{AppContextID: o.run.id, App: o.task.app, Cluster: c.id, Resources: o.phase.resources}
+		switch o.phase.verb {
+		case applyVerb:
+			err = conn.Apply(ctx, batch)
+		case deleteVerb:
+			err = conn.Delete(ctx, batch)
+		default:
+			states, err = conn.Get(ctx, batch)
+		}
+	}
+	if c.session.ctx.Err() != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.use(-1)
+		return
+	}
+	c.session.engine.metrics.called(o.phase.verb, err)
+	c.finish(o, states, err, conn)
+}
+
+// finish takes the outcome of a call.
+func (c *cluster) finish(o *op, states []connector.State, err error, conn connector.Connector) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, o)
+	c.use(-1)
+	defer c.dispatch()
+	class := connector.ClassOf(err)
+	if err != nil && (o.lost || errors.Is(err, context.DeadlineExceeded)) {
+		class = connector.Unreachable
+	}
+	o.lost = false
+	switch {
+	case err == nil:
+		c.content(o, states, conn)
+	case errors.Is(class, connector.Terminal):
+		c.end(o, result{reason: ReasonRefused, err: err})
+	case errors.Is(class, connector.Unreachable):
+		c.markDown()
+		c.retry(o, ReasonUnreachable, err)
+	default:
+		c.retry(o, ReasonRetriesExhausted, err)
+	}
+}
+
+// content ends an op whose call succeeded, unless it waits for a state that is not there yet.
+func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
+	verdict, failed := satisfied(o.phase.verb, states)
+	switch {
+	case failed != nil:
+		c.end(o, result{reason: ReasonHookFailed, err: failed})
+	case verdict:
+		c.end(o, result{states: states})
+	case o.cut != "":
+		c.end(o, result{reason: o.cut, err: errCut})
+	case o.again:
+		o.again = false
+		c.enqueue(o)
+	default:
+		o.polls++
+		poll := c.session.engine.options.PollInterval
+		c.delay(o, min(poll*time.Duration(max(o.polls/4, 1)), 10*poll))
+		c.ensureWatch(conn)
+	}
+}
+
+var errCut = errors.New("it had to end before it was done")
+
+// satisfied reports whether objects are as the verb wants them, or never will be.
+func satisfied(v verb, states []connector.State) (bool, error) {
+	for i := range states {
+		s := &states[i]
+		switch {
+		case v == readyVerb && s.Failed:
+			return false, &connector.Error{Class: connector.Terminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
+		case v == readyVerb && (!s.Exists || !s.Ready), v == goneVerb && s.Exists:
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// retry has an op wait for its next attempt, if it may.
+func (c *cluster) retry(o *op, reason Reason, err error) {
+	o.attempts++
+	limit := c.session.engine.options.MaxRetries
+	switch {
+	case o.cut != "":
+		c.end(o, result{reason: o.cut, err: err})
+	case limit > 0 && o.attempts > limit:
+		c.end(o, result{reason: reason, err: err})
+	default:
+		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+		if reason == ReasonUnreachable {
+			c.park(o)
+		} else {
+			c.delay(o, c.session.engine.options.Backoff.delay(o.attempts))
+		}
+	}
+}
+
+func (c *cluster) delay(o *op, d time.Duration) {
+	o.state = opDelayed
+	c.delayed[o] = struct{}{}
+	o.timer = c.session.engine.options.Clock.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.wake(o)
+	})
+}
+
+// wake ends the delay of an op.
+func (c *cluster) wake(o *op) {
+	if _, ok := c.delayed[o]; !ok {
+		return
+	}
+	delete(c.delayed, o)
+	o.timer.Stop()
+	if c.down {
+		c.park(o)
+		return
+	}
+	c.enqueue(o)
+}
+
+func (c *cluster) end(o *op, r result) {
+	o.state = opEnded
+	r.op = o
+	c.unwatchIdle()
+	o.run.deliver(r)
+}
+
+// cut ends the wait of an op, now or when its call is done. One that waits for its turn only is left alone, unless hard is
+// set or the cluster does not answer.
+func (c *cluster) cut(o *op, reason Reason, hard bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.cut = reason
+	switch {
+	case o.state == opRunning:
+		if c.down && o.cancel != nil {
+			o.lost = true
+			o.cancel()
+		}
+		return
+	case o.state == opEnded, o.state == opQueued && !hard && !c.down:
+		return
+	}
+	c.remove(o)
+	c.end(o, result{reason: reason, err: errCut})
+}
+
+// forget takes an op out without a word.
+func (c *cluster) forget(o *op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(o)
+	if o.state == opRunning && o.cancel != nil {
+		o.cancel()
+	}
+	o.cut = ReasonStopped
+	c.unwatchIdle()
+}
+
+func (c *cluster) remove(o *op) {
+	same := func(p *op) bool { return p == o }
+	c.queue = slices.DeleteFunc(c.queue, same)
+	c.parked = slices.DeleteFunc(c.parked, same)
+	if _, ok := c.delayed[o]; ok {
+		delete(c.delayed, o)
+		o.timer.Stop()
+	}
+}

@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// markDown notes that the cluster does not answer: nothing is called any more until a probe succeeds.
+func (c *cluster) markDown() {
+	if !c.down {
+		c.down = true
+		c.session.engine.metrics.down(1)
+		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
+	}
+	for _, o := range c.queue {
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.Unreachable})
+		o.state = opParked
+		c.parked = append(c.parked, o)
+	}
+	c.queue = nil
+}
+
+func (c *cluster) markUp() {
+	if !c.down {
+		return
+	}
+	c.down = false
+	c.session.engine.metrics.down(-1)
+	for _, o := range c.parked {
+		o.state = opQueued
+	}
+	c.queue = append(c.queue, c.parked...)
+	c.parked = nil
+	c.dispatch()
+}
+
+// suspect is called when a call takes long: is anybody there?
+func (c *cluster) suspect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ensureProbe()
+}
+
+// ensureProbe has the one prober of the cluster run.
+func (c *cluster) ensureProbe() {
+	if c.probing || c.dead {
+		return
+	}
+	c.probing = true
+	c.use(1)
+	if !c.session.spawn(c.probe) {
+		c.probing = false
+	}
+}
+
+// probe asks the cluster until it answers or nobody waits for it. Probes begin Options.ProbeInterval apart, also those of one
+// prober and the next.
+func (c *cluster) probe() {
+	options := &c.session.engine.options
+	for {
+		c.mu.Lock()
+		pause := options.ProbeInterval - options.Clock.Since(c.probed)
+		if c.probed.IsZero() {
+			pause = 0
+			if c.down { // those that went down together are not probed together
+				pause = rand.N(options.ProbeInterval)
+			}
+		}
+		c.mu.Unlock()
+		c.session.engine.sleep(c.session.ctx, max(pause, 0))
+		c.mu.Lock()
+		if c.session.ctx.Err() != nil || !c.awaited() {
+			c.endProbe()
+			c.markUp() // nobody waits: the next call finds out by itself
+			c.mu.Unlock()
+			return
+		}
+		began := options.Clock.Now()
+		c.probed = began
+		c.mu.Unlock()
+		err := c.ask()
+		c.mu.Lock()
+		if c.answered(err, began) {
+			c.endProbe()
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+}
+
+// awaited reports whether somebody waits for the cluster, or a call takes long.
+func (c *cluster) awaited() bool {
+	return len(c.parked) > 0 || len(c.running) > 0
+}
+
+func (c *cluster) endProbe() {
+	c.probing = false
+	c.use(-1)
+}
+
+func (c *cluster) ask() error {
+	ctx, cancel := context.WithTimeout(c.session.ctx, c.session.engine.options.ProbeInterval)
+	defer cancel()
+	conn, err := c.connector(ctx)
+	if err == nil {
+		err = conn.Probe(ctx)
+	}
+	c.session.engine.metrics.called("probe", err)
+	return err
+}
+
+// answered takes the outcome of a probe. It reports whether probing is over.
+func (c *cluster) answered(err error, began time.Time) bool {
+	if err == nil {
+		c.markUp()
+		return true
+	}
+	c.markDown()
+	for o := range c.running { // they hang
+		if o.began.Before(began) && o.cancel != nil {
+			o.lost = true
+			o.cancel()
+		}
+	}
+	if limit := c.session.engine.options.MaxRetries; limit > 0 {
+		for _, o := range append([]*op(nil), c.parked...) {
+			if o.attempts++; o.attempts > limit {
+				c.remove(o)
+				c.end(o, result{reason: ReasonUnreachable, err: err})
+			}
+		}
+	}
+	return false
+}
+
+// ensureWatch begins a watch for those who wait for a state, where the connector can.
+func (c *cluster) ensureWatch(conn connector.Connector) {
+	watcher, ok := conn.(connector.StatusWatcher)
+	if !ok || c.unwatch != nil || c.dead {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.session.ctx)
+	c.unwatch = cancel
+	c.use(1)
+	if !c.session.spawn(func() {
+		defer cancel()
+		if err := watcher.WatchStatus(ctx, c.changed); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(1).Info("The watch on a cluster's objects ended, it is polled", "cluster", c.id.String(), "reason", err.Error())
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unwatch = nil
+		c.use(-1)
+	}) {
+		cancel()
+	}
+}
+
+// changed wakes those who wait for a state, and has those who ask just now ask again.
+func (c *cluster) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := range c.running {
+		o.again = o.phase.verb == readyVerb || o.phase.verb == goneVerb
+	}
+	for o := range c.delayed {
+		if o.phase.verb == readyVerb || o.phase.verb == goneVerb {
+			c.wake(o)
+		}
+	}
+}
+
+// unwatchIdle ends the watch when nobody waits for a state.
+func (c *cluster) unwatchIdle() {
+	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 {
+		c.unwatch()
+	}
+}
+
+// connector returns the cluster's connector, after opening it.
+func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
+	c.connMu.Lock()
+	defer c.connMu.Unlock()
+	if c.conn == nil {
+		conn, err := c.session.engine.connectors.Connector(ctx, c.id.Provider, c.id.Name)
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	return c.conn, nil
+}
+
+// use counts users of the connector. When it has had none for some time the cluster is forgotten.
+func (c *cluster) use(n int) {
+	c.users += n
+	if c.idle != nil {
+		c.idle.Stop()
+		c.idle = nil
+	}
+	if c.users == 0 && c.session.ctx.Err() == nil {
+		c.idle = c.session.engine.options.Clock.AfterFunc(c.session.engine.options.ConnectorIdle, c.retire)
+	}
+}
+
+// retire forgets a cluster that nobody uses.
+func (c *cluster) retire() {
+	c.session.mu.Lock()
+	c.mu.Lock()
+	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
+	if !busy {
+		c.dead = true
+		delete(c.session.clusters, c.id)
+	}
+	c.mu.Unlock()
+	c.session.mu.Unlock()
+	if !busy {
+		c.close()
+	}
+}
+
+func (c *cluster) close() {
+	c.connMu.Lock()
+	defer c.connMu.Unlock()
+	if c.conn == nil {
+		return
+	}
+	if err := c.conn.Close(); err != nil {
+		klog.FromContext(c.session.ctx).Error(err, "A connector could not be closed", "cluster", c.id.String())
+	}
+	c.conn = nil
+}
+
+// closeClusters is called when all goroutines of the session have ended.
+func (s *session) closeClusters() {
+	s.mu.Lock()
+	all := s.clusters
+	s.clusters = map[appcontext.ClusterID]*cluster{}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.mu.Lock()
+		c.dead = true
+		if c.idle != nil {
+			c.idle.Stop()
+		}
+		for o := range c.delayed {
+			o.timer.Stop()
+		}
+		if c.down {
+			s.engine.metrics.down(-1)
+		}
+		c.mu.Unlock()
+		c.close()
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package connectortest holds a driver against the contract of package connector.
+package connectortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// patience is how long a cluster may take for what it does after a call.
+const patience = 30 * time.Second
+
+// Cluster is a cluster to test with. It must have nothing of what the test applies: ConfigMaps in a namespace.
+type Cluster struct {
+	Connector connector.Connector
+	ID        appcontext.ClusterID
+	// Namespace exists on the cluster. Defaults to "default".
+	Namespace string
+	// Break makes the cluster unreachable, and Mend undoes it. Where they are nil that is not tested.
+	Break, Mend func()
+}
+
+// Run tests a driver. Each test calls newCluster for a cluster of its own.
+func Run(t *testing.T, newCluster func(t *testing.T) Cluster) {
+	tests := map[string]func(*testing.T, *suite){
+		"ApplyAndGet":     testApplyAndGet,
+		"ApplyAgain":      testApplyAgain,
+		"Delete":          testDelete,
+		"DeleteWhatIsNot": testDeleteWhatIsNot,
+		"Unreachable":     testUnreachable,
+		"ContextEnds":     testContextEnds,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			if c.Namespace == "" {
+				c.Namespace = "default"
+			}
+			test(t, &suite{c})
+			if err := c.Connector.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
+type suite struct{ Cluster }
+
+func (s *suite) batch(value string, names ...string) connector.Batch {
+	b := connector.Batch{AppContextID: "conformance", App: "app", Cluster: s.ID}
+	for _, name := range names {
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  key: %s\n", name, s.Namespace, value)
+		b.Resources = append(b.Resources, appcontext.Resource{
+			Object:   appcontext.Object{Kind: "ConfigMap", Namespace: s.Namespace, Name: name},
+			Manifest: []byte(manifest),
+		})
+	}
+	return b
+}
+
+// expect waits until the objects exist or do not.
+func (s *suite) expect(t *testing.T, b connector.Batch, exist ...bool) {
+	t.Helper()
+	var got []bool
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		states, err := s.Connector.Get(t.Context(), b)
+		if err != nil {
+			t.Fatalf("Get: %v", err)
+		}
+		got = nil
+		for i, state := range states {
+			if state.Object != b.Resources[i].Object {
+				t.Errorf("the state at place %d is of %s, want %s", i, state.Object, b.Resources[i].Object)
+			}
+			got = append(got, state.Exists)
+		}
+		if cmp.Equal(got, exist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("objects exist: %v, want %v", got, exist)
+		}
+	}
+}
+
+func testApplyAndGet(t *testing.T, s *suite) {
+	s.expect(t, s.batch("1", "a", "b"), false, false)
+	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+	s.expect(t, s.batch("1", "b", "a"), false, true)
+	states, err := s.Connector.Get(t.Context(), s.batch("1", "a"))
+	if err != nil || !states[0].Ready || states[0].Failed {
+		t.Errorf("a ConfigMap that is there is not ready: %+v, %v", states, err)
+	}
+}
+
+func testApplyAgain(t *testing.T, s *suite) {
+	for _, value := range []string{"1", "1", "2"} {
+		if err := s.Connector.Apply(t.Context(), s.batch(value, "a", "b")); err != nil {
+			t.Fatalf("Apply of %s: %v", value, err)
+		}
+	}
+	s.expect(t, s.batch("2", "a", "b"), true, true)
+}
+
+func testDelete(t *testing.T, s *suite) {
+	if err := s.Connector.Apply(t.Context(), s.batch("1", "a", "b", "c")); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+	if err := s.Connector.Delete(t.Context(), s.batch("1", "c", "a")); err != nil {
+		t.Fatalf("Delete: %v", err)
+	}
+	s.expect(t, s.batch("1", "a", "b", "c"), false, true, false)
+}
+
+func testDeleteWhatIsNot(t *testing.T, s *suite) {
+	if err := s.Connector.Delete(t.Context(), s.batch("1", "a")); err != nil {
+		t.Errorf("Delete of what was never there: %v", err)
+	}
+}
+
+func testUnreachable(t *testing.T, s *suite) {
+	if s.Break == nil {
+		t.Skip("this cluster cannot be made unreachable")
+	}
+	if err := s.Connector.Probe(t.Context()); err != nil {
+		t.Errorf("Probe: %v", err)
+	}
+	s.Break()
+	calls := map[string]func(context.Context) error{
+		"Apply":  func(ctx context.Context) error { return s.Connector.Apply(ctx, s.batch("1", "a")) },
+		"Delete": func(ctx context.Context) error { return s.Connector.Delete(ctx, s.batch("1", "a")) },
+		"Get":    func(ctx context.Context) error { _, err := s.Connector.Get(ctx, s.batch("1", "a")); return err },
+		"Probe":  s.Connector.Probe,
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if err := call(ctx); !errors.Is(err, connector.Unreachable) {
+			t.Errorf("%s on a cluster that is not reachable: %v, want connector.Unreachable", name, err)
+		}
+		cancel()
+	}
+	s.Mend()
+	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
+		t.Errorf("Apply when the cluster is back: %v", err)
+	}
+}
+
+func testContextEnds(t *testing.T, s *suite) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Connector.Apply(ctx, s.batch("1", "a")); err == nil {
+		t.Error("Apply with a context that has ended has no error")
+	}
+	s.expect(t, s.batch("1", "a"), false)
+}

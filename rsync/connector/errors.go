@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package connector
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// The classes of errors, for errors.Is and for [Error].
+var (
+	// Unreachable: the cluster does not answer.
+	Unreachable = errors.New("the cluster does not answer") //nolint:revive // it is a class, which reads better without Err
+	// Retryable: the cluster answers, and the same may succeed later.
+	Retryable = errors.New("the cluster refused for now") //nolint:revive // as above
+	// Terminal: it will not succeed, however often it is tried.
+	Terminal = errors.New("the cluster refused") //nolint:revive // as above
+)
+
+// Error says of which class an error is, and with which object it happened.
+type Error struct {
+	// Class is Unreachable, Retryable or Terminal.
+	Class error
+	// Object is the one that it happened with; its Kind is empty where it was none in particular.
+	Object appcontext.Object
+	// Err is the cause. Its text gets into logs and statuses, so it must have no content of manifests.
+	Err error
+}
+
+// Error returns class, object and cause.
+func (e *Error) Error() string {
+	s := e.Class.Error()
+	if e.Object.Kind != "" {
+		s += " " + e.Object.String()
+	}
+	if e.Err != nil {
+		s = fmt.Sprintf("%s: %s", s, e.Err)
+	}
+	return s
+}
+
+// Unwrap returns the class and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Class}
+	}
+	return []error{e.Class, e.Err}
+}
+
+// ClassOf returns the class of an error: Retryable where it has none, nil for nil.
+func ClassOf(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, Unreachable):
+		return Unreachable
+	case errors.Is(err, Terminal):
+		return Terminal
+	}
+	return Retryable
+}

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// conn is a connector to a cluster.
+type conn struct {
+	*Cluster
+	all *Clusters
+}
+
+var _ connector.StatusWatcher = &conn{}
+
+var errInjected = errors.New("the fake cluster is told to")
+
+// Close implements [connector.Connector].
+func (c *conn) Close() error {
+	c.all.mu.Lock()
+	defer c.all.mu.Unlock()
+	c.all.open--
+	return nil
+}
+
+// begin is what comes before each call: it takes as long and fails as the mode says.
+func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) error {
+	c.mu.Lock()
+	c.counts[verb]++
+	if verb == Probe {
+		c.probes = append(c.probes, time.Now())
+	}
+	delay, hook := c.delay, c.hook
+	c.mu.Unlock()
+	if hook != nil {
+		if err := hook(verb, batch); err != nil {
+			return err
+		}
+	}
+	if verb != Probe && delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		c.mu.Lock()
+		mode, changed := c.mode, c.modeChanged
+		c.mu.Unlock()
+		switch {
+		case mode == BlackHole:
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-changed:
+				continue
+			}
+		case mode == Unreachable:
+			return &connector.Error{Class: connector.Unreachable, Err: errInjected}
+		case mode == Failing && verb != Probe:
+			return &connector.Error{Class: connector.Retryable, Err: errInjected}
+		case mode == Refusing && verb != Probe:
+			return &connector.Error{Class: connector.Terminal, Err: errInjected}
+		}
+		return ctx.Err()
+	}
+}
+
+func (c *Cluster) note(verb Verb, o appcontext.Object, app string) {
+	c.calls = append(c.calls, Call{Verb: verb, Object: o, App: app, Time: time.Now()})
+}
+
+// Apply implements [connector.Connector].
+func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
+	if err := c.begin(ctx, Apply, batch); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range batch.Resources {
+		c.note(Apply, r.Object, batch.App)
+		ready := c.unready == nil || !c.unready(r.Object)
+		if before := c.objects[r.Object]; before != nil {
+			ready = ready || before.state.Ready
+		}
+		c.objects[r.Object] = &object{
+			manifest: slices.Clone(r.Manifest), app: batch.App,
+			state: connector.State{Object: r.Object, Exists: true, Ready: ready},
+		}
+	}
+	c.notify()
+	return nil
+}
+
+// Delete implements [connector.Connector].
+func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
+	if err := c.begin(ctx, Delete, batch); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range batch.Resources {
+		c.note(Delete, r.Object, batch.App)
+		if have := c.objects[r.Object]; have != nil && c.finalizer {
+			have.deleting = true
+		} else {
+			delete(c.objects, r.Object)
+		}
+	}
+	c.notify()
+	return nil
+}
+
+// Get implements [connector.Connector].
+func (c *Cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
+	if err := c.begin(ctx, Get, batch); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]connector.State, len(batch.Resources))
+	for i, r := range batch.Resources {
+		out[i] = connector.State{Object: r.Object}
+		if have := c.objects[r.Object]; have != nil {
+			out[i] = have.state
+		}
+	}
+	return out, nil
+}
+
+// Probe implements [connector.Connector].
+func (c *Cluster) Probe(ctx context.Context) error {
+	return c.begin(ctx, Probe, connector.Batch{Cluster: c.id})
+}
+
+// WatchStatus implements [connector.StatusWatcher].
+func (c *Cluster) WatchStatus(ctx context.Context, changed func()) error {
+	for {
+		c.mu.Lock()
+		next := c.changed
+		c.mu.Unlock()
+		changed() // what has changed before next was read
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+	}
+}

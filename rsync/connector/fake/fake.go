@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fake has clusters in memory, for tests of programs that use package rsync, and for those of the engine.
+//
+//	clusters := fake.New()
+//	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
+//	clusters.Cluster("edge", "cluster1").SetMode(fake.Unreachable)
+package fake
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Clusters are all clusters of a test; those that are asked for come to be. Its methods may be called from any goroutine.
+type Clusters struct {
+	mu   sync.Mutex
+	all  map[appcontext.ClusterID]*Cluster
+	open int
+}
+
+// New returns clusters that all work.
+func New() *Clusters { return &Clusters{all: map[appcontext.ClusterID]*Cluster{}} }
+
+// Cluster returns a cluster.
+func (c *Clusters) Cluster(provider, name string) *Cluster {
+	id := appcontext.ClusterID{Provider: provider, Name: name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all[id] == nil {
+		c.all[id] = &Cluster{id: id, objects: map[appcontext.Object]*object{}, changed: make(chan struct{}), modeChanged: make(chan struct{}), counts: map[Verb]int{}}
+	}
+	return c.all[id]
+}
+
+// Connector implements [connector.Connectors].
+func (c *Clusters) Connector(_ context.Context, provider, name string) (connector.Connector, error) {
+	cluster := c.Cluster(provider, name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	return &conn{Cluster: cluster, all: c}, nil
+}
+
+// Open returns how many connectors were not closed.
+func (c *Clusters) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
+// Mode is how a cluster behaves.
+type Mode int
+
+// The modes.
+const (
+	Works       Mode = iota
+	Unreachable      // each call fails at once with connector.Unreachable
+	BlackHole        // calls do not return until their context ends or the mode changes
+	Failing          // calls but probes fail with connector.Retryable
+	Refusing         // calls but probes fail with connector.Terminal
+)
+
+// Verb names a method of a Connector.
+type Verb string
+
+// The verbs.
+const (
+	Apply  Verb = "Apply"
+	Delete Verb = "Delete"
+	Get    Verb = "Get"
+	Probe  Verb = "Probe"
+)
+
+// Call is something that a cluster did with an object.
+type Call struct {
+	Verb   Verb
+	Object appcontext.Object
+	App    string
+	Time   time.Time
+}
+
+type object struct {
+	manifest []byte
+	app      string
+	state    connector.State
+	deleting bool
+}
+
+// Cluster is a cluster in memory. Its methods may be called from any goroutine.
+type Cluster struct {
+	id appcontext.ClusterID
+
+	mu          sync.Mutex
+	mode        Mode
+	modeChanged chan struct{}
+	delay       time.Duration
+	unready     func(appcontext.Object) bool
+	finalizer   bool
+	hook        func(Verb, connector.Batch) error
+	objects     map[appcontext.Object]*object
+	changed     chan struct{}
+	calls       []Call
+	counts      map[Verb]int
+	probes      []time.Time
+}
+
+// SetMode changes how the cluster behaves; calls that hang in a black hole go on in the new mode.
+func (c *Cluster) SetMode(m Mode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mode = m
+	close(c.modeChanged)
+	c.modeChanged = make(chan struct{})
+}
+
+// SetDelay makes each call but probes take that long.
+func (c *Cluster) SetDelay(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = d
+}
+
+// SetUnready makes objects that are applied from now on unready until SetReady; nil none.
+func (c *Cluster) SetUnready(which func(appcontext.Object) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unready = which
+}
+
+// SetFinalizer keeps objects that are deleted there until Finalize.
+func (c *Cluster) SetFinalizer(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finalizer = on
+}
+
+// Intercept has f called before each verb; an error is that of the call. Nil ends it.
+func (c *Cluster) Intercept(f func(Verb, connector.Batch) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hook = f
+}
+
+// SetReady changes what the cluster says of an object that is there.
+func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if have := c.objects[o]; have != nil {
+		have.state.Ready, have.state.Failed = ready, failed
+	}
+	c.notify()
+}
+
+// Finalize lets the objects go that are being deleted.
+func (c *Cluster) Finalize() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o, have := range c.objects {
+		if have.deleting {
+			delete(c.objects, o)
+		}
+	}
+	c.notify()
+}
+
+// notify wakes those who watch. With c.mu held.
+func (c *Cluster) notify() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Objects returns the manifests that are on the cluster.
+func (c *Cluster) Objects() map[appcontext.Object]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[appcontext.Object]string{}
+	for o, have := range c.objects {
+		out[o] = string(have.manifest)
+	}
+	return out
+}
+
+// Calls returns what the cluster did, in order. Probes are not among it.
+func (c *Cluster) Calls() []Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Call(nil), c.calls...)
+}
+
+// Count returns how often a method was called.
+func (c *Cluster) Count(v Verb) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[v]
+}
+
+// Probes returns when Probe was called.
+func (c *Cluster) Probes() []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]time.Time(nil), c.probes...)
+}
+
+// Forget drops Calls, Probes and counts.
+func (c *Cluster) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls, c.probes, c.counts = nil, nil, map[Verb]int{}
+}

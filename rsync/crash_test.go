@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// story is Instantiate → Update → Update → Rollback → Terminate, on engines that crash where a plan wants it. Each crash takes
+// the engine with all it has in memory; another one starts on the same store.
+type story struct {
+	t        *testing.T
+	memory   *memstore.Store
+	clusters *fake.Clusters
+	user     *rsync.Engine // queues and waits, and never crashes
+	plans    []func(n int, ops []store.Op) storetest.Verdict
+
+	writes int // of the engine that did not crash
+	crashs int
+}
+
+func newStory(t *testing.T, plans ...func(int, []store.Op) storetest.Verdict) *story {
+	s := &story{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New(), plans: plans}
+	var err error
+	if s.user, err = rsync.New(s.memory, s.clusters, rsync.Options{Name: "user"}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// engines runs one engine after the other until ctx ends.
+func (s *story) engines(ctx context.Context) {
+	for ctx.Err() == nil {
+		var plan func(int, []store.Op) storetest.Verdict
+		if len(s.plans) > 0 {
+			plan, s.plans = s.plans[0], s.plans[1:]
+		}
+		faults := storetest.NewFaults(s.memory, plan)
+		engine, err := rsync.New(faults, s.clusters, rsync.Options{LeaseTTL: time.Second})
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		engineCtx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- engine.Start(engineCtx) }()
+		select {
+		case <-faults.Crashed():
+			s.crashs++
+		case <-ctx.Done():
+			s.writes = faults.Writes()
+		}
+		cancel()
+		<-ended
+	}
+}
+
+type told struct {
+	transitions string
+	objects     string
+}
+
+// play returns what happened: the states that each context went through, and the objects after each event.
+func (s *story) play() told {
+	t := s.t
+	for id, text := range map[string]string{
+		"a": "web@c1 p=1 q=1; web@c2 p=1; db@c1 d=1",
+		"b": "web@c1 q=2 r=1; db@c2 d=1; db@c1 p=1",
+		"c": "web<db@c1 q=2; web@c3 s=1; db@c1 p=1",
+	} {
+		if err := s.user.Create(t.Context(), parse(t, id, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.engines(ctx)
+	}()
+	out := told{}
+	for i, event := range []func() (rsync.EventRef, error){
+		func() (rsync.EventRef, error) { return s.user.Instantiate(ctx, "a") },
+		func() (rsync.EventRef, error) { return s.user.Update(ctx, "a", "b") },
+		func() (rsync.EventRef, error) { return s.user.Update(ctx, "b", "c") },
+		func() (rsync.EventRef, error) { return s.user.Rollback(ctx, "c", "b") },
+		func() (rsync.EventRef, error) { return s.user.Terminate(ctx, "b") },
+	} {
+		ref, err := event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, stop := context.WithTimeout(ctx, time.Hour)
+		if _, err := s.user.Wait(limited, ref); err != nil {
+			t.Fatalf("event %d: %v", i, err)
+		}
+		stop()
+		for _, c := range []string{"c1", "c2", "c3"} {
+			out.objects += fmt.Sprintf("%d %s: %s\n", i, c, objectsOn(s.clusters, c))
+		}
+	}
+	cancel()
+	<-ended
+	out.transitions = s.transitions()
+	return out
+}
+
+// transitions reads the history of the store: every value that the records of the contexts ever had.
+func (s *story) transitions() string {
+	out := ""
+	for _, id := range []string{"a", "b", "c"} {
+		ctx, cancel := context.WithCancel(s.t.Context())
+		last, want := "", uint64(0)
+		status, err := s.user.Status(ctx, id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		want = status.Transitions
+		out += id + ":"
+		seen := uint64(0)
+		for change, err := range s.user.Watch(ctx, id, 1) {
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if state := string(change.State); state != "" && state != last {
+				out += " " + state
+				last = state
+				seen++
+			}
+			if seen == want+1 {
+				break
+			}
+		}
+		cancel()
+		for _, e := range status.Queue {
+			out += fmt.Sprintf(" [%s %s]", e.Event, e.Status)
+		}
+		out += "\n"
+	}
+	return out
+}
+
+// TestCrashAtEveryWrite crashes an engine before and after each write of the story, and the next one at each write of its
+// recovery, and compares what happens with what happens without.
+func TestCrashAtEveryWrite(t *testing.T) {
+	var want told
+	var writes int
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t)
+		want = s.play()
+		writes = s.writes
+	})
+	t.Logf("%d writes, %s\n%s", writes, want.transitions, want.objects)
+	if writes < 20 {
+		t.Fatalf("the story has only %d writes", writes)
+	}
+	at := func(n int, v storetest.Verdict) func(int, []store.Op) storetest.Verdict {
+		return func(i int, _ []store.Op) storetest.Verdict {
+			if i == n {
+				return v
+			}
+			return storetest.Pass
+		}
+	}
+	runs := 0
+	play := func(name string, plans ...func(int, []store.Op) storetest.Verdict) {
+		runs++
+		synctest.Test(t, func(t *testing.T) {
+			s := newStory(t, plans...)
+			if got := s.play(); got != want {
+				t.Errorf("%s: got\n%s%s\nwant\n%s%s", name, got.transitions, got.objects, want.transitions, want.objects)
+			}
+		})
+	}
+	verdicts := map[string]storetest.Verdict{
+		"before": storetest.CrashBefore, "after": storetest.CrashAfter, "fail before": storetest.FailBefore, "fail after": storetest.FailAfter,
+	}
+	for n := 1; n <= writes && !t.Failed(); n++ {
+		for word, v := range verdicts {
+			play(fmt.Sprintf("%s write %d", word, n), at(n, v))
+		}
+		for second := 1; second <= 6; second++ {
+			for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter} {
+				play(fmt.Sprintf("write %d, then %d", n, second), at(n, v), at(second, storetest.CrashAfter), at(second, storetest.CrashBefore))
+			}
+		}
+	}
+	t.Logf("%d stories with crashes", runs)
+}
+
+// TestCrashInCreate: a context is there as a whole or not at all, at whatever write its creator crashes.
+func TestCrashInCreate(t *testing.T) {
+	text := ""
+	for i := range 300 { // more than a transaction can have
+		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
+	}
+	c := parse(t, "a", text)
+	for n := 1; ; n++ {
+		for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+			memory := memstore.New(memstore.Options{})
+			faults := storetest.NewFaults(memory, func(i int, _ []store.Op) storetest.Verdict {
+				if i == n {
+					return v
+				}
+				return storetest.Pass
+			})
+			engine, _ := rsync.New(faults, fake.New(), rsync.Options{})
+			err := engine.Create(t.Context(), c)
+			if faults.Writes() < n {
+				return // there are no more
+			}
+			other, _ := rsync.New(memory, fake.New(), rsync.Options{})
+			got, readErr := other.AppContext(t.Context(), "a")
+			switch {
+			case errors.Is(readErr, rsync.ErrNotFound):
+				if err == nil {
+					t.Fatalf("write %d, verdict %d: created without error, and not there", n, v)
+				}
+				if (v == storetest.FailBefore || v == storetest.FailAfter) && memory.Len() != 0 {
+					t.Errorf("write %d, verdict %d: %d keys are left of what failed", n, v, memory.Len())
+				}
+				if err := other.Create(t.Context(), c); err != nil {
+					t.Errorf("write %d, verdict %d: again: %v", n, v, err)
+				}
+			case readErr != nil:
+				t.Errorf("write %d, verdict %d: %v", n, v, readErr)
+			case len(got.Apps) != 300 || string(got.Apps[299].Clusters[0].Resources[0].Manifest) != string(c.Apps[299].Clusters[0].Resources[0].Manifest):
+				t.Errorf("write %d, verdict %d: half of it is there", n, v)
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rsync applies, updates, reads and deletes the resources of applications on many clusters. An AppContext says
+// which apps run on which clusters, with which resources in which order; the engine has a durable queue for each, retries
+// while a cluster does not answer, and goes on after a crash where it was.
+//
+//	s, err := etcdstore.New(client, etcdstore.Options{})
+//	engine, err := rsync.New(s, connectors, rsync.Options{})
+//	go engine.Start(ctx)
+//	…
+//	err = engine.Create(ctx, shop)               // an *appcontext.AppContext: see its Builder
+//	ref, err := engine.Instantiate(ctx, shop.ID) // queued; nothing lost from here on
+//	status, err := engine.Wait(ctx, ref)
+//
+// connectors reach the clusters: package connector is their interface, connector/fake has clusters in memory for tests.
+// Package store is where all is kept: store/etcdstore in etcd, store/memstore in memory.
+//
+// # Guarantees
+//
+//   - An event that was queued is worked on, once, in the order of its queue, whatever crashes in between. Calls to clusters may be
+//     repeated after a crash; changes of state are not.
+//   - One cluster's failure never stops another's work. Each app on each cluster has its own status, and the state of the context
+//     follows from all. Those who wait for a cluster take no goroutine, and all together cause one probe a second.
+//   - Within a cluster resources are applied in order and deleted in the reverse one. Terminated means that the clusters no longer
+//     have them.
+//   - Stop and Terminate act at once: they are watched for, not polled. An idle engine asks the store for nothing but its lease.
+//   - Any number of engines on one store share the work. One that has lost its lease writes nothing any more, however late a write of
+//     it arrives; what it had is taken over within the time of a lease.
+//   - The number of transactions for an app on a cluster in an event does not depend on its resources.
+//
+// # Events
+//
+// Instantiate applies a context, Terminate deletes it, Read asks for what is there. Update leads from one context, which must be
+// Instantiated, to another: what is new or has changed is applied; only when all of that is done, what the new one no longer
+// has is deleted. An object that moved to another app is not deleted. Rollback is an Update back. Update events are queued in
+// the context they lead to, their second halves in the one they come from, and each moves the state of the context it is queued in.
+//
+// An event that the state does not allow ends with the status Error and the reason InvalidState; the state stays and the next event
+// is worked on. [TransitionsDefault] is the table of states; the package's other documentation has it as a list, and
+// RSYNC-STATES.md as a diagram.
+//
+// Terminate pre-empts: events before it that have not begun are skipped. The one under way ends as soon as it would have to wait for
+// a cluster, a dependency or a hook; clusters that answer finish. Stop is a latch: as Terminate, but it begins nothing more, and
+// events are refused with [ErrStopped] until ClearStop.
+//
+// # Dependencies and hooks
+//
+// An app waits for those it depends on until they are deployed or ready, on the same cluster where they are there, else on all of
+// theirs. On deletion they wait for it. Hooks are resources that are applied and awaited before or after all others of the app on
+// that cluster: crd-install, pre-install and post-install when it comes, pre-delete and post-delete when it goes. The latter are
+// deleted when they are done, the former with the app; definitions of a crd-install stay.
+//
+// # Failures
+//
+// What a cluster refuses for now is tried again with [Backoff]; for one that does not answer there is one prober. Both go on
+// until Stop or Terminate, or [Options].MaxRetries. What it refuses for good, and a hook that fails, fails the app there. The event is
+// then an Error when all others have ended; [EventError] says which and why.
+//
+// # Metrics
+//
+// With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_rsync_:
+//
+//	queued_total{event}           counter    events queued through this engine
+//	events_total{event,status}    counter    events that ended here
+//	event_seconds{event}          histogram  from queueing to the end
+//	transactions_total{result}    counter    done, conflict, error
+//	calls_total{verb,result}      counter    calls to clusters: done, retryable, refused, unreachable
+//	unreachable_clusters          gauge      clusters that do not answer
+//	active_contexts               gauge      contexts with events to do, of all engines
+//	running_contexts              gauge      those that this engine works on
+//	resumed_total                 counter    events taken up after a crash
+//	sessions_lost_total           counter    leases lost
+//
+// # Coming from EMCO
+//
+// The queue, the events and states and what they mean are those of EMCO's rsync. What is different:
+//
+//   - It is a library: Instantiate and the others are methods, and each returns a reference to wait for. A context is stored
+//     with Create; appcontext.Decode reads EMCO's keys, so contexts can be taken over from its etcd.
+//   - The queue is a key for each element instead of one value, and manifests are one value for each app on a cluster. The active record
+//     /activecontext/<id>/ is the same.
+//   - An event and the active record are written in one transaction, as are its end and the new state. An update's second phase is queued
+//     in the transaction that ends the first.
+//   - The stop flag is watched, not looked at each second, and ClearStop takes it back.
+//   - Update compares resources by group, kind, namespace and name over all apps; EMCO deletes nothing when the numbers of resources match.
+//   - The states of update events are those of EMCO's code, not of its document: see [TransitionsSeed].
+//   - Several replicas share the work instead of one.
+package rsync

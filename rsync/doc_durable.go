@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+// What is stored, and what each transaction does. All keys end with a slash.
+//
+//	/context/<id>/                             head: ID, meta, apps, dependencies, clusters, generation; never changes
+//	/context/<id>/state/                       record: State, Owner, Current (element in progress), Transitions, Version
+//	/context/<id>/queue/                       tail: the number of the next element
+//	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
+//	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
+//	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
+//	/activecontext/<id>/                       there is something to do; put again with each event that is queued
+//	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change
+//	/rsync/index/<id>/                         ID and State, put with each record, for List
+//	/rsync/stop/<id>/                          the stop latch
+//	/rsync/engine/<session>/                   an engine that is alive; goes with its lease
+//
+// Who writes what: users the tail, elements that are Pending, active records, latches and new contexts; the owner of a context all
+// else. The tail is apart from the record so that queueing does not disturb the owner's writes, nor they it.
+//
+// Each write of an engine has two conditions, which are its fence: its own key in /rsync/engine/ has not gone since the session
+// began (its create revision is the session's epoch), and the record has the revision that the engine last saw. An engine
+// whose lease is over fails the first, however late its write arrives; one whose context was claimed by another fails the second.
+//
+//	transaction  more conditions                                   writes
+//	create       no head                                           manifests, in parts; then head, tail, record, index
+//	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key
+//	begin        no latch; for Update the record of from unchanged element InProgress, record (with Owner: claims the context)
+//	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
+//	skip         for Stop the latch unchanged, (tail unchanged)    elements Skip, record, (no active record, no Owner)
+//	claim        the owner before has no key                       record with the new Owner
+//	status       -                                                 statuses, of as many apps on clusters as have ended
+//	finish       (tail unchanged)                                  element, record, (no active record, no Owner)
+//	finish of a  tail and latch of from unchanged                  the same, and in from: element UpdateDelete, tail, active
+//	first phase                                                    record
+//	drain        tail unchanged                                    no active record, no Owner
+//	latch        head unchanged                                    latch put or deleted
+//	delete       record and tail unchanged, no active record       everything of the context
+//
+// What is in parentheses goes with the transaction that sees no pending element. So an event on a context with n apps on clusters
+// takes enqueue, begin, finish, and between 1 and 2n statuses: one when the cluster does not answer, once in an event, and one at the
+// end, where those that end together share a transaction. That number does not depend on resources or retries.
+//
+// After a crash the lease ends, the session's key goes, and each engine that watches /rsync/engine/ looks through the active
+// contexts. The first engine of a context by a hash of names claims it if its owner has no key. If Current is set, that element is
+// resumed, without looking at the state from which it began: its tasks are planned anew, which gives the same, and those with a
+// final status of that element are done. If it is not set the next pending element begins. Either way an element begins once and ends
+// once, each with one change of state, because each of these transactions needs the record that the one before has written.
+//
+// A transaction whose answer is lost may have been done. The engine then forgets the context and reads it again: what was done is
+// seen there. Users have idempotency keys.

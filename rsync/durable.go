@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// The keys are described in doc_durable.go.
+const (
+	contextPrefix = "/context/"
+	activePrefix  = "/activecontext/"
+	specPrefix    = "/rsync/spec/"
+	indexPrefix   = "/rsync/index/"
+	stopPrefix    = "/rsync/stop/"
+	enginePrefix  = "/rsync/engine/"
+)
+
+func contextKey(id string) string { return contextPrefix + id + "/" }
+func headKey(id string) string    { return contextKey(id) }
+func stateKey(id string) string   { return contextKey(id) + "state/" }
+func queueKey(id string) string   { return contextKey(id) + "queue/" }
+func activeKey(id string) string  { return activePrefix + id + "/" }
+func specsKey(id string) string   { return specPrefix + id + "/" }
+func indexKey(id string) string   { return indexPrefix + id + "/" }
+func stopKey(id string) string    { return stopPrefix + id + "/" }
+
+func engineKey(session string) string { return enginePrefix + session + "/" }
+
+// elementKey has the number in hexadecimal digits of fixed length, so that keys are in the order of the queue.
+func elementKey(id string, seq uint64) string { return fmt.Sprintf("%s%016x/", queueKey(id), seq) }
+
+func idempotencyKey(id, key string) string {
+	return contextKey(id) + "idempotency/" + url.PathEscape(key) + "/"
+}
+
+func statusKey(id, app string, cluster appcontext.ClusterID) string {
+	return contextKey(id) + "status/" + app + "/" + cluster.String() + "/"
+}
+
+func specKey(id, generation, app string, cluster appcontext.ClusterID) string {
+	return specsKey(id) + generation + "/" + app + "/" + cluster.String() + "/"
+}
+
+// idOf returns the ID in a key that is prefix, ID and slash.
+func idOf(prefix, key string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(key, prefix), "/")
+}
+
+// head is what a context is, without its manifests. It never changes.
+type head struct {
+	ID string `json:"id"`
+	// Generation is the folder of the manifests, which are written before the head is.
+	Generation string          `json:"generation"`
+	Meta       appcontext.Meta `json:"meta"`
+	Apps       []headApp       `json:"apps"`
+}
+
+type headApp struct {
+	Name      string                  `json:"name"`
+	DependsOn []appcontext.Dependency `json:"dependsOn,omitempty"`
+	Clusters  []appcontext.ClusterID  `json:"clusters,omitempty"`
+}
+
+// record is the state of a context. Only its owner changes it, and who becomes it.
+type record struct {
+	State State `json:"state"`
+	// Owner is the session of the engine that has the context, empty while nothing is to do.
+	Owner string `json:"owner,omitempty"`
+	// Current is the element in progress, 0 for none.
+	Current uint64 `json:"current,omitempty"`
+	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
+	Transitions uint64 `json:"transitions"`
+	Version     uint64 `json:"version"`
+}
+
+// tail is the end of a queue. Those who queue change it, so it is apart from the record.
+type tail struct {
+	Next uint64 `json:"next"`
+}
+
+// image is what is stored of a context beside its manifests, at one revision.
+type image struct {
+	head     head
+	record   record
+	stateKV  store.KeyValue
+	tail     tail
+	tailKV   store.KeyValue
+	elements []*Element
+	statuses []ClusterStatus
+	revision int64
+}
+
+// parseImage reads the keys of a context. It reports whether there is one.
+func parseImage(id string, result store.RangeResult) (*image, bool, error) {
+	img := &image{revision: result.Revision}
+	found := false
+	for _, kv := range result.KVs {
+		rest := strings.TrimPrefix(kv.Key, contextKey(id))
+		part, _, _ := strings.Cut(rest, "/")
+		var err error
+		switch {
+		case rest == "":
+			found = true
+			err = json.Unmarshal(kv.Value, &img.head)
+		case part == "state":
+			img.stateKV = kv
+			err = json.Unmarshal(kv.Value, &img.record)
+		case rest == "queue/":
+			img.tailKV = kv
+			err = json.Unmarshal(kv.Value, &img.tail)
+		case part == "queue":
+			e := &Element{}
+			err = json.Unmarshal(kv.Value, e)
+			img.elements = append(img.elements, e)
+		case part == "status":
+			var s ClusterStatus
+			err = json.Unmarshal(kv.Value, &s)
+			img.statuses = append(img.statuses, s)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("the value of %s is not what this version writes: %w", kv.Key, err)
+		}
+	}
+	return img, found, nil
+}
+
+// encode never fails: the types are all of this package.
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return []byte(strconv.Quote(err.Error()))
+	}
+	return text
+}
+
+func putElement(id string, e *Element) store.Op {
+	return store.Put(elementKey(id, e.Seq), encode(e))
+}
+
+func putStatus(id string, s *ClusterStatus) store.Op {
+	return store.Put(statusKey(id, s.App, s.Cluster), encode(s))
+}
+
+// putRecord writes the record and what List reads of it.
+func putRecord(id string, r *record) []store.Op {
+	return []store.Op{
+		store.Put(stateKey(id), encode(r)),
+		store.Put(indexKey(id), encode(Summary{ID: id, State: r.State})),
+	}
+}
+
+// putActive is written with each event that is queued, so that a watch on it tells of all. EMCO has the same record.
+func putActive(id string) store.Op { return store.Put(activeKey(id), encode(id)) }

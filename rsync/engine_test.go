@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+)
+
+// TestLife is the life of a context and its updates.
+func TestLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1 y=1; web@c2 x=1; db@c1 d=1")
+		s.create("b", "web@c1 y=2 z=1; db@c2 d=1; db@c1 x=1")
+		s.state("a", rsync.Created)
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.state("a", rsync.Instantiated)
+		s.shows("c1", "d=1 x=1 y=1")
+		s.done(s.engine.Update(t.Context(), "a", "b"))
+		s.state("a", rsync.Updated)
+		s.state("b", rsync.Instantiated)
+		s.shows("c1", "x=1 y=2 z=1") // x moved from web to db and was never deleted
+		s.shows("c2", "d=1")
+		s.done(s.engine.Rollback(t.Context(), "b", "a"))
+		s.state("a", rsync.Instantiated)
+		s.state("b", rsync.Updated)
+		s.shows("c1", "d=1 x=1 y=1")
+		s.shows("c2", "x=1")
+		s.done(s.engine.Terminate(t.Context(), "a"))
+		s.state("a", rsync.Terminated)
+		s.shows("c1", "")
+		s.shows("c2", "")
+		for _, c := range s.clusters.Cluster("edge", "c1").Calls() {
+			if c.Verb == fake.Delete && c.Object.Name == "x" && c.App == "web" && c.Time.IsZero() {
+				t.Error("x was deleted")
+			}
+		}
+		for _, id := range []string{"a", "b"} {
+			if err := s.engine.Delete(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		}
+		s.stop()
+		if n := s.memory.Len(); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
+// TestOrder: resources are applied in order and deleted in the reverse one; dependencies are honoured both ways; hooks run
+// when they must and are awaited.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web<db:Ready@c1 w1=1 w2=1; db@c1 pre-install!pre=1 post-install!post=1 d1=1 d2=1 pre-delete!bye=1 post-delete!gone=1 crd-install!crd=1")
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetUnready(func(o appcontext.Object) bool { return o.Kind == "Job" || o.Name == "d2" })
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		for _, step := range []struct{ verbs, ready, kind string }{
+			{"Apply crd", "crd", "Job"},
+			{"Apply crd, Apply pre", "pre", "Job"},
+			{"Apply crd, Apply pre, Apply d1, Apply d2, Apply post", "post", "Job"},
+			{"Apply crd, Apply pre, Apply d1, Apply d2, Apply post", "d2", "ConfigMap"},
+		} {
+			time.Sleep(time.Minute)
+			if got := s.verbs("c1"); got != step.verbs {
+				t.Errorf("before %s is ready: %s, want %s", step.ready, got, step.verbs)
+			}
+			c.SetReady(object(step.kind, step.ready), true, false)
+		}
+		s.done(ref, nil)
+		c.SetUnready(nil)
+		c.Forget()
+		s.done(s.engine.Terminate(t.Context(), "a"))
+		want := "Delete w2, Delete w1, Apply bye, Delete post, Delete d2, Delete d1, Delete pre, Apply gone, Delete gone, Delete bye"
+		if got := s.verbs("c1"); got != want {
+			t.Errorf("deleted by %s, want %s", got, want)
+		}
+		s.shows("c1", "crd=1")
+	})
+}
+
+// TestHookFails: a hook that fails fails the event, and so does what depends on it.
+func TestHookFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web<db@c1 w=1; db@c1 pre-install!pre=1 d=1")
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetUnready(func(o appcontext.Object) bool { return true })
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		c.SetReady(object("Job", "pre"), false, true)
+		s.fails(rsync.ReasonHookFailed, ref, nil)
+		s.state("a", rsync.InstantiateFailed)
+		status, _ := s.engine.Status(t.Context(), "a")
+		if got := status.Cluster("web", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got == nil || got.Reason != rsync.ReasonDependency {
+			t.Errorf("the app that depends on it: %+v", got)
+		}
+		s.shows("c1", "pre=1")
+	})
+}
+
+// TestRead: it is valid in each state, changes none, and tells what is there.
+func TestRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1 y=1")
+		status := s.done(s.engine.Read(t.Context(), "a"))
+		if status.State != rsync.Created || len(status.Clusters) != 1 || status.Clusters[0].Resources[0].Exists {
+			t.Errorf("before: %+v", status)
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		status = s.done(s.engine.Read(t.Context(), "a"))
+		if status.State != rsync.Instantiated || !status.Clusters[0].Resources[1].Ready {
+			t.Errorf("after: %+v", status)
+		}
+	})
+}
+
+// TestStop: waits end at once, what is queued is skipped, new events are refused, and ClearStop takes it back.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1; web@c2 x=1")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		first := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		second := s.ref(s.engine.Read(t.Context(), "a"))
+		time.Sleep(time.Hour)
+		s.state("a", rsync.Instantiating)
+		began := time.Now()
+		if err := s.engine.Stop(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		failure := s.fails(rsync.ReasonStopped, first, nil)
+		if !errors.Is(failure, rsync.ErrStopped) {
+			t.Errorf("%v is not ErrStopped", failure)
+		}
+		s.fails(rsync.ReasonStopped, second, nil)
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		s.state("a", rsync.InstantiateFailed)
+		s.shows("c2", "x=1")
+		if _, err := s.engine.Terminate(t.Context(), "a"); !errors.Is(err, rsync.ErrStopped) {
+			t.Errorf("an event for a stopped context: %v", err)
+		}
+		if err := s.engine.ClearStop(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.shows("c1", "x=1")
+	})
+}
+
+// TestTerminatePreempts: it ends waits, skips what is queued before it, and lets reachable clusters finish.
+func TestTerminatePreempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1; web@c2 x=1")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c2").SetDelay(10 * time.Second)
+		first := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		second := s.ref(s.engine.Read(t.Context(), "a"))
+		time.Sleep(5 * time.Second)
+		third := s.ref(s.engine.Terminate(t.Context(), "a"))
+		s.fails(rsync.ReasonPreempted, first, nil)
+		s.shows("c2", "x=1")
+		s.fails(rsync.ReasonPreempted, second, nil)
+		time.Sleep(time.Minute)
+		s.state("a", rsync.Terminating)
+		s.shows("c2", "")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.done(third, nil)
+		s.state("a", rsync.Terminated)
+	})
+}
+
+// TestInvalidState: an event that the state does not allow is an error of its own and changes nothing.
+func TestInvalidState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.create("b", "web@c1 x=2")
+		s.fails(rsync.ReasonInvalidState, s.ref(s.engine.Terminate(t.Context(), "a")), nil)
+		s.state("a", rsync.Created)
+		s.fails(rsync.ReasonInvalidState, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
+		s.state("b", rsync.Created)
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.shows("c1", "x=1")
+	})
+}
+
+// TestFailedUpdate: when the first phase fails nothing is deleted.
+func TestFailedUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1; web@c2 y=1")
+		s.create("b", "web@c1 x=2; web@c2 z=1")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
+		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
+		s.state("a", rsync.Instantiated)
+		s.state("b", rsync.InstantiateFailed)
+		s.shows("c1", "x=1")
+		s.shows("c2", "y=1 z=1")
+	})
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// conflictLimit is how often a transaction is tried that others keep from succeeding.
+const conflictLimit = 100
+
+// Instantiate queues the event that applies all resources of a context. Like all methods that queue an event it returns
+// ErrNotFound, ErrStopped, ErrInvalidInput, and errors of the store, after which the event may or may not be queued: see
+// [IdempotencyKey]. Whether the event is valid for the state is seen when its turn comes.
+func (e *Engine) Instantiate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
+	return e.enqueue(ctx, id, Element{Event: Instantiate}, options)
+}
+
+// Terminate queues the event that deletes all resources of a context. Where it is valid it pre-empts what is queued before
+// it: those events are skipped, and the one that is under way ends as soon as it would have to wait for something.
+//
+// A context that is Updated can be terminated too; that deletes its objects, also those that a later context has taken over.
+func (e *Engine) Terminate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
+	return e.enqueue(ctx, id, Element{Event: Terminate}, options)
+}
+
+// Read queues the event that asks the clusters for the state of all resources. [ClusterStatus].Resources has the answer.
+func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
+	return e.enqueue(ctx, id, Element{Event: Read}, options)
+}
+
+// Update queues the event that leads from one context, which must be Instantiated when it begins, to another one, in whose
+// queue it is. First it applies what to has and from has not, or has otherwise; when all of that is done, an UpdateDelete in the
+// queue of from deletes what to no longer has. Wait waits for both.
+func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
+	if from == to {
+		return EventRef{}, fmt.Errorf("%w: an update leads from one app context to another, and both are %q", ErrInvalidInput, to)
+	}
+	if err := checkID(from); err != nil {
+		return EventRef{}, err
+	}
+	kv, err := e.store.Get(ctx, queueKey(from))
+	if err != nil {
+		return EventRef{}, err
+	}
+	if !kv.Exists() {
+		return EventRef{}, notFound(from)
+	}
+	return e.enqueue(ctx, to, Element{Event: Update, UCID: from}, options)
+}
+
+// Rollback queues the event that leads from a context back to one that was updated to it: an Update the other way round.
+func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
+	return e.Update(ctx, from, to, options...)
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
+		return fmt.Errorf("%w: %q cannot be the ID of an app context", ErrInvalidInput, id)
+	}
+	return nil
+}
+
+// enqueue adds an element and the active record in one transaction. One that fails has read what it needs for the next.
+func (e *Engine) enqueue(ctx context.Context, id string, element Element, options []CallOption) (EventRef, error) {
+	if err := checkID(id); err != nil {
+		return EventRef{}, err
+	}
+	for _, o := range options {
+		if o.idempotencyKey != "" {
+			element.IdempotencyKey = o.idempotencyKey
+		}
+	}
+	if len(element.IdempotencyKey) > appcontext.MaxName {
+		return EventRef{}, fmt.Errorf("%w: an idempotency key can have %d bytes", ErrInvalidInput, appcontext.MaxName)
+	}
+	kv, err := e.store.Get(ctx, queueKey(id))
+	if err != nil {
+		return EventRef{}, err
+	}
+	for range conflictLimit {
+		if !kv.Exists() {
+			return EventRef{}, notFound(id)
+		}
+		ref, compares, ops, err := e.enqueueOps(id, kv, element)
+		if err != nil {
+			return EventRef{}, err
+		}
+		result, err := e.txn(ctx, compares, ops)
+		if err != nil {
+			return EventRef{}, fmt.Errorf("queue %s of app context %q: %w", element.Event, id, err)
+		}
+		if result.Succeeded {
+			e.metrics.queuedEvent(element.Event)
+			return ref, nil
+		}
+		if len(result.Current) > 2 && result.Current[2].Exists() {
+			var seq uint64
+			if err := json.Unmarshal(result.Current[2].Value, &seq); err != nil {
+				return EventRef{}, &brokenError{result.Current[2].Key}
+			}
+			return EventRef{id, seq}, nil
+		}
+		if result.Current[1].Exists() {
+			return EventRef{}, fmt.Errorf("app context %q: %w", id, ErrStopped)
+		}
+		kv = result.Current[0]
+	}
+	return EventRef{}, fmt.Errorf("queue %s of app context %q: %w", element.Event, id, ErrConflict)
+}
+
+func (e *Engine) enqueueOps(id string, kv store.KeyValue, element Element) (EventRef, []store.Compare, []store.Op, error) {
+	var t tail
+	if err := json.Unmarshal(kv.Value, &t); err != nil {
+		return EventRef{}, nil, nil, &brokenError{kv.Key}
+	}
+	element.Seq, element.Status, element.Queued = t.Next, Pending, e.now()
+	compares := []store.Compare{store.Unchanged(kv), store.Absent(stopKey(id))}
+	ops := []store.Op{putElement(id, &element), store.Put(queueKey(id), encode(tail{Next: t.Next + 1})), putActive(id)}
+	if element.IdempotencyKey != "" {
+		key := idempotencyKey(id, element.IdempotencyKey)
+		compares = append(compares, store.Absent(key))
+		ops = append(ops, store.Put(key, encode(element.Seq)))
+	}
+	return EventRef{id, element.Seq}, compares, ops, nil
+}
+
+// now is the time as it is stored: in UTC, without the monotonic part.
+func (e *Engine) now() time.Time { return e.options.Clock.Now().UTC().Round(0) }
+
+// Stop sets the latch of a context: at once, waits of the event under way end and with them the event, events that are queued
+// are skipped, and new ones are refused with ErrStopped, until ClearStop. Calls to clusters that are under way finish. It returns
+// ErrNotFound. Stopping again is no error.
+func (e *Engine) Stop(ctx context.Context, id string) error {
+	return e.latch(ctx, id, store.Put(stopKey(id), encode(id)))
+}
+
+// ClearStop takes Stop back: new events can be queued. What was skipped stays skipped.
+func (e *Engine) ClearStop(ctx context.Context, id string) error {
+	return e.latch(ctx, id, store.Delete(stopKey(id)))
+}
+
+func (e *Engine) latch(ctx context.Context, id string, op store.Op) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	for range conflictLimit {
+		kv, err := e.store.Get(ctx, headKey(id))
+		if err != nil {
+			return err
+		}
+		if !kv.Exists() {
+			return notFound(id)
+		}
+		result, err := e.txn(ctx, []store.Compare{store.Unchanged(kv)}, []store.Op{op})
+		if err != nil || result.Succeeded {
+			return err
+		}
+	}
+	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The reasons for which methods of [Engine] fail, for errors.Is.
+var (
+	// ErrInvalidState: the state of the context does not allow it. What Wait returns for an event is an [*EventError].
+	ErrInvalidState = errors.New("the state of the app context does not allow this")
+	// ErrStopped: the context is stopped. ClearStop takes that back.
+	ErrStopped = errors.New("the app context is stopped: ClearStop lets it go on")
+	// ErrFenced: the engine has lost its lease, so another one may have its work. It writes nothing any more and begins anew.
+	ErrFenced = errors.New("the engine has lost its lease")
+	// ErrUnreachable: a cluster did not answer until the event had to end.
+	ErrUnreachable = errors.New("a cluster does not answer")
+	// ErrConflict: there is a context of that ID already, or others changed the context over and over.
+	ErrConflict = errors.New("the app context is there already, or has changed meanwhile")
+	// ErrNotFound: there is no such context, or its history no longer has the event.
+	ErrNotFound = errors.New("there is no such app context or event")
+	// ErrInvalidInput: an argument or an option cannot be used.
+	ErrInvalidInput = errors.New("invalid input")
+	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate took its place.
+	ErrFailed    = errors.New("a cluster refused")
+	ErrPreempted = errors.New("a terminate took the place of the event")
+)
+
+// Reason says in a word why an element or an app on a cluster ended as it did.
+type Reason string
+
+// The reasons.
+const (
+	ReasonInvalidState     Reason = "InvalidState"     // the state does not allow the event
+	ReasonNotFound         Reason = "NotFound"         // the other context of an update is not there
+	ReasonStopped          Reason = "Stopped"          // the context was stopped
+	ReasonPreempted        Reason = "Preempted"        // a Terminate was queued
+	ReasonUnreachable      Reason = "Unreachable"      // the cluster did not answer until the event had to end
+	ReasonRetriesExhausted Reason = "RetriesExhausted" // the cluster refused Options.MaxRetries times
+	ReasonRefused          Reason = "Refused"          // the cluster will never take it
+	ReasonHookFailed       Reason = "HookFailed"       // an object that had to become ready has failed
+	ReasonDependency       Reason = "Dependency"       // an app that this one depends on failed
+	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used
+)
+
+// sentinel is the error that belongs to a reason.
+func (r Reason) sentinel() error {
+	switch r {
+	case ReasonInvalidState:
+		return ErrInvalidState
+	case ReasonNotFound:
+		return ErrNotFound
+	case ReasonStopped:
+		return ErrStopped
+	case ReasonPreempted:
+		return ErrPreempted
+	case ReasonUnreachable:
+		return ErrUnreachable
+	}
+	return ErrFailed
+}
+
+// EventError is what Wait returns for an event that failed or was skipped. It is the sentinel of its reason.
+type EventError struct {
+	Ref     EventRef
+	Event   EventType
+	Status  ElementStatus
+	Reason  Reason
+	Message string
+}
+
+// Error returns the event, what became of it and why.
+func (e *EventError) Error() string {
+	s := fmt.Sprintf("%s of app context %s (event %d): %s, %s", e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status, e.Reason)
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	return s
+}
+
+// Unwrap returns the sentinel.
+func (e *EventError) Unwrap() error { return e.Reason.sentinel() }
+
+func notFound(id string) error { return fmt.Errorf("app context %q: %w", id, ErrNotFound) }

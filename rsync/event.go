@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// EventRef names a queued event: the context whose queue it is in, and its place there, from 1.
+type EventRef struct {
+	AppContextID string `json:"id"`
+	Seq          uint64 `json:"seq"`
+}
+
+// ElementStatus is how far an event is.
+type ElementStatus string
+
+// The statuses of elements. Done, Error and Skip are final.
+const (
+	Pending    ElementStatus = "Pending"
+	InProgress ElementStatus = "InProgress"
+	Done       ElementStatus = "Done"
+	Error      ElementStatus = "Error"
+	Skip       ElementStatus = "Skip"
+)
+
+// Final reports whether nothing more becomes of it.
+func (s ElementStatus) Final() bool { return s == Done || s == Error || s == Skip }
+
+// Element is an event in the queue of a context.
+type Element struct {
+	Seq   uint64    `json:"seq"`
+	Event EventType `json:"event"`
+	// UCID is the other context of an Update or an UpdateDelete.
+	UCID    string        `json:"uCID,omitempty"`
+	Status  ElementStatus `json:"status"`
+	Reason  Reason        `json:"reason,omitempty"`
+	Message string        `json:"message,omitempty"`
+	// Next is the UpdateDelete that follows on an Update that is done.
+	Next *EventRef `json:"next,omitempty"`
+	// IdempotencyKey is the caller's.
+	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
+	Queued         time.Time `json:"queued"`
+	Finished       time.Time `json:"finished,omitzero"`
+}
+
+// Phase is how far an app on a cluster is in an event.
+type Phase string
+
+// The phases. What has not begun has none. All but Retrying are final.
+const (
+	PhaseRetrying Phase = "Retrying" // the cluster does not answer or refuses for now
+	PhaseDone     Phase = "Done"
+	PhaseSkipped  Phase = "Skipped" // the event has nothing to do there
+	PhaseFailed   Phase = "Failed"
+)
+
+// ClusterStatus is what became of an app on a cluster in the last event that was about it.
+type ClusterStatus struct {
+	App     string               `json:"app"`
+	Cluster appcontext.ClusterID `json:"cluster"`
+	Seq     uint64               `json:"seq"`
+	Event   EventType            `json:"event"`
+	Phase   Phase                `json:"phase"`
+	Reason  Reason               `json:"reason,omitempty"`
+	Message string               `json:"message,omitempty"`
+	Time    time.Time            `json:"time"`
+	// Resources is what a Read found.
+	Resources []connector.State `json:"resources,omitempty"`
+}
+
+// Status is all that is known of a context.
+type Status struct {
+	ID    string
+	State State
+	// Stopped is whether Stop was called, and ClearStop was not.
+	Stopped bool
+	// Queue has the elements that are not done, and of those that are the last Options.HistoryLimit.
+	Queue []Element
+	// Clusters has a status for each app on each cluster that an event was about.
+	Clusters []ClusterStatus
+	// Transitions is how often the state was changed since the context was created.
+	Transitions uint64
+	// Revision is that of the store when it was read: Watch goes on from the next one.
+	Revision int64
+}
+
+// Element returns the element with that number, or nil.
+func (s *Status) Element(seq uint64) *Element {
+	for i := range s.Queue {
+		if s.Queue[i].Seq == seq {
+			return &s.Queue[i]
+		}
+	}
+	return nil
+}
+
+// Cluster returns the status of an app on a cluster, or nil.
+func (s *Status) Cluster(app string, cluster appcontext.ClusterID) *ClusterStatus {
+	for i := range s.Clusters {
+		if s.Clusters[i].App == app && s.Clusters[i].Cluster == cluster {
+			return &s.Clusters[i]
+		}
+	}
+	return nil
+}
+
+// Summary is a context in a list.
+type Summary struct {
+	ID    string `json:"id"`
+	State State  `json:"state"`
+}
+
+// CallOption is an option of one call that queues an event.
+type CallOption struct{ idempotencyKey string }
+
+// IdempotencyKey makes a call that was made before, with the same key on the same context, return the event of that one
+// instead of queueing another, as long as the history has it. Use it to call again after an error of which it is not known
+// whether the event was queued.
+func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }

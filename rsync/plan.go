@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// verb is what is done with resources of an app on a cluster.
+type verb string
+
+const (
+	applyVerb  verb = "apply"
+	deleteVerb verb = "delete"
+	readVerb   verb = "read"
+	readyVerb  verb = "ready" // wait until they are ready
+	goneVerb   verb = "gone"  // wait until they are gone
+)
+
+// phase is a step of an app on a cluster; one ends before the next begins.
+type phase struct {
+	verb      verb
+	resources []appcontext.Resource
+	// deployed and ready say how far the app is after it, for apps that depend on it.
+	deployed, ready bool
+}
+
+// task is an app on a cluster in one event.
+type task struct {
+	app      string
+	cluster  appcontext.ClusterID
+	phases   []phase
+	after    []*task // for Terminate: the tasks of dependents, which must have ended
+	requires []requirement
+
+	at              int
+	deployed, ready bool
+	end             Phase // empty while it is under way
+	reason          Reason
+	message         string
+	states          []connector.State
+
+	begun, retryNoted bool
+	op                *op
+	timer             bool // a wait after a dependency is under way
+	dirty             bool // its status has to be written
+}
+
+// requirement is a dependency of a task: some tasks must be deployed or ready for some time.
+type requirement struct {
+	tasks []*task
+	ready bool
+	wait  time.Duration
+	since time.Time // when it was first seen to be met
+}
+
+// planner makes the tasks of an event. Planning is the same after a restart, because it depends on what is stored alone.
+type planner struct {
+	event   EventType
+	context *appcontext.AppContext // that whose resources are handled
+	other   *appcontext.AppContext // the other one of an update
+	order   DeleteOrder
+	changed appcontext.Comparer
+	diff    *appcontext.Differences
+}
+
+func (p *planner) plan() []*task {
+	switch p.event {
+	case Update:
+		p.diff = appcontext.Diff(p.other, p.context, p.changed)
+	case UpdateDelete:
+		p.diff = appcontext.Diff(p.context, p.other, p.changed)
+	}
+	var tasks []*task
+	for i := range p.context.Apps {
+		a := &p.context.Apps[i]
+		for j := range a.Clusters {
+			c := &a.Clusters[j]
+			tasks = append(tasks, &task{app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c)})
+		}
+	}
+	p.connect(tasks)
+	return tasks
+}
+
+func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster) []phase {
+	all := func(appcontext.Resource) bool { return true }
+	switch p.event {
+	case Instantiate:
+		return install(c, all, p.awaited(a.Name))
+	case Update:
+		return install(c, func(r appcontext.Resource) bool {
+			return p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
+		}, p.awaited(a.Name))
+	case Terminate:
+		return p.remove(c, all, true)
+	case UpdateDelete:
+		left := p.other.App(a.Name) == nil || p.other.App(a.Name).Cluster(c.ClusterID) == nil
+		return p.remove(c, func(r appcontext.Resource) bool {
+			_, gone := p.diff.Gone[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+			return gone
+		}, left)
+	default:
+		return []phase{{verb: readVerb, resources: c.Resources}}
+	}
+}
+
+// kept reports whether an object is one of the other context of an update, which must not be touched.
+func (p *planner) kept(c *appcontext.Cluster, r appcontext.Resource) bool {
+	if p.event != UpdateDelete {
+		return false
+	}
+	_, there := p.diff.Updated[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+	return there
+}
+
+// awaited reports whether some app waits until this one is ready.
+func (p *planner) awaited(name string) bool {
+	for _, a := range p.context.Apps {
+		for _, d := range a.DependsOn {
+			if d.App == name && d.Status == appcontext.Ready {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// install applies what is wanted of an app: definitions and hooks before and after the rest, each awaited.
+func install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
+	pick := func(hook appcontext.Hook) []appcontext.Resource {
+		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
+	}
+	var out []phase
+	hooks := func(hook appcontext.Hook) {
+		if list := pick(hook); len(list) > 0 {
+			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
+		}
+	}
+	hooks(appcontext.CRDInstall)
+	hooks(appcontext.PreInstall)
+	if list := pick(appcontext.NoHook); len(list) > 0 {
+		out = append(out, phase{verb: applyVerb, resources: list})
+	}
+	hooks(appcontext.PostInstall)
+	if n := len(out); n > 0 {
+		out[n-1].deployed = true
+	}
+	if all := c.Of(appcontext.NoHook); awaited && len(all) > 0 {
+		out = append(out, phase{verb: readyVerb, resources: all, ready: true})
+	}
+	return out
+}
+
+// remove deletes what is wanted of an app. Where the app leaves the cluster its hooks run, and then go too. Definitions that a
+// hook installed stay, as Helm leaves them: with them would go all objects of their kind, whoever made them.
+func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
+	var out []phase
+	var ran []appcontext.Resource
+	hooks := func(hook appcontext.Hook) {
+		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return p.kept(c, r) })
+		if leaves && len(list) > 0 {
+			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
+			ran = append(ran, list...)
+		}
+	}
+	drop := func(list []appcontext.Resource) {
+		if p.order == ReverseOrder {
+			slices.Reverse(list)
+		}
+		if len(list) > 0 {
+			out = append(out, phase{verb: deleteVerb, resources: list}, phase{verb: goneVerb, resources: list})
+		}
+	}
+	var objects []appcontext.Resource
+	for _, hook := range []appcontext.Hook{appcontext.PreInstall, appcontext.NoHook, appcontext.PostInstall} {
+		for _, r := range c.Of(hook) {
+			if wanted(r) {
+				objects = append(objects, r)
+			}
+		}
+	}
+	if p.event == UpdateDelete && len(objects) == 0 {
+		return nil
+	}
+	hooks(appcontext.PreDelete)
+	drop(objects)
+	hooks(appcontext.PostDelete)
+	drop(ran)
+	return out
+}
+
+// connect makes tasks wait for those of apps that they depend on, or that depend on them where they are deleted.
+func (p *planner) connect(tasks []*task) {
+	for _, t := range tasks {
+		if p.event == Read {
+			return
+		}
+		for _, d := range p.context.App(t.app).DependsOn {
+			needed := tasksFor(tasks, d.App, t.cluster)
+			if p.event == Instantiate || p.event == Update {
+				t.requires = append(t.requires, requirement{tasks: needed, ready: d.Status == appcontext.Ready, wait: d.Wait})
+				continue
+			}
+			for _, other := range needed {
+				other.after = append(other.after, t)
+			}
+		}
+	}
+}
+
+// tasksFor returns the tasks of an app that one on a cluster waits for: that on the same cluster, or all where there is none.
+func tasksFor(tasks []*task, app string, cluster appcontext.ClusterID) []*task {
+	var all []*task
+	for _, t := range tasks {
+		if t.app == app {
+			if t.cluster == cluster {
+				return []*task{t}
+			}
+			all = append(all, t)
+		}
+	}
+	return all
+}

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// run is a context that a session works on. All but inbox and queueChanged belongs to its step, of which there is one at a
+// time.
+type run struct {
+	id      string
+	session *session
+	engine  *Engine
+
+	queueChanged atomic.Bool
+
+	mu        sync.Mutex
+	inbox     []result
+	abandoned bool
+
+	img   *image     // nil until it is read
+	work  *work      // the event in progress, or nil
+	ended []*Element // what the next commit ends
+}
+
+// work is an event in progress.
+type work struct {
+	element *Element
+	row     Transition
+	tasks   []*task
+	cut     Reason // set when it may not wait any more
+	hard    bool   // nor begin anything
+	broken  string // what makes it impossible to begin
+}
+
+var (
+	// errLost: the context is another engine's.
+	errLost = errors.New("the app context is another engine's")
+	// errChanged: what a write depended on has changed, and must be read again.
+	errChanged = errors.New("the app context has changed")
+)
+
+// deliver takes a result from a cluster.
+func (r *run) deliver(res result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.abandoned {
+		r.inbox = append(r.inbox, res)
+		r.session.ready.add(r.id)
+	}
+}
+
+func (r *run) take() []result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	inbox := r.inbox
+	r.inbox = nil
+	return inbox
+}
+
+// abandon lets go of all that is under way.
+func (r *run) abandon() {
+	r.mu.Lock()
+	r.abandoned = true
+	r.inbox = nil
+	r.mu.Unlock()
+	if r.work == nil {
+		return
+	}
+	for _, t := range r.work.tasks {
+		if t.op != nil && t.op.cluster != nil {
+			t.op.cluster.forget(t.op)
+		}
+	}
+}
+
+// step does all that can be done now. It reports whether there is something to wait for.
+func (r *run) step(ctx context.Context) (bool, error) {
+	for {
+		again, err := r.stepOnce(ctx)
+		if errors.Is(err, errChanged) {
+			r.img = nil
+			r.letGo()
+			continue
+		}
+		return again, err
+	}
+}
+
+// letGo drops the event in progress in memory, to take it up again from what is stored.
+func (r *run) letGo() {
+	if r.work != nil {
+		for _, t := range r.work.tasks {
+			if t.op != nil && t.op.cluster != nil {
+				t.op.cluster.forget(t.op)
+			}
+		}
+		r.work = nil
+		r.take()
+	}
+}
+
+func (r *run) stepOnce(ctx context.Context) (bool, error) {
+	if r.img == nil {
+		r.queueChanged.Store(false)
+		if ours, err := r.load(ctx); err != nil || !ours {
+			return false, err
+		}
+	} else if r.queueChanged.Swap(false) {
+		if err := r.refresh(ctx); err != nil {
+			return false, err
+		}
+	}
+	for {
+		if r.work == nil {
+			drained, err := r.next(ctx)
+			if err != nil || drained {
+				return false, err
+			}
+			continue
+		}
+		if err := r.cut(ctx); err != nil {
+			return false, err
+		}
+		finished, err := r.advance(ctx)
+		if err != nil || !finished {
+			return true, err
+		}
+		if err := r.finish(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// load reads the context. It reports whether there is one and whose it is this engine's.
+func (r *run) load(ctx context.Context) (bool, error) {
+	result, err := r.engine.store.Range(ctx, contextKey(r.id))
+	if err != nil {
+		return false, err
+	}
+	img, found, err := parseImage(r.id, result)
+	if err != nil || !found || !r.session.mine(r.id, img.record.Owner) {
+		return false, err
+	}
+	slices.SortFunc(img.elements, func(a, b *Element) int { return cmp.Compare(a.Seq, b.Seq) })
+	r.img = img
+	return true, nil
+}
+
+// refresh reads the queue again, of which others have written the end.
+func (r *run) refresh(ctx context.Context) error {
+	result, err := r.engine.store.Range(ctx, queueKey(r.id))
+	if err != nil {
+		return err
+	}
+	img, _, err := parseImage(r.id, result)
+	if err != nil {
+		return err
+	}
+	for _, e := range img.elements {
+		if r.img.element(e.Seq) == nil && !e.Status.Final() {
+			r.img.elements = append(r.img.elements, e)
+		}
+	}
+	r.img.tail, r.img.tailKV = img.tail, img.tailKV
+	return nil
+}
+
+func (img *image) element(seq uint64) *Element {
+	for _, e := range img.elements {
+		if e.Seq == seq {
+			return e
+		}
+	}
+	return nil
+}
+
+// pending are the elements whose turn has not come, in order.
+func (img *image) pending() []*Element {
+	var out []*Element
+	for _, e := range img.elements {
+		if e.Status == Pending {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// commit writes in one transaction, on the conditions that the session lives, that nobody else has changed the record, and
+// others. With a record it changes it. It returns ErrFenced, errLost, and errChanged for the others.
+func (r *run) commit(ctx context.Context, next *record, compares []store.Compare, ops []store.Op) error {
+	all := []store.Compare{r.session.fence(), store.Unchanged(r.img.stateKV)}
+	if owner := r.img.record.Owner; owner != "" && owner != r.session.name {
+		all = append(all, store.Absent(engineKey(owner)))
+	}
+	fixed := len(all)
+	all = append(all, compares...)
+	if next != nil {
+		next.Version++
+		if next.State != r.img.record.State {
+			next.Transitions++
+		}
+		ops = append(ops, putRecord(r.id, next)...)
+	}
+	ended := r.ended
+	r.ended = nil
+	result, err := r.engine.txn(ctx, all, ops)
+	if err != nil {
+		return fmt.Errorf("app context %q: %w", r.id, err)
+	}
+	if result.Succeeded {
+		for _, e := range ended {
+			r.engine.metrics.event(e)
+		}
+		if next != nil {
+			r.img.record = *next
+			r.img.stateKV = store.KeyValue{Key: stateKey(r.id), ModRevision: result.Revision}
+		}
+		return nil
+	}
+	if result.Current[0].CreateRevision != r.session.epoch {
+		r.session.lose(errors.New("its key is gone"))
+		return ErrFenced
+	}
+	for _, kv := range result.Current[fixed:] {
+		if kv.Key == stopKey(r.id) && kv.Exists() {
+			r.session.note(r.session.stopped, r.id, true, func(string, bool) {})
+		}
+	}
+	if result.Current[1].ModRevision != all[1].Revision {
+		return errLost
+	}
+	return errChanged
+}
+
+// next returns a copy of the record for its next value, with this session as its owner.
+func (r *run) nextRecord() *record {
+	next := r.img.record
+	next.Owner = r.session.name
+	return &next
+}
+
+// elementOps writes a final element, and lets go of the one that is as old as the history is long.
+func (r *run) elementOps(e *Element) []store.Op {
+	e.Finished = r.engine.now()
+	ops := []store.Op{putElement(r.id, e)}
+	limit := uint64(r.engine.options.HistoryLimit)
+	if e.Seq > limit {
+		if old := r.img.element(e.Seq - limit); old != nil && old.Status.Final() {
+			ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))
+			if old.IdempotencyKey != "" {
+				ops = append(ops, store.Delete(idempotencyKey(r.id, old.IdempotencyKey)))
+			}
+		}
+	}
+	r.ended = append(r.ended, e)
+	return ops
+}
+
+// drainOps are what ends the activity of a context whose queue is empty, in the transaction that sees that it is.
+func (r *run) drainOps(next *record) ([]store.Compare, []store.Op) {
+	if len(r.img.pending()) > 0 {
+		return nil, nil
+	}
+	next.Owner = ""
+	return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}
+}
+
+// other reads the other context of an update; broken says why it cannot be used.
+func (r *run) other(ctx context.Context, e *Element) (other *appcontext.AppContext, broken string, err error) {
+	if e.Event != Update && e.Event != UpdateDelete {
+		return nil, "", nil
+	}
+	other, err = r.engine.AppContext(ctx, e.UCID)
+	if errors.Is(err, ErrNotFound) || errors.As(err, new(*brokenError)) {
+		return nil, err.Error(), nil
+	}
+	return other, "", err
+}

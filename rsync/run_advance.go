@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+const (
+	// statusBatch is how many statuses are written in one transaction.
+	statusBatch = 40
+	// maxMessage is how much of an error's text is stored.
+	maxMessage = 500
+)
+
+// advance takes what clusters have told, and begins what can begin. It reports whether all tasks have ended, and their
+// statuses are stored.
+func (r *run) advance(ctx context.Context) (bool, error) {
+	w := r.work
+	for _, res := range r.take() {
+		if res.op.task.op == res.op {
+			r.apply(res)
+		}
+	}
+	for moved := true; moved; {
+		moved = false
+		for _, t := range w.tasks {
+			if t.end == "" && t.op == nil && r.move(t) {
+				moved = true
+			}
+		}
+	}
+	if err := r.store(ctx); err != nil {
+		return false, err
+	}
+	for _, t := range w.tasks {
+		if t.end == "" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// apply is what a result does to its task.
+func (r *run) apply(res result) {
+	t := res.op.task
+	switch {
+	case res.retrying:
+		if !t.retryNoted { // once in an event, so that the number of writes does not grow with that of retries
+			t.retryNoted, t.dirty = true, true
+			t.reason, t.message = res.reason, shorten(res.err)
+		}
+	case res.reason != "":
+		t.op = nil
+		t.fail(res.reason, shorten(res.err))
+	default:
+		t.op = nil
+		p := &t.phases[t.at]
+		t.deployed = t.deployed || p.deployed
+		t.ready = t.ready || p.ready
+		if p.verb == readVerb {
+			t.states = res.states
+		}
+		t.at++
+	}
+}
+
+func shorten(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := strings.ToValidUTF8(err.Error(), "?")
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
+
+func (t *task) fail(reason Reason, message string) {
+	t.end, t.reason, t.message, t.dirty = PhaseFailed, reason, message, true
+}
+
+// move begins the next phase of a task, or ends it. It reports whether it ended, which others may wait for.
+func (r *run) move(t *task) bool {
+	w := r.work
+	if t.at == 0 && !t.begun {
+		switch blocked, failed := r.blocked(t); {
+		case failed != "":
+			t.fail(ReasonDependency, failed)
+			return true
+		case w.cut != "" && (blocked || w.hard):
+			t.fail(w.cut, "it had to end before it began")
+			return true
+		case blocked:
+			return false
+		}
+	}
+	if t.at == len(t.phases) {
+		t.end, t.reason, t.message = PhaseDone, "", ""
+		if t.at == 0 {
+			t.end = PhaseSkipped
+		}
+		t.deployed, t.ready, t.dirty = true, true, true
+		return true
+	}
+	t.begun = true
+	t.op = &op{run: r, task: t, phase: t.phases[t.at], cut: w.cut}
+	r.session.submit(t.op)
+	return false
+}
+
+// blocked reports whether a task has to wait for others; failed says which of them makes that hopeless.
+func (r *run) blocked(t *task) (blocked bool, failed string) {
+	for _, other := range t.after {
+		if other.end == "" {
+			return true, ""
+		}
+	}
+	for i := range t.requires {
+		q := &t.requires[i]
+		met := true
+		for _, other := range q.tasks {
+			if other.end == PhaseFailed {
+				return true, fmt.Sprintf("%s on %s failed, on which it depends", other.app, other.cluster)
+			}
+			met = met && (other.deployed || other.end != "") && (!q.ready || other.ready)
+		}
+		if !met {
+			blocked = true
+			continue
+		}
+		now := r.engine.options.Clock.Now()
+		if q.since.IsZero() {
+			q.since = now
+			if q.wait > 0 {
+				r.session.addAfter(r.id, q.wait)
+			}
+		}
+		blocked = blocked || now.Before(q.since.Add(q.wait))
+	}
+	return blocked, ""
+}
+
+// store writes the statuses of tasks that have changed, all in as few transactions as possible.
+func (r *run) store(ctx context.Context) error {
+	var ops []store.Op
+	flush := func() error {
+		if len(ops) == 0 {
+			return nil
+		}
+		err := r.commit(ctx, nil, nil, ops)
+		ops = nil
+		return err
+	}
+	now := r.engine.now()
+	for _, t := range r.work.tasks {
+		if !t.dirty {
+			continue
+		}
+		t.dirty = false
+		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
+		if len(ops) == statusBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+func (t *task) status(e *Element, now time.Time) *ClusterStatus {
+	s := &ClusterStatus{
+		App: t.app, Cluster: t.cluster, Seq: e.Seq, Event: e.Event, Phase: t.end, Reason: t.reason, Message: t.message,
+		Time: now, Resources: t.states,
+	}
+	if t.end == "" {
+		s.Phase = PhaseRetrying
+	}
+	return s
+}

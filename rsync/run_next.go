@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// skipBatch is how many elements are skipped in one transaction, so that it stays under any limit.
+const skipBatch = 30
+
+// next goes on with the event in progress, begins the next one, or finds that there is none. It reports the last.
+func (r *run) next(ctx context.Context) (drained bool, err error) {
+	if r.img.record.Current != 0 {
+		return false, r.resume(ctx)
+	}
+	pending := r.img.pending()
+	if len(pending) == 0 {
+		return true, r.drain(ctx)
+	}
+	if stop, stopped, err := r.stopped(ctx); err != nil || stopped {
+		if err == nil {
+			err = r.skip(ctx, pending, ReasonStopped, store.Unchanged(stop))
+		}
+		return false, err
+	}
+	for i := len(pending) - 1; i > 0; i-- {
+		if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid && pending[i].Event == Terminate {
+			return false, r.skip(ctx, pending[:i], ReasonPreempted)
+		}
+	}
+	return false, r.begin(ctx, pending[0])
+}
+
+// drain removes the active record, in the transaction that sees the queue empty.
+func (r *run) drain(ctx context.Context) error {
+	if r.img.record.Owner == "" && !r.session.isActive(r.id) {
+		return nil
+	}
+	next := r.nextRecord()
+	compares, ops := r.drainOps(next)
+	return r.commit(ctx, next, compares, ops)
+}
+
+// stopped reports whether the latch is set. What the watch told is confirmed: it and the one on active contexts are apart, so
+// either may be behind.
+func (r *run) stopped(ctx context.Context) (store.KeyValue, bool, error) {
+	if !r.session.isStopped(r.id) {
+		return store.KeyValue{}, false, nil
+	}
+	kv, err := r.engine.store.Get(ctx, stopKey(r.id))
+	if err == nil && !kv.Exists() {
+		r.session.note(r.session.stopped, r.id, false, func(string, bool) {})
+	}
+	return kv, kv.Exists(), err
+}
+
+func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, condition ...store.Compare) error {
+	if len(elements) > skipBatch {
+		elements = elements[:skipBatch]
+	}
+	var ops []store.Op
+	for _, e := range elements {
+		e.Status, e.Reason = Skip, reason
+		ops = append(ops, r.elementOps(e)...)
+	}
+	next := r.nextRecord()
+	compares, drain := r.drainOps(next)
+	return r.commit(ctx, next, append(condition, compares...), append(ops, drain...))
+}
+
+// refuse ends an event that cannot begin; the state stays.
+func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format string, args ...any) error {
+	e.Status, e.Reason, e.Message = Error, reason, fmt.Sprintf(format, args...)
+	next := r.nextRecord()
+	ops := r.elementOps(e)
+	compares, drain := r.drainOps(next)
+	return r.commit(ctx, next, compares, append(ops, drain...))
+}
+
+// begin writes that an event is in progress, if it is valid for the state.
+func (r *run) begin(ctx context.Context, e *Element) error {
+	row, valid := r.engine.options.Transitions.Of(e.Event, r.img.record.State)
+	if !valid {
+		return r.refuse(ctx, e, ReasonInvalidState, "%s cannot begin in the state %s", e.Event, r.img.record.State)
+	}
+	compares := []store.Compare{store.Absent(stopKey(r.id))}
+	switch e.Event {
+	case Update:
+		kv, state, err := r.stateOf(ctx, e.UCID)
+		if err != nil {
+			return err
+		}
+		if !kv.Exists() {
+			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
+		}
+		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, state); !valid {
+			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID, state)
+		}
+		compares = append(compares, store.Unchanged(kv))
+	case UpdateDelete:
+		kv, _, err := r.stateOf(ctx, e.UCID)
+		if err != nil {
+			return err
+		}
+		if !kv.Exists() {
+			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
+		}
+	}
+	e.Status = InProgress
+	next := r.nextRecord()
+	next.Current = e.Seq
+	if e.Event != Read {
+		next.State = row.Current
+	}
+	if err := r.commit(ctx, next, compares, []store.Op{putElement(r.id, e)}); err != nil {
+		return err
+	}
+	return r.plan(ctx, e, row)
+}
+
+func (r *run) stateOf(ctx context.Context, id string) (store.KeyValue, State, error) {
+	kv, err := r.engine.store.Get(ctx, stateKey(id))
+	if err != nil || !kv.Exists() {
+		return kv, "", err
+	}
+	var rec record
+	if err := json.Unmarshal(kv.Value, &rec); err != nil {
+		return kv, "", &brokenError{kv.Key}
+	}
+	return kv, rec.State, nil
+}
+
+// resume takes up the event that was in progress when its engine ended, whatever the state: it began in a valid one.
+func (r *run) resume(ctx context.Context) error {
+	e := r.img.element(r.img.record.Current)
+	if e == nil {
+		return &brokenError{elementKey(r.id, r.img.record.Current)}
+	}
+	if r.img.record.Owner != r.session.name {
+		if err := r.commit(ctx, r.nextRecord(), nil, nil); err != nil {
+			return err
+		}
+		r.engine.metrics.resumedEvent()
+	}
+	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)
+	return r.plan(ctx, e, row)
+}
+
+// plan makes the tasks of the event in progress. What an engine before has finished of them stays finished.
+func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
+	w := &work{element: e, row: row}
+	spec, err := r.engine.loadSpec(ctx, &r.img.head)
+	var other *appcontext.AppContext
+	switch {
+	case errors.As(err, new(*brokenError)):
+		w.broken = err.Error()
+	case err != nil:
+		return err
+	default:
+		if other, w.broken, err = r.other(ctx, e); err != nil {
+			return err
+		}
+	}
+	if w.broken == "" {
+		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
+		w.tasks = p.plan()
+	}
+	for _, t := range w.tasks {
+		for i := range r.img.statuses {
+			if s := &r.img.statuses[i]; s.Seq == e.Seq && s.App == t.app && s.Cluster == t.cluster {
+				t.recall(s)
+			}
+		}
+	}
+	r.work = w
+	return nil
+}
+
+// recall gives a task what was stored of it.
+func (t *task) recall(s *ClusterStatus) {
+	if s.Phase == PhaseRetrying {
+		t.retryNoted = true
+		return
+	}
+	t.end, t.reason, t.message, t.states = s.Phase, s.Reason, s.Message, s.Resources
+	t.deployed = s.Phase != PhaseFailed
+	t.ready = t.deployed
+}
+
+// cut sees whether the event may wait any more: not when the context is stopped, or a Terminate waits that is valid now.
+func (r *run) cut(ctx context.Context) error {
+	w := r.work
+	if w.hard {
+		return nil
+	}
+	reason, hard := Reason(""), false
+	if _, stopped, err := r.stopped(ctx); err != nil {
+		return err
+	} else if stopped {
+		reason, hard = ReasonStopped, true
+	} else {
+		for _, e := range r.img.pending() {
+			if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid && e.Event == Terminate {
+				reason = ReasonPreempted
+			}
+		}
+	}
+	if reason == "" || w.cut == reason {
+		return nil
+	}
+	w.cut, w.hard = reason, hard
+	for _, t := range w.tasks {
+		if t.op != nil {
+			t.op.cluster.cut(t.op, reason, hard && !t.begun)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// session is an engine from getting a lease to losing it. All that it writes is conditional on its key, which goes with the
+// lease. All its goroutines are in group.
+type session struct {
+	engine *Engine
+	name   string
+	lease  store.Lease
+	epoch  int64 // the revision at which its key was created
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ready  *readyQueue
+
+	groupMu sync.Mutex // taken with the mutex of a cluster held, so it is not mu
+	group   sync.WaitGroup
+	ended   bool
+
+	mu       sync.Mutex
+	engines  map[string]bool // the sessions that are alive
+	active   map[string]bool // the contexts with an active record
+	stopped  map[string]bool
+	runs     map[string]*run
+	failures map[string]int // of steps, one after the other
+	clusters map[appcontext.ClusterID]*cluster
+}
+
+// newSession gets a lease and puts the session's key with it.
+func newSession(ctx context.Context, e *Engine) (*session, error) {
+	lease, err := e.store.Grant(ctx, e.options.LeaseTTL)
+	if err != nil {
+		return nil, fmt.Errorf("get a lease: %w", err)
+	}
+	s := &session{
+		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(),
+		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{},
+		runs: map[string]*run{}, failures: map[string]int{}, clusters: map[appcontext.ClusterID]*cluster{},
+	}
+	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
+		[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), lease)})
+	if err != nil || !result.Succeeded {
+		s.revoke(ctx)
+		return nil, fmt.Errorf("put the session's key: %w", errors.Join(err, ctx.Err()))
+	}
+	s.epoch = result.Revision
+	return s, nil
+}
+
+// revoke lets others take over at once.
+func (s *session) revoke(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := s.engine.store.Revoke(ctx, s.lease); err != nil {
+		klog.FromContext(ctx).V(1).Info("The lease of an ended session could not be revoked, it ends by itself", "session", s.name, "reason", err.Error())
+	}
+}
+
+// fence is the condition of every write of the session.
+func (s *session) fence() store.Compare { return store.SameLife(engineKey(s.name), s.epoch) }
+
+// run works until ctx ends or the lease is lost.
+func (s *session) run(ctx context.Context) error {
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	s.spawn(s.keepAlive)
+	s.spawn(func() { s.follow(enginePrefix, s.sawEngine, s.engines) })
+	s.spawn(func() { s.follow(stopPrefix, s.sawStop, s.stopped) })
+	s.spawn(func() { s.follow(activePrefix, s.sawActive, s.active) })
+	for range s.engine.options.Workers {
+		s.spawn(s.work)
+	}
+	<-s.ctx.Done()
+	s.groupMu.Lock()
+	s.ended = true
+	s.groupMu.Unlock()
+	s.ready.close()
+	s.group.Wait()
+	s.closeClusters()
+	s.revoke(ctx)
+	return context.Cause(s.ctx)
+}
+
+// spawn starts a goroutine of the session. It reports whether it did: a session that has ended starts none.
+func (s *session) spawn(f func()) bool {
+	s.groupMu.Lock()
+	defer s.groupMu.Unlock()
+	if s.ended {
+		return false
+	}
+	s.group.Go(f)
+	return true
+}
+
+// lose ends the session.
+func (s *session) lose(err error) { s.cancel(fmt.Errorf("%w: %w", ErrFenced, err)) }
+
+// keepAlive renews the lease three times in its life. By its own clock the session ends before the store's lease does,
+// because it counts from when it asked.
+func (s *session) keepAlive() {
+	ttl := s.engine.options.LeaseTTL
+	deadline := s.engine.options.Clock.Now().Add(ttl)
+	for {
+		s.engine.sleep(s.ctx, ttl/3)
+		asked := s.engine.options.Clock.Now()
+		if s.ctx.Err() != nil {
+			return
+		}
+		if !asked.Before(deadline) {
+			s.lose(errors.New("its time was over before it was renewed"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, deadline.Sub(asked))
+		err := s.engine.store.KeepAlive(ctx, s.lease)
+		cancel()
+		switch {
+		case err == nil:
+			deadline = asked.Add(ttl)
+		case errors.Is(err, store.ErrLeaseNotFound):
+			s.lose(err)
+			return
+		}
+	}
+}
+
+// sleep waits, or less where ctx ends.
+func (e *Engine) sleep(ctx context.Context, d time.Duration) {
+	timer := e.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}
+
+// follow keeps a set up to date with the keys of a prefix, and calls saw for each that comes, is put again or goes. It reads
+// all again when a watch cannot go on.
+func (s *session) follow(prefix string, saw func(name string, there bool), set map[string]bool) {
+	for attempt := 1; s.ctx.Err() == nil; attempt++ {
+		result, err := s.engine.store.Range(s.ctx, prefix)
+		if err == nil {
+			s.replace(prefix, result.KVs, saw, set)
+			for message := range s.engine.store.Watch(s.ctx, prefix, result.Revision+1) {
+				for _, event := range message.Events {
+					attempt = 0
+					s.note(set, idOf(prefix, event.KV.Key), !event.Deleted, saw)
+				}
+			}
+		}
+		if s.ctx.Err() == nil {
+			s.engine.sleep(s.ctx, s.engine.options.Backoff.delay(attempt))
+		}
+	}
+}
+
+func (s *session) replace(prefix string, kvs []store.KeyValue, saw func(string, bool), set map[string]bool) {
+	now := map[string]bool{}
+	for _, kv := range kvs {
+		now[idOf(prefix, kv.Key)] = true
+	}
+	s.mu.Lock()
+	var gone []string
+	for name := range set {
+		if !now[name] {
+			gone = append(gone, name)
+		}
+	}
+	s.mu.Unlock()
+	for _, name := range gone {
+		s.note(set, name, false, saw)
+	}
+	for name := range now {
+		s.note(set, name, true, saw)
+	}
+}
+
+func (s *session) note(set map[string]bool, name string, there bool, saw func(string, bool)) {
+	s.mu.Lock()
+	if there {
+		set[name] = true
+	} else {
+		delete(set, name)
+	}
+	s.mu.Unlock()
+	saw(name, there)
+}
+
+// sawEngine looks at all active contexts again: whose they are may have changed.
+func (s *session) sawEngine(name string, there bool) {
+	if name == s.name && !there {
+		s.lose(errors.New("its key is gone"))
+		return
+	}
+	s.mu.Lock()
+	var ids []string
+	for id := range s.active {
+		if s.runs[id] == nil {
+			ids = append(ids, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range ids {
+		s.ready.add(id)
+	}
+}
+
+func (s *session) sawActive(id string, there bool) {
+	s.mu.Lock()
+	if r := s.runs[id]; r != nil {
+		r.queueChanged.Store(true)
+	}
+	s.mu.Unlock()
+	if there {
+		s.ready.add(id)
+	}
+}
+
+func (s *session) sawStop(id string, there bool) {
+	if there {
+		s.ready.add(id)
+	}
+}
+
+func (s *session) isStopped(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped[id]
+}
+
+func (s *session) isActive(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.active[id]
+}
+
+// mine reports whether the session may take a context: it has no living owner, and of all engines this one is the first for
+// it. Each engine comes to the same order, because it depends on the names alone.
+func (s *session) mine(id, owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owner == s.name {
+		return true
+	}
+	if owner != "" && s.engines[owner] || !s.engines[s.name] {
+		return false
+	}
+	best, bestScore := "", uint64(0)
+	for name := range s.engines {
+		h := fnv.New64a()
+		h.Write([]byte(id + "/" + name))
+		if score := h.Sum64(); best == "" || score > bestScore || score == bestScore && name > best {
+			best, bestScore = name, score
+		}
+	}
+	return best == s.name
+}
+
+// work is a worker: it does steps of contexts.
+func (s *session) work() {
+	for {
+		id, ok := s.ready.get()
+		if !ok {
+			return
+		}
+		r := s.runOf(id)
+		again, err := r.step(s.ctx)
+		switch {
+		case s.ctx.Err() != nil:
+		case err != nil && !errors.Is(err, errLost):
+			klog.FromContext(s.ctx).Error(err, "An app context could not be worked on, it is tried again", "appContext", id)
+			s.drop(r)
+			s.addAfter(id, s.engine.options.Backoff.delay(s.failed(id, true)))
+		case err != nil || !again:
+			s.failed(id, false)
+			s.drop(r)
+		default:
+			s.failed(id, false)
+		}
+		s.ready.done(id)
+	}
+}
+
+// failed counts the failures of a context's steps in a row.
+func (s *session) failed(id string, failed bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if failed {
+		s.failures[id]++
+	} else {
+		delete(s.failures, id)
+	}
+	return s.failures[id]
+}
+
+func (s *session) addAfter(id string, d time.Duration) {
+	s.engine.options.Clock.AfterFunc(d, func() { s.ready.add(id) })
+}
+
+func (s *session) runOf(id string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		r = &run{id: id, session: s, engine: s.engine}
+		s.runs[id] = r
+	}
+	return r
+}
+
+// drop forgets a context: its work is done or another's, or begins anew.
+func (s *session) drop(r *run) {
+	s.mu.Lock()
+	if s.runs[r.id] == r {
+		delete(s.runs, r.id)
+	}
+	s.mu.Unlock()
+	r.abandon()
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+// State is the state of an AppContext.
+type State string
+
+// The states.
+const (
+	Created           State = "Created"
+	Instantiating     State = "Instantiating"
+	Instantiated      State = "Instantiated"
+	InstantiateFailed State = "InstantiateFailed"
+	Terminating       State = "Terminating"
+	Terminated        State = "Terminated"
+	TerminationFailed State = "TerminationFailed"
+	Updating          State = "Updating"
+	Updated           State = "Updated"
+	UpdateFailed      State = "UpdateFailed"
+)
+
+// States returns all states.
+func States() []State {
+	return []State{
+		Created, Instantiating, Instantiated, InstantiateFailed, Terminating, Terminated, TerminationFailed, Updating, Updated, UpdateFailed,
+	}
+}
+
+// ParseState reads a state, also in the spellings that EMCO's documents and code have beside these: InstantiationFailed,
+// TerminateFailed, UpdatedFailed and Update. It reports whether there is such a state.
+func ParseState(s string) (State, bool) {
+	switch s {
+	case "InstantiationFailed":
+		return InstantiateFailed, true
+	case "TerminateFailed":
+		return TerminationFailed, true
+	case "UpdatedFailed":
+		return UpdateFailed, true
+	case "Update":
+		return Updated, true
+	}
+	for _, state := range States() {
+		if s == string(state) {
+			return state, true
+		}
+	}
+	return "", false
+}
+
+// EventType is what is done with an AppContext.
+type EventType string
+
+// The events. UpdateDelete is queued by the engine itself.
+const (
+	Instantiate  EventType = "Instantiate"
+	Terminate    EventType = "Terminate"
+	Update       EventType = "Update"
+	UpdateDelete EventType = "UpdateDelete"
+	Read         EventType = "Read"
+)
+
+// EventTypes returns all events.
+func EventTypes() []EventType {
+	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read}
+}

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Status returns what is known of a context. It returns ErrNotFound.
+func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	stop, err := e.store.Get(ctx, stopKey(id))
+	if err != nil {
+		return nil, err
+	}
+	img, err := e.image(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &Status{
+		ID: id, State: img.record.State, Stopped: stop.Exists(), Clusters: img.statuses,
+		Transitions: img.record.Transitions, Revision: img.revision,
+	}
+	for _, element := range img.elements {
+		out.Queue = append(out.Queue, *element)
+	}
+	return out, nil
+}
+
+// List returns all contexts with their states, by ID.
+func (e *Engine) List(ctx context.Context) ([]Summary, error) {
+	result, err := e.store.Range(ctx, indexPrefix)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Summary, len(result.KVs))
+	for i, kv := range result.KVs {
+		if err := json.Unmarshal(kv.Value, &out[i]); err != nil {
+			return nil, &brokenError{kv.Key}
+		}
+	}
+	return out, nil
+}
+
+// Change is a change of a context. One of State, Element and Cluster is set, or Deleted is.
+type Change struct {
+	// Revision is that of the store: a Watch from the next one goes on after this change. Changes that happened together have the
+	// same.
+	Revision int64
+	State    State
+	Element  *Element
+	Cluster  *ClusterStatus
+	// Deleted is whether the context was removed; nothing comes after it.
+	Deleted bool
+}
+
+// Watch tells of what changes in a context from a revision on: of the one that a Status or the last Change had, the next
+// one. 0 begins with what there is now. It ends with ctx, when the context is deleted, and after an error: ErrNotFound, or
+// store.ErrCompacted when the revision is too long ago; then begin with 0.
+func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if err := checkID(id); err != nil {
+			yield(Change{}, err)
+			return
+		}
+		if fromRevision == 0 {
+			status, err := e.Status(ctx, id)
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			for _, c := range status.changes() {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			fromRevision = status.Revision + 1
+		}
+		for message := range e.store.Watch(ctx, contextKey(id), fromRevision) {
+			if message.Err != nil {
+				yield(Change{}, message.Err)
+				return
+			}
+			for _, event := range message.Events {
+				c, ok, err := changeOf(id, event)
+				if err != nil || ok && (!yield(c, nil) || c.Deleted) {
+					if err != nil {
+						yield(Change{}, err)
+					}
+					return
+				}
+			}
+		}
+	}
+}
+
+// changes is a status as if it had just come to be.
+func (s *Status) changes() []Change {
+	out := []Change{{Revision: s.Revision, State: s.State}}
+	for i := range s.Queue {
+		out = append(out, Change{Revision: s.Revision, Element: &s.Queue[i]})
+	}
+	for i := range s.Clusters {
+		out = append(out, Change{Revision: s.Revision, Cluster: &s.Clusters[i]})
+	}
+	return out
+}
+
+// changeOf reads an event of the store. It reports whether it is one that a user is told.
+func changeOf(id string, event store.Event) (Change, bool, error) {
+	kv := event.KV
+	rest := strings.TrimPrefix(kv.Key, contextKey(id))
+	part, below, _ := strings.Cut(rest, "/")
+	c := Change{Revision: kv.ModRevision}
+	var err error
+	switch {
+	case event.Deleted:
+		c.Deleted = rest == ""
+		return c, c.Deleted, nil
+	case part == "state":
+		var r record
+		err = json.Unmarshal(kv.Value, &r)
+		c.State = r.State
+	case part == "queue" && below != "":
+		c.Element = &Element{}
+		err = json.Unmarshal(kv.Value, c.Element)
+	case part == "status":
+		c.Cluster = &ClusterStatus{}
+		err = json.Unmarshal(kv.Value, c.Cluster)
+	default:
+		return c, false, nil
+	}
+	if err != nil {
+		err = &brokenError{kv.Key}
+	}
+	return c, true, err
+}
+
+// Wait waits until an event is done, and returns the status of the context whose event it is. For an Update that is done it
+// then waits for its UpdateDelete. An event that failed or was skipped is an [*EventError], beside the status. It returns
+// ErrNotFound for an event that there is not, or that the history no longer has, and the error of ctx.
+func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
+	element, err := e.await(ctx, ref)
+	for err == nil && element.Status == Done && element.Next != nil {
+		next := *element.Next
+		if element, err = e.await(ctx, next); err == nil && element.Status != Done {
+			err = element.failure(next)
+		}
+	}
+	if err != nil && !errors.As(err, new(*EventError)) {
+		return nil, err
+	}
+	status, statusErr := e.Status(ctx, ref.AppContextID)
+	if err == nil && element.Status != Done {
+		err = element.failure(ref)
+	}
+	return status, errors.Join(err, statusErr)
+}
+
+func (e *Element) failure(ref EventRef) error {
+	return &EventError{Ref: ref, Event: e.Event, Status: e.Status, Reason: e.Reason, Message: e.Message}
+}
+
+// await waits until an element is final.
+func (e *Engine) await(ctx context.Context, ref EventRef) (*Element, error) {
+	if err := checkID(ref.AppContextID); err != nil {
+		return nil, err
+	}
+	key := elementKey(ref.AppContextID, ref.Seq)
+	for {
+		result, err := e.store.Range(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if len(result.KVs) == 0 {
+			return nil, fmt.Errorf("event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
+		}
+		element, err := finalElement(result.KVs[0])
+		if err != nil || element != nil {
+			return element, err
+		}
+		element, err = e.awaitChange(ctx, key, result.Revision+1)
+		if element != nil || err != nil && !errors.Is(err, store.ErrCompacted) {
+			return element, err
+		}
+	}
+}
+
+func (e *Engine) awaitChange(ctx context.Context, key string, from int64) (*Element, error) {
+	watchCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for message := range e.store.Watch(watchCtx, key, from) {
+		if message.Err != nil {
+			return nil, message.Err
+		}
+		for _, event := range message.Events {
+			if event.Deleted {
+				return nil, fmt.Errorf("%s: %w", key, ErrNotFound)
+			}
+			if element, err := finalElement(event.KV); element != nil || err != nil {
+				return element, err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, store.ErrCompacted // the watch ended without a word: look again
+}
+
+func finalElement(kv store.KeyValue) (*Element, error) {
+	var element Element
+	if err := json.Unmarshal(kv.Value, &element); err != nil {
+		return nil, &brokenError{kv.Key}
+	}
+	if element.Status.Final() {
+		return &element, nil
+	}
+	return nil, nil //nolint:nilnil // not yet
+}

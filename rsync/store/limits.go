@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "fmt"
+
+// Limits is an optional interface of stores that know how much a request may hold.
+type Limits interface {
+	// MaxTxnBytes is how many bytes of keys and values a transaction may have, and MaxTxnOps how many compares or ops.
+	MaxTxnBytes() int
+	MaxTxnOps() int
+}
+
+// The limits of a store that does not tell its own: less than etcd's with its defaults, 1.5 MiB and 128.
+const (
+	DefaultMaxTxnBytes = 1280 << 10
+	DefaultMaxTxnOps   = 120
+)
+
+// LimitsOf returns a store's limits.
+func LimitsOf(s Store) (bytes, ops int) {
+	if l, ok := s.(Limits); ok {
+		return l.MaxTxnBytes(), l.MaxTxnOps()
+	}
+	return DefaultMaxTxnBytes, DefaultMaxTxnOps
+}
+
+// SizeError is an [ErrTooLarge] with the figures.
+type SizeError struct {
+	What        string // "bytes" or "operations"
+	Key         string // the largest value's, where one value is too large
+	Have, Limit int
+}
+
+// Error returns the figures.
+func (e *SizeError) Error() string {
+	if e.Key != "" {
+		return fmt.Sprintf("the value of %s has %d bytes and a transaction can have %d: %s", e.Key, e.Have, e.Limit, ErrTooLarge)
+	}
+	return fmt.Sprintf("the transaction has %d %s and can have %d: %s", e.Have, e.What, e.Limit, ErrTooLarge)
+}
+
+// Unwrap returns ErrTooLarge.
+func (e *SizeError) Unwrap() error { return ErrTooLarge }
+
+// CheckSize returns a *SizeError for a transaction that is over limits.
+func CheckSize(compares []Compare, ops []Op, maxBytes, maxOps int) error {
+	if n := max(len(compares), len(ops)); n > maxOps {
+		return &SizeError{What: "operations", Have: n, Limit: maxOps}
+	}
+	total := 0
+	for _, c := range compares {
+		total += len(c.Key)
+	}
+	for _, op := range ops {
+		if len(op.Value) > maxBytes {
+			return &SizeError{What: "bytes", Key: op.Key, Have: len(op.Value), Limit: maxBytes}
+		}
+		total += len(op.Key) + len(op.Value)
+	}
+	if total > maxBytes {
+		return &SizeError{What: "bytes", Have: total, Limit: maxBytes}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package memstore is a store of package store in memory: for tests and Examples, and the reference of how a store
+// behaves.
+//
+//	s := memstore.New(memstore.Options{})
+//	engine, err := rsync.New(s, connectors, rsync.Options{})
+//
+// It keeps the last [Options].History events, so that watches can begin in the past. Several engines may use one store: it
+// is what etcd would be to them. It owns no goroutine, only timers for its leases and, as long as their context lives, what
+// watches need.
+package memstore
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Options configures a Store; the zero value is useful.
+type Options struct {
+	// History is how many events are kept for watches that begin in the past. Defaults to 100,000.
+	History int
+	// MaxTxnBytes and MaxTxnOps limit transactions. Default to those of package store.
+	MaxTxnBytes, MaxTxnOps int
+	// Clock defaults to the real one.
+	Clock clock.WithDelayedExecution
+}
+
+// Store keeps its data in memory. All methods may be called from any goroutine.
+type Store struct {
+	options Options
+
+	mu       sync.Mutex
+	revision int64
+	data     map[string]*store.KeyValue
+	keys     []string // sorted
+	log      []logged
+	dropped  int64 // the last revision that the log no longer has
+	watches  map[*watch]struct{}
+	leases   map[store.Lease]*lease
+	last     store.Lease
+	counts   Counts
+}
+
+// Counts says how often a store was asked.
+type Counts struct{ Gets, Ranges, Txns, KeepAlives int }
+
+type logged struct {
+	revision int64
+	event    store.Event
+}
+
+type lease struct {
+	ttl   time.Duration
+	timer clock.Timer
+	ends  time.Time
+}
+
+var (
+	_ store.Store  = &Store{}
+	_ store.Limits = &Store{}
+)
+
+// New returns an empty store.
+func New(options Options) *Store {
+	if options.History == 0 {
+		options.History = 100_000
+	}
+	if options.MaxTxnBytes == 0 {
+		options.MaxTxnBytes = store.DefaultMaxTxnBytes
+	}
+	if options.MaxTxnOps == 0 {
+		options.MaxTxnOps = store.DefaultMaxTxnOps
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Store{
+		options: options, data: map[string]*store.KeyValue{},
+		watches: map[*watch]struct{}{}, leases: map[store.Lease]*lease{},
+	}
+}
+
+// MaxTxnBytes implements [store.Limits].
+func (s *Store) MaxTxnBytes() int { return s.options.MaxTxnBytes }
+
+// MaxTxnOps implements [store.Limits].
+func (s *Store) MaxTxnOps() int { return s.options.MaxTxnOps }
+
+// Counts returns how often the store was asked since it was made. Watches are not counted: they cost nothing while nothing happens.
+func (s *Store) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+// Len returns how many keys there are.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.keys)
+}
+
+// Get implements [store.Data].
+func (s *Store) Get(ctx context.Context, key string) (store.KeyValue, error) {
+	if err := ctx.Err(); err != nil {
+		return store.KeyValue{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Gets++
+	return s.get(key), nil
+}
+
+func (s *Store) get(key string) store.KeyValue {
+	if kv := s.data[key]; kv != nil {
+		return *kv
+	}
+	return store.KeyValue{Key: key}
+}
+
+// Range implements [store.Data].
+func (s *Store) Range(ctx context.Context, prefix string) (store.RangeResult, error) {
+	if err := ctx.Err(); err != nil {
+		return store.RangeResult{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Ranges++
+	out := store.RangeResult{Revision: s.revision}
+	for i := sort.SearchStrings(s.keys, prefix); i < len(s.keys) && strings.HasPrefix(s.keys[i], prefix); i++ {
+		out.KVs = append(out.KVs, *s.data[s.keys[i]])
+	}
+	return out, nil
+}
+
+// Txn implements [store.Data].
+func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	if err := ctx.Err(); err != nil {
+		return store.TxnResult{}, err
+	}
+	if err := store.CheckSize(compares, ops, s.options.MaxTxnBytes, s.options.MaxTxnOps); err != nil {
+		return store.TxnResult{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Txns++
+	out := store.TxnResult{Succeeded: true}
+	for _, c := range compares {
+		kv := s.get(c.Key)
+		have := kv.ModRevision
+		if c.Created {
+			have = kv.CreateRevision
+		}
+		out.Succeeded = out.Succeeded && have == c.Revision
+		out.Current = append(out.Current, kv)
+	}
+	if out.Succeeded {
+		out.Current = nil
+		for _, op := range ops {
+			if op.Lease != 0 && s.leases[op.Lease] == nil {
+				return store.TxnResult{}, store.ErrLeaseNotFound
+			}
+		}
+		s.commit(ops)
+	}
+	out.Revision = s.revision
+	return out, nil
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return memstore.New(memstore.Options{}) })
+}
+
+// TestFaultsConformance: the fault store that fails never is a store like any other.
+func TestFaultsConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return storetest.NewFaults(memstore.New(memstore.Options{}), nil)
+	})
+}
+
+// TestHistory: a watch that begins before what is kept says so.
+func TestHistory(t *testing.T) {
+	s := memstore.New(memstore.Options{History: 10})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 100 {
+		if _, err := s.Txn(ctx, nil, []store.Op{store.Put("/a/", nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch := s.Watch(ctx, "/", 1)
+	if message := <-watch; !errors.Is(message.Err, store.ErrCompacted) {
+		t.Errorf("from the first revision: %+v", message)
+	}
+	if _, open := <-watch; open {
+		t.Error("the watch goes on after its error")
+	}
+	if message := <-s.Watch(ctx, "/", 100); message.Err != nil || message.Revision != 100 {
+		t.Errorf("from the last revision: %+v", message)
+	}
+	s.Compact()
+	if message := <-s.Watch(ctx, "/", 100); !errors.Is(message.Err, store.ErrCompacted) {
+		t.Errorf("after compaction: %+v", message)
+	}
+}
+
+// TestLeaseTime: a lease ends when its time is over, to the nanosecond.
+func TestLeaseTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		lease, err := s.Grant(t.Context(), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Txn(t.Context(), nil, []store.Op{store.PutLeased("/a/", nil, lease)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second - 1)
+		if err := s.KeepAlive(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second - 1)
+		if kv, _ := s.Get(t.Context(), "/a/"); !kv.Exists() {
+			t.Error("it ended early")
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if kv, _ := s.Get(t.Context(), "/a/"); kv.Exists() {
+			t.Error("it did not end")
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// The errors of a Faults.
+var (
+	// ErrInjected is what a call that fails returns.
+	ErrInjected = errors.New("injected failure of the store")
+	// ErrCrashed is what every call returns after a crash: whoever used the store is no more.
+	ErrCrashed = errors.New("injected crash")
+)
+
+// Verdict says what becomes of a write.
+type Verdict int
+
+// The verdicts.
+const (
+	Pass        Verdict = iota
+	FailBefore          // not done, and an error
+	FailAfter           // done, and an error
+	CrashBefore         // not done, and nothing after it
+	CrashAfter          // done, and nothing after it
+)
+
+// Faults is the store as one process sees it. Writes (Txn with ops) are numbered from 1.
+type Faults struct {
+	store.Store
+	// Plan, if it is set before first use, says what becomes of the n-th write.
+	Plan func(n int, ops []store.Op) Verdict
+	// Delay is how long each call takes. It must not be changed after first use.
+	Delay time.Duration
+
+	mu      sync.Mutex
+	writes  int
+	crashed chan struct{}
+	held    chan struct{}
+	log     []Write
+}
+
+// Write is a transaction that the store did or refused.
+type Write struct {
+	Compares []store.Compare
+	Ops      []store.Op
+	Result   store.TxnResult
+	// Held is whether it was sent before Hold, or during it, and reached the store after Release.
+	Held bool
+}
+
+// NewFaults returns a view of a store that fails by plan; nil fails never.
+func NewFaults(s store.Store, plan func(n int, ops []store.Op) Verdict) *Faults {
+	return &Faults{Store: s, Plan: plan, crashed: make(chan struct{})}
+}
+
+// Crashed is closed by a crash.
+func (f *Faults) Crashed() <-chan struct{} { return f.crashed }
+
+// Writes returns how many writes there were.
+func (f *Faults) Writes() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+// Log returns the writes that reached the store.
+func (f *Faults) Log() []Write {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]Write(nil), f.log...)
+}
+
+// Crash makes every call fail from now on.
+func (f *Faults) Crash() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.crash()
+}
+
+func (f *Faults) crash() {
+	select {
+	case <-f.crashed:
+	default:
+		close(f.crashed)
+	}
+}
+
+// Hold keeps all calls from the store until Release: the network is cut, or the process frozen. Writes that wait then reach
+// it late, also those whose context has ended meanwhile, which is what a fence is for.
+func (f *Faults) Hold() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held == nil {
+		f.held = make(chan struct{})
+	}
+}
+
+// Release lets calls through again.
+func (f *Faults) Release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.held != nil {
+		close(f.held)
+		f.held = nil
+	}
+}
+
+// pass waits until calls may go on; it reports whether this one had to wait.
+func (f *Faults) pass(ctx context.Context) (bool, error) {
+	f.mu.Lock()
+	held := f.held
+	f.mu.Unlock()
+	if f.Delay > 0 {
+		select {
+		case <-time.After(f.Delay):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-f.crashed:
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+	select {
+	case <-f.crashed:
+		return false, ErrCrashed
+	default:
+		return held != nil, nil
+	}
+}
+
+// Get implements [store.Data].
+func (f *Faults) Get(ctx context.Context, key string) (store.KeyValue, error) {
+	if _, err := f.pass(ctx); err != nil {
+		return store.KeyValue{}, err
+	}
+	return f.Store.Get(ctx, key)
+}
+
+// Range implements [store.Data].
+func (f *Faults) Range(ctx context.Context, prefix string) (store.RangeResult, error) {
+	if _, err := f.pass(ctx); err != nil {
+		return store.RangeResult{}, err
+	}
+	return f.Store.Range(ctx, prefix)
+}
+
+// Txn implements [store.Data].
+func (f *Faults) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	late := make(chan store.TxnResult, 1)
+	failed := make(chan error, 1)
+	go func() { // it goes on by itself where the caller does not wait any more
+		result, err := f.txn(context.WithoutCancel(ctx), compares, ops)
+		if err != nil {
+			failed <- err
+			return
+		}
+		late <- result
+	}()
+	select {
+	case result := <-late:
+		return result, nil
+	case err := <-failed:
+		return store.TxnResult{}, err
+	case <-ctx.Done():
+		return store.TxnResult{}, ctx.Err()
+	}
+}
+
+func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	held, err := f.pass(ctx)
+	if err != nil {
+		return store.TxnResult{}, err
+	}
+	verdict := Pass
+	f.mu.Lock()
+	if len(ops) > 0 {
+		f.writes++
+		if f.Plan != nil {
+			verdict = f.Plan(f.writes, ops)
+		}
+	}
+	if verdict == CrashBefore {
+		f.crash()
+	}
+	f.mu.Unlock()
+	switch verdict {
+	case FailBefore:
+		return store.TxnResult{}, ErrInjected
+	case CrashBefore:
+		return store.TxnResult{}, ErrCrashed
+	}
+	result, err := f.Store.Txn(ctx, compares, ops)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.log = append(f.log, Write{compares, ops, result, held})
+	}
+	switch verdict {
+	case FailAfter:
+		return store.TxnResult{}, ErrInjected
+	case CrashAfter:
+		f.crash()
+		return store.TxnResult{}, ErrCrashed
+	}
+	return result, err
+}
+
+// Watch implements [store.Data]. While calls are held, so are messages.
+func (f *Faults) Watch(ctx context.Context, prefix string, fromRevision int64) <-chan store.Watched {
+	out := make(chan store.Watched)
+	go func() {
+		defer close(out)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		for message := range f.Store.Watch(ctx, prefix, fromRevision) {
+			if _, err := f.pass(ctx); err != nil {
+				return
+			}
+			select {
+			case out <- message:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// Grant implements [store.Leases].
+func (f *Faults) Grant(ctx context.Context, ttl time.Duration) (store.Lease, error) {
+	if _, err := f.pass(ctx); err != nil {
+		return 0, err
+	}
+	return f.Store.Grant(ctx, ttl)
+}
+
+// KeepAlive implements [store.Leases].
+func (f *Faults) KeepAlive(ctx context.Context, lease store.Lease) error {
+	if _, err := f.pass(ctx); err != nil {
+		return err
+	}
+	return f.Store.KeepAlive(ctx, lease)
+}
+
+// Revoke implements [store.Leases].
+func (f *Faults) Revoke(ctx context.Context, lease store.Lease) error {
+	if _, err := f.pass(ctx); err != nil {
+		return err
+	}
+	return f.Store.Revoke(ctx, lease)
+}
