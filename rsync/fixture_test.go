@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -53,6 +53,13 @@ func newScene(t *testing.T, s store.Store, options rsync.Options) *scene {
 
 // startEngine returns an engine and what ends it, which can be called twice.
 func startEngine(t *testing.T, s store.Store, clusters *fake.Clusters, options rsync.Options) (*rsync.Engine, func()) {
+	t.Helper()
+	return startEngineWith(t, s, clusters, options)
+}
+
+type contextT = context.Context
+
+func startEngineWith(t *testing.T, s store.Store, clusters connector.Connectors, options rsync.Options) (*rsync.Engine, func()) {
 	t.Helper()
 	engine, err := rsync.New(s, clusters, options)
 	if err != nil {
@@ -206,5 +213,3 @@ func (s *scene) verbs(cluster string) string {
 	}
 	return strings.Join(out, ", ")
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

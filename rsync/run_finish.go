@@ -101,6 +101,9 @@ func (r *run) follow(ctx context.Context, e *Element) ([]store.Compare, []store.
 		second.Status, second.Reason, second.Finished = Skip, ReasonStopped, second.Queued
 	}
 	e.Next = &EventRef{from, second.Seq}
-	ops := []store.Op{putElement(from, &second), store.Put(queueKey(from), encode(tail{Next: t.Next + 1})), putActive(from)}
+	ops := []store.Op{putElement(from, &second), store.Put(queueKey(from), encode(tail{Next: t.Next + 1}))}
+	if !stop.Exists() {
+		ops = append(ops, putActive(from))
+	}
 	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, nil
 }

@@ -41,8 +41,11 @@ func (r *run) next(ctx context.Context) (drained bool, err error) {
 
 // drain removes the active record, in the transaction that sees the queue empty.
 func (r *run) drain(ctx context.Context) error {
-	if r.img.record.Owner == "" && !r.session.isActive(r.id) {
-		return nil
+	if r.img.record.Owner == "" {
+		// Drained already: the record went with the owner. What is left is one that somebody else has put.
+		if kv, err := r.engine.store.Get(ctx, activeKey(r.id)); err != nil || !kv.Exists() {
+			return err
+		}
 	}
 	next := r.nextRecord()
 	compares, ops := r.drainOps(next)

@@ -244,12 +244,6 @@ func (s *session) isStopped(id string) bool {
 	return s.stopped[id]
 }
 
-func (s *session) isActive(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.active[id]
-}
-
 // mine reports whether the session may take a context: it has no living owner, and of all engines this one is the first for
 // it. Each engine comes to the same order, because it depends on the names alone.
 func (s *session) mine(id, owner string) bool {
@@ -263,13 +257,21 @@ func (s *session) mine(id, owner string) bool {
 	}
 	best, bestScore := "", uint64(0)
 	for name := range s.engines {
-		h := fnv.New64a()
-		h.Write([]byte(id + "/" + name))
-		if score := h.Sum64(); best == "" || score > bestScore || score == bestScore && name > best {
+		if score := score(id, name); best == "" || score > bestScore || score == bestScore && name > best {
 			best, bestScore = name, score
 		}
 	}
 	return best == s.name
+}
+
+// score is as good as random for each pair. The sum alone would not be: similar names have similar sums.
+func score(id, name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id + "/" + name))
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }
 
 // work is a worker: it does steps of contexts.

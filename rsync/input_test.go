@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+)
+
+// TestBadInput: each call that cannot be done returns its error and writes nothing.
+func TestBadInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := memstore.New(memstore.Options{MaxTxnBytes: 10_000})
+		s := newScene(t, memory, rsync.Options{})
+		ctx := t.Context()
+		s.create("a", "web@c1 x=1")
+		s.create("stopped", "web@c1 x=1")
+		if err := s.engine.Stop(ctx, "stopped"); err != nil {
+			t.Fatal(err)
+		}
+		large := appcontext.NewBuilder("large")
+		large.App("web").Resource("edge", "c1", manifest("ConfigMap", "x", "1")).
+			Resource("edge", "c1", append(manifest("ConfigMap", "z", "1"), "#"+strings.Repeat("x", 10_000)...))
+		tooLarge, err := large.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := func(_ rsync.EventRef, err error) error { return err }
+		synctest.Wait()
+		keys := memory.Len()
+		for name, test := range map[string]struct {
+			got, want error
+		}{
+			"a cycle": {s.engine.Create(ctx, &appcontext.AppContext{ID: "cycle", Apps: []appcontext.App{
+				{Name: "a", DependsOn: []appcontext.Dependency{{App: "a", Status: appcontext.Ready}}}}}), appcontext.ErrInvalid},
+			"no ID":                     {s.engine.Create(ctx, &appcontext.AppContext{}), appcontext.ErrInvalid},
+			"an ID that exists":         {s.engine.Create(ctx, parse(t, "a", "web@c1 x=2")), rsync.ErrConflict},
+			"a value over the limit":    {s.engine.Create(ctx, tooLarge), store.ErrTooLarge},
+			"instantiate what is not":   {ref(s.engine.Instantiate(ctx, "b")), rsync.ErrNotFound},
+			"terminate what is not":     {ref(s.engine.Terminate(ctx, "b")), rsync.ErrNotFound},
+			"read what is not":          {ref(s.engine.Read(ctx, "b")), rsync.ErrNotFound},
+			"update to what is not":     {ref(s.engine.Update(ctx, "a", "b")), rsync.ErrNotFound},
+			"update from what is not":   {ref(s.engine.Update(ctx, "b", "a")), rsync.ErrNotFound},
+			"update to itself":          {ref(s.engine.Update(ctx, "a", "a")), rsync.ErrInvalidInput},
+			"an ID with a slash":        {ref(s.engine.Instantiate(ctx, "a/state")), rsync.ErrInvalidInput},
+			"an empty ID":               {ref(s.engine.Instantiate(ctx, "")), rsync.ErrInvalidInput},
+			"a key that is too long":    {ref(s.engine.Read(ctx, "a", rsync.IdempotencyKey(strings.Repeat("k", 300)))), rsync.ErrInvalidInput},
+			"a stopped context":         {ref(s.engine.Instantiate(ctx, "stopped")), rsync.ErrStopped},
+			"read of a stopped one":     {ref(s.engine.Read(ctx, "stopped")), rsync.ErrStopped},
+			"stop what is not":          {s.engine.Stop(ctx, "b"), rsync.ErrNotFound},
+			"clear what is not":         {s.engine.ClearStop(ctx, "b"), rsync.ErrNotFound},
+			"delete what is not":        {s.engine.Delete(ctx, "b"), rsync.ErrNotFound},
+			"wait for what is not":      {func() error { _, err := s.engine.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 7}); return err }(), rsync.ErrNotFound},
+			"the status of what is not": {func() error { _, err := s.engine.Status(ctx, "b"); return err }(), rsync.ErrNotFound},
+			"start a second time":       {s.engine.Start(ctx), rsync.ErrInvalidInput},
+		} {
+			if !errors.Is(test.got, test.want) {
+				t.Errorf("%s: got %v, want %v", name, test.got, test.want)
+			}
+		}
+		for _, err := range s.engine.Watch(ctx, "b", 0) {
+			if !errors.Is(err, rsync.ErrNotFound) {
+				t.Errorf("watch what is not: %v", err)
+			}
+		}
+		if memory.Len() != keys {
+			t.Errorf("there were %d keys and are %d", keys, memory.Len())
+		}
+		s.done(s.engine.Instantiate(ctx, "a"))
+		if err := s.engine.Delete(ctx, "a"); !errors.Is(err, rsync.ErrInvalidState) {
+			t.Errorf("delete what is instantiated: %v", err)
+		}
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	s, c := memstore.New(memstore.Options{}), fake.New()
+	registry := prometheus.NewRegistry()
+	if _, err := rsync.New(s, c, rsync.Options{MetricsRegisterer: registry}); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]rsync.Options{
+		"workers": {Workers: -1}, "lease": {LeaseTTL: time.Millisecond}, "order": {DeleteOrder: 7}, "table": {Transitions: rsync.Transitions{}},
+		"states": {Transitions: rsync.Transitions{{Event: rsync.Instantiate, Desired: "Lost"}}}, "metrics": {MetricsRegisterer: registry},
+	} {
+		if _, err := rsync.New(s, c, o); !errors.Is(err, rsync.ErrInvalidInput) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := rsync.New(nil, c, rsync.Options{}); !errors.Is(err, rsync.ErrInvalidInput) {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+// TestIdempotencyKey: a call that is repeated with its key queues nothing more.
+func TestIdempotencyKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{HistoryLimit: 3})
+		s.create("a", "web@c1 x=1")
+		key := rsync.IdempotencyKey("a key/with a slash")
+		first := s.ref(s.engine.Instantiate(t.Context(), "a", key))
+		if again := s.ref(s.engine.Instantiate(t.Context(), "a", key)); again != first {
+			t.Errorf("%v and then %v", first, again)
+		}
+		s.done(first, nil)
+		if again := s.ref(s.engine.Instantiate(t.Context(), "a", key)); again != first {
+			t.Errorf("%v and, when it is done, %v", first, again)
+		}
+		for range 10 {
+			s.done(s.engine.Read(t.Context(), "a"))
+		}
+		if again := s.ref(s.engine.Instantiate(t.Context(), "a", key)); again == first {
+			t.Error("the history has forgotten the event but not its key")
+		} else {
+			s.done(again, nil)
+		}
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil || len(status.Queue) != 3 {
+			t.Errorf("the history has %d elements: %v", len(status.Queue), err)
+		}
+	})
+}
+
+// TestMaxRetries: a cluster that goes on refusing, or does not answer, fails the event after so many attempts.
+func TestMaxRetries(t *testing.T) {
+	for mode, want := range map[fake.Mode]rsync.Reason{
+		fake.Failing: rsync.ReasonRetriesExhausted, fake.Unreachable: rsync.ReasonUnreachable, fake.BlackHole: rsync.ReasonUnreachable,
+	} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, nil, rsync.Options{MaxRetries: 5})
+				s.create("a", "web@c1 x=1; web@c2 x=1")
+				s.clusters.Cluster("edge", "c1").SetMode(mode)
+				failure := s.fails(want, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
+				if want == rsync.ReasonUnreachable && !errors.Is(failure, rsync.ErrUnreachable) {
+					t.Errorf("%v is not ErrUnreachable", failure)
+				}
+				s.shows("c2", "x=1")
+			})
+		})
+	}
+}
+
+// TestFinalizers: terminated means that the objects are gone, not that their deletion was asked for.
+func TestFinalizers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetFinalizer(true)
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		ref := s.ref(s.engine.Terminate(t.Context(), "a"))
+		time.Sleep(time.Hour)
+		s.state("a", rsync.Terminating)
+		c.Finalize()
+		s.done(ref, nil)
+		s.state("a", rsync.Terminated)
+	})
+}
+
+// TestConnectorFails: a connector that cannot be had is as good as a cluster that refuses for now.
+func TestConnectorFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clusters := fake.New()
+		calls := 0
+		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), connector.Func(func(ctx contextT, provider, name string) (connector.Connector, error) {
+			if calls++; calls < 4 {
+				return nil, errors.New("no credentials yet")
+			}
+			return clusters.Connector(ctx, provider, name)
+		}), rsync.Options{})
+		defer stop()
+		if err := engine.Create(t.Context(), parse(t, "a", "web@c1 x=1")); err != nil {
+			t.Fatal(err)
+		}
+		ref, err := engine.Instantiate(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := engine.Wait(t.Context(), ref); err != nil || calls != 4 {
+			t.Errorf("after %d calls: %v", calls, err)
+		}
+	})
+}

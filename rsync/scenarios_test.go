@@ -1,0 +1,506 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// TestBlackHole: one of ten clusters swallows all calls; the other nine finish in the time that they take without it.
+func TestBlackHole(t *testing.T) {
+	const contexts, clusters = 40, 10
+	run := func(t *testing.T, hole bool) (took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{ClusterConcurrency: 4})
+			for c := range clusters {
+				s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetDelay(100 * time.Millisecond)
+			}
+			if hole {
+				s.clusters.Cluster("edge", "c0").SetMode(fake.BlackHole)
+			}
+			for i := range contexts {
+				text := ""
+				for c := range clusters {
+					text += fmt.Sprintf("web@c%d x%d=1;", c, i)
+				}
+				s.create(fmt.Sprint("id", i), text)
+			}
+			began := time.Now()
+			for i := range contexts {
+				s.ref(s.engine.Instantiate(t.Context(), fmt.Sprint("id", i)))
+			}
+			time.Sleep(time.Minute)
+			for c := 1; c < clusters; c++ {
+				calls := s.clusters.Cluster("edge", fmt.Sprint("c", c)).Calls()
+				if len(calls) != contexts {
+					t.Fatalf("cluster %d did %d of %d", c, len(calls), contexts)
+				}
+				took = max(took, calls[len(calls)-1].Time.Sub(began))
+			}
+		})
+		return took
+	}
+	healthy, black := run(t, false), run(t, true)
+	t.Logf("healthy %s, with a black hole %s", healthy, black)
+	if float64(black) > 1.1*float64(healthy) {
+		t.Errorf("nine clusters take %s with a black hole and %s without", black, healthy)
+	}
+}
+
+// TestStopLatency measures, over many runs at random moments, how long Stop and Terminate take until the event has ended, and
+// that an idle engine writes and reads nothing.
+func TestStopLatency(t *testing.T) {
+	for name, act := range map[string]func(s *scene, id string){
+		"stop": func(s *scene, id string) {
+			if err := s.engine.Stop(s.t.Context(), id); err != nil {
+				s.t.Error(err)
+			}
+		},
+		"terminate": func(s *scene, id string) { s.ref(s.engine.Terminate(s.t.Context(), id)) },
+	} {
+		for _, mode := range []fake.Mode{fake.Unreachable, fake.Failing, fake.BlackHole} {
+			t.Run(fmt.Sprint(name, mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t, nil, rsync.Options{})
+					s.clusters.Cluster("edge", "c1").SetMode(mode)
+					var took []time.Duration
+					for i := range 100 {
+						id := fmt.Sprint("id", i)
+						s.create(id, fmt.Sprintf("web@c1 x%d=1; web@c2 x%d=1", i, i))
+						ref := s.ref(s.engine.Instantiate(t.Context(), id))
+						time.Sleep(5*time.Second + time.Duration(i)*13*time.Millisecond)
+						began := time.Now()
+						act(s, id)
+						if _, err := s.wait(ref, nil); err == nil {
+							t.Fatal("it is done")
+						}
+						took = append(took, time.Since(began))
+					}
+					slices.Sort(took)
+					t.Logf("p50 %s, p99 %s", took[50], took[98])
+					if took[98] > 50*time.Millisecond {
+						t.Errorf("p99 is %s", took[98])
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestIdle: nothing but the lease is asked of the store while nothing happens, also while a cluster is waited for.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		before := s.memory.Counts()
+		time.Sleep(time.Hour)
+		after := s.memory.Counts()
+		if after.KeepAlives == before.KeepAlives {
+			t.Error("the lease was not renewed")
+		}
+		after.KeepAlives = before.KeepAlives
+		if after != before {
+			t.Errorf("in an idle hour the store was asked %+v, before it %+v", after, before)
+		}
+	})
+}
+
+// TestTransactionsPerEvent: the number of transactions does not grow with that of resources, nor with that of retries.
+func TestTransactionsPerEvent(t *testing.T) {
+	count := func(t *testing.T, resources, clusters int, trouble bool) (txns int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			text := ""
+			for c := range clusters {
+				text += fmt.Sprintf("web@c%d", c)
+				for i := range resources {
+					text += fmt.Sprintf(" x%d=1", i)
+				}
+				text += ";"
+				if trouble {
+					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Failing)
+				}
+			}
+			s.create("a", text)
+			time.Sleep(time.Second)
+			before := s.memory.Counts().Txns
+			ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+			if trouble {
+				time.Sleep(time.Hour)
+				for c := range clusters {
+					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
+				}
+			}
+			s.done(ref, nil)
+			txns = s.memory.Counts().Txns - before
+		})
+		return txns
+	}
+	one, hundred := count(t, 1, 1, false), count(t, 100, 1, false)
+	if one != hundred || one > 4 {
+		t.Errorf("with one resource there are %d transactions, with a hundred %d", one, hundred)
+	}
+	ten := count(t, 100, 10, false)
+	if ten > 3+10 {
+		t.Errorf("on ten clusters there are %d transactions", ten)
+	}
+	hour := count(t, 100, 10, true)
+	if hour > 3+2*10 {
+		t.Errorf("after an hour of trouble there are %d transactions", hour)
+	}
+	t.Logf("transactions: 1 resource %d, 100 resources %d, on 10 clusters %d, with an hour of retries %d", one, hundred, ten, hour)
+}
+
+// TestDeadCluster: a thousand contexts wait for one cluster. There is at most one probe a second in all, and all are done
+// within a second of its recovery.
+func TestDeadCluster(t *testing.T) {
+	const contexts = 1000
+	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			c := s.clusters.Cluster("edge", "c1")
+			c.SetMode(mode)
+			var refs []rsync.EventRef
+			for i := range contexts {
+				s.create(fmt.Sprint("id", i), fmt.Sprintf("web@c1 x%d=1", i))
+				refs = append(refs, s.ref(s.engine.Instantiate(t.Context(), fmt.Sprint("id", i))))
+			}
+			time.Sleep(10*time.Minute + 123*time.Millisecond)
+			probes := c.Probes()
+			if len(probes) < 500 {
+				t.Errorf("only %d probes", len(probes))
+			}
+			for i := range probes[1:] {
+				if d := probes[i+1].Sub(probes[i]); d < time.Second {
+					t.Errorf("probes %d and the next are %s apart", i, d)
+				}
+			}
+			goroutines := runtime.NumGoroutine()
+			began := time.Now()
+			c.SetMode(fake.Works)
+			for _, ref := range refs {
+				s.done(ref, nil)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("they took %s", took)
+			}
+			t.Logf("%d probes in ten minutes, %d goroutines, all resumed in %s", len(probes), goroutines, time.Since(began))
+			if goroutines > 100 {
+				t.Errorf("%d goroutines wait", goroutines)
+			}
+		})
+	}
+}
+
+// TestUpdatesLeadToTheUpdate: random contexts with moves, renames and changes, and a random walk of updates and rollbacks among
+// them: what is on the clusters is exactly what the last one has, and nothing of it was ever deleted meanwhile.
+func TestUpdatesLeadToTheUpdate(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
+		texts := make([]string, n)
+		wants := make([]map[string]string, n)
+		for i := range texts {
+			texts[i], wants[i] = drawText(rt)
+		}
+		walk := rapid.SliceOfN(rapid.IntRange(0, n-1), 1, 5).Draw(rt, "walk")
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			for i, text := range texts {
+				s.create(fmt.Sprint("id", i), text)
+			}
+			at := walk[0]
+			s.done(s.engine.Instantiate(t.Context(), fmt.Sprint("id", at)))
+			for _, next := range walk[1:] {
+				if next == at {
+					continue
+				}
+				for c := range 3 {
+					s.clusters.Cluster("edge", fmt.Sprint("c", c)).Forget()
+				}
+				s.done(s.engine.Update(t.Context(), fmt.Sprint("id", at), fmt.Sprint("id", next)))
+				at = next
+				for c := range 3 {
+					cluster := fmt.Sprint("c", c)
+					if got := s.objects(cluster); got != wants[at][cluster] {
+						t.Errorf("walk %v of %q: %s has %q, want %q", walk, texts, cluster, got, wants[at][cluster])
+					}
+					for _, call := range s.clusters.Cluster("edge", cluster).Calls() {
+						if call.Verb == fake.Delete && strings.Contains(" "+wants[at][cluster], " "+call.Object.Name+"=") {
+							t.Errorf("%s was deleted on %s, which the update has", call.Object.Name, cluster)
+						}
+					}
+				}
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// drawText makes the text of a context and what it puts on each cluster.
+func drawText(t *rapid.T) (string, map[string]string) {
+	apps := map[string][]string{}
+	want := map[string]string{}
+	for c := range 3 {
+		var list []string
+		for _, name := range []string{"u", "v", "w", "x"} {
+			if app := rapid.SampledFrom([]string{"", "a1", "a2", "a3"}).Draw(t, "app"); app != "" {
+				object := fmt.Sprintf("%s=%d", name, rapid.IntRange(1, 2).Draw(t, "value"))
+				key := fmt.Sprintf("%s@c%d", app, c)
+				apps[key] = append(apps[key], object)
+				list = append(list, object)
+			}
+		}
+		slices.Sort(list)
+		want[fmt.Sprint("c", c)] = strings.Join(list, " ")
+	}
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(apps)) {
+		text += key + " " + strings.Join(apps[key], " ") + "; "
+	}
+	return text, want
+}
+
+// TestFleet: a thousand contexts on ten clusters with ten resources each, while goroutines are counted.
+func TestFleet(t *testing.T) {
+	contexts := 1000
+	if testing.Short() || raceEnabled {
+		contexts = 100
+	}
+	s := newScene(t, nil, rsync.Options{ConnectorIdle: 10 * time.Millisecond})
+	heapBase := heap()
+	for i := range contexts {
+		text := ""
+		for c := range 10 {
+			text += fmt.Sprintf("web@c%d", c)
+			for r := range 10 {
+				text += fmt.Sprintf(" x%d-%d=1", i, r)
+			}
+			text += ";"
+		}
+		s.create(fmt.Sprint("id", i), text)
+	}
+	base, loaded := runtime.NumGoroutine(), heap()
+	var peak int
+	over := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+				peak = max(peak, runtime.NumGoroutine())
+			}
+		}
+	})
+	began := time.Now()
+	for _, queue := range []func(id string) (rsync.EventRef, error){
+		func(id string) (rsync.EventRef, error) { return s.engine.Instantiate(t.Context(), id) },
+		func(id string) (rsync.EventRef, error) { return s.engine.Terminate(t.Context(), id) },
+	} {
+		var refs []rsync.EventRef
+		for i := range contexts {
+			refs = append(refs, s.ref(queue(fmt.Sprint("id", i))))
+		}
+		for _, ref := range refs {
+			s.done(ref, nil)
+		}
+	}
+	took := time.Since(began)
+	close(over)
+	watcher.Wait()
+	for c := range 10 {
+		if got := s.objects(fmt.Sprint("c", c)); got != "" {
+			t.Errorf("cluster %d has %d bytes of names left", c, len(got))
+		}
+		s.clusters.Cluster("edge", fmt.Sprint("c", c)).Forget()
+	}
+	for i := range contexts {
+		if err := s.engine.Delete(t.Context(), fmt.Sprint("id", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	s.memory.Compact()
+	grown := float64(heap()) - float64(heapBase)
+	t.Logf("%d contexts in %s, goroutines %d before, at most %d, heap %.1f MiB, with the contexts stored %.1f MiB, and %.1f MiB more than before when they are deleted",
+		contexts, took, base, peak, float64(heapBase)/(1<<20), float64(loaded)/(1<<20), grown/(1<<20))
+	if limit := base + 10*8 + 10*3 + 20; peak > limit {
+		t.Errorf("there were %d goroutines, want at most %d", peak, limit)
+	}
+	if grown > 2<<20 {
+		t.Errorf("the heap has grown by %.1f MiB", grown/(1<<20))
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestReplicas: three engines, of which one after the other is killed, frozen for longer than its lease or cut off. Nothing that a
+// stale one writes is accepted, and its work is taken over within its lease and a second.
+func TestReplicas(t *testing.T) {
+	const ttl = 3 * time.Second
+	for _, how := range []string{"killed", "frozen"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { replicas(t, how, ttl) })
+		})
+	}
+}
+
+func replicas(t *testing.T, how string, ttl time.Duration) {
+	memory := memstore.New(memstore.Options{})
+	clusters := fake.New()
+	user, err := rsync.New(memory, clusters, rsync.Options{Name: "user"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var views []*storetest.Faults
+	for i := range 3 {
+		view := storetest.NewFaults(memory, nil)
+		_, stop := startEngine(t, view, clusters, rsync.Options{Name: fmt.Sprint("engine", i), LeaseTTL: ttl})
+		t.Cleanup(stop)
+		views = append(views, view)
+	}
+	t.Cleanup(func() {
+		for _, v := range views {
+			v.Release()
+		}
+	})
+	clusters.Cluster("edge", "c1").SetDelay(700 * time.Millisecond)
+	var refs []rsync.EventRef
+	for i := range 30 {
+		id := fmt.Sprint("id", i)
+		if err := user.Create(t.Context(), parse(t, id, fmt.Sprintf("web@c1 x%d=1", i))); err != nil {
+			t.Fatal(err)
+		}
+		ref, err := user.Instantiate(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+	}
+	time.Sleep(time.Second)
+	shares := map[int]int{}
+	for i, v := range views {
+		shares[i] = len(v.Log())
+		if shares[i] < 5 {
+			t.Errorf("engine %d has written %d times: the work is not shared", i, shares[i])
+		}
+	}
+	switch how {
+	case "killed":
+		views[0].Crash()
+	case "frozen":
+		views[0].Hold()
+	}
+	began := time.Now()
+	for _, ref := range refs {
+		if _, err := user.Wait(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(began)
+	// 30 calls of 0.7 s, 8 at a time for each of two engines, are two seconds more.
+	if took > ttl+time.Second+4*700*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+	views[0].Release()
+	time.Sleep(10 * time.Second)
+	late := 0
+	for _, w := range views[0].Log() {
+		if w.Held {
+			late++
+			if w.Result.Succeeded && !sessionStart(w.Ops) {
+				t.Errorf("a write from before was accepted: %v", w.Ops)
+			}
+		}
+	}
+	if how == "frozen" && late == 0 {
+		t.Error("nothing was written late, so nothing was shown")
+	}
+	for i := range refs {
+		status, err := user.Status(t.Context(), fmt.Sprint("id", i))
+		if err != nil || status.Transitions != 2 || status.State != rsync.Instantiated {
+			t.Errorf("context %d: %+v, %v", i, status, err)
+		}
+	}
+	t.Logf("%s: shares %v, taken over and done in %s, %d late writes", how, shares, took, late)
+}
+
+func sessionStart(ops []store.Op) bool {
+	return len(ops) == 1 && strings.HasPrefix(ops[0].Key, "/rsync/engine/")
+}
+
+// TestWatchResumes: a watch that goes on where another one ended sees each change once.
+func TestWatchResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1; web@c2 x=1")
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.done(s.engine.Terminate(t.Context(), "a"))
+		read := func(breakEach bool) (out []string) {
+			from := status.Revision + 1
+			for done := false; !done; {
+				for c, err := range s.engine.Watch(t.Context(), "a", from) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if breakEach && c.Revision >= from {
+						from = c.Revision // again, with those that happened together
+					}
+					switch {
+					case c.Element != nil:
+						out = append(out, fmt.Sprintf("%d:%s %s", c.Revision, c.Element.Event, c.Element.Status))
+					case c.Cluster != nil:
+						out = append(out, fmt.Sprintf("%d:%s %s", c.Revision, c.Cluster.Cluster, c.Cluster.Phase))
+					case c.State != "":
+						out = append(out, fmt.Sprintf("%d:%s", c.Revision, c.State))
+					}
+					if done = c.State == rsync.Terminated; done {
+						break
+					}
+				}
+			}
+			return out
+		}
+		whole := read(false)
+		if len(whole) < 8 {
+			t.Errorf("only %v", whole)
+		}
+		if diff := cmp.Diff(whole, read(false)); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
+}
