@@ -102,10 +102,10 @@ func (c *cluster) submit(o *op) bool {
 	o.cluster = c
 	switch {
 	case c.down && o.cut != "":
-		c.end(o, result{reason: o.cut, err: connector.Unreachable})
+		c.end(o, result{reason: o.cut, err: connector.ErrUnreachable})
 		return true
 	case c.down:
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.Unreachable})
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.ErrUnreachable})
 		c.park(o)
 		return true
 	}
@@ -181,15 +181,15 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	defer c.dispatch()
 	class := connector.ClassOf(err)
 	if err != nil && (o.lost || errors.Is(err, context.DeadlineExceeded)) {
-		class = connector.Unreachable
+		class = connector.ErrUnreachable
 	}
 	o.lost = false
 	switch {
 	case err == nil:
 		c.content(o, states, conn)
-	case errors.Is(class, connector.Terminal):
+	case errors.Is(class, connector.ErrTerminal):
 		c.end(o, result{reason: ReasonRefused, err: err})
-	case errors.Is(class, connector.Unreachable):
+	case errors.Is(class, connector.ErrUnreachable):
 		c.markDown()
 		c.retry(o, ReasonUnreachable, err)
 	default:
@@ -226,7 +226,7 @@ func satisfied(v verb, states []connector.State) (bool, error) {
 		s := &states[i]
 		switch {
 		case v == readyVerb && s.Failed:
-			return false, &connector.Error{Class: connector.Terminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
+			return false, &connector.Error{Class: connector.ErrTerminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
 		case v == readyVerb && (!s.Exists || !s.Ready), v == goneVerb && s.Exists:
 			return false, nil
 		}

@@ -22,7 +22,7 @@ func (c *cluster) markDown() {
 		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
 	}
 	for _, o := range c.queue {
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.Unreachable})
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.ErrUnreachable})
 		o.state = opParked
 		c.parked = append(c.parked, o)
 	}

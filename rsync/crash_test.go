@@ -63,7 +63,7 @@ func (s *story) engines(ctx context.Context) {
 			s.writes = faults.Writes()
 		}
 		cancel()
-		<-ended
+		_ = <-ended
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *story) play() told {
 		}
 	}
 	cancel()
-	<-ended
+	_ = <-ended
 	out.transitions = s.transitions()
 	return out
 }

@@ -139,7 +139,7 @@ func TestStop(t *testing.T) {
 		if err := s.engine.Stop(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		failure := s.fails(rsync.ReasonStopped, first, nil)
+		failure := s.failure(rsync.ReasonStopped, first, nil)
 		if !errors.Is(failure, rsync.ErrStopped) {
 			t.Errorf("%v is not ErrStopped", failure)
 		}

@@ -114,7 +114,7 @@ func ExampleEngine_Stop() {
 	fmt.Println(errors.Is(err, rsync.ErrStopped))
 
 	cancel()
-	<-ended
+	_ = <-ended
 	// Output:
 	// InstantiateFailed true
 	// true

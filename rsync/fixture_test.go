@@ -163,7 +163,13 @@ func (s *scene) ref(ref rsync.EventRef, err error) rsync.EventRef {
 }
 
 // fails waits for an event and demands that it fails for a reason.
-func (s *scene) fails(reason rsync.Reason, ref rsync.EventRef, err error) *rsync.EventError {
+func (s *scene) fails(reason rsync.Reason, ref rsync.EventRef, err error) {
+	s.t.Helper()
+	_ = s.failure(reason, ref, err)
+}
+
+// failure is fails, and returns the error.
+func (s *scene) failure(reason rsync.Reason, ref rsync.EventRef, err error) *rsync.EventError {
 	s.t.Helper()
 	_, err = s.wait(ref, err)
 	var failure *rsync.EventError

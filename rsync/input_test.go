@@ -145,7 +145,7 @@ func TestMaxRetries(t *testing.T) {
 				s := newScene(t, nil, rsync.Options{MaxRetries: 5})
 				s.create("a", "web@c1 x=1; web@c2 x=1")
 				s.clusters.Cluster("edge", "c1").SetMode(mode)
-				failure := s.fails(want, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
+				failure := s.failure(want, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
 				if want == rsync.ReasonUnreachable && !errors.Is(failure, rsync.ErrUnreachable) {
 					t.Errorf("%v is not ErrUnreachable", failure)
 				}

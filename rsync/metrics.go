@@ -113,9 +113,9 @@ func (m *metrics) called(v verb, err error) {
 	}
 	result := "done"
 	switch class := connector.ClassOf(err); {
-	case errors.Is(class, connector.Unreachable):
+	case errors.Is(class, connector.ErrUnreachable):
 		result = "unreachable"
-	case errors.Is(class, connector.Terminal):
+	case errors.Is(class, connector.ErrTerminal):
 		result = "refused"
 	case err != nil:
 		result = "retryable"

@@ -47,7 +47,6 @@ type task struct {
 
 	begun, retryNoted bool
 	op                *op
-	timer             bool // a wait after a dependency is under way
 	dirty             bool // its status has to be written
 }
 

@@ -10,9 +10,9 @@
 // It does what it is told once, and says what came of it. Retries, backoff, order between apps, waiting until objects are
 // ready or gone, and noticing that a cluster is back are the engine's. A driver says by its errors what makes sense next:
 //
-//   - [Unreachable]: the cluster, or the way to it, does not answer. The engine asks Probe, once for all who wait, until it does.
-//   - [Retryable]: it answers, but not now: a conflict, an overload, a webhook that is down.
-//   - [Terminal]: it never will: the object is invalid, or access is denied.
+//   - [ErrUnreachable]: the cluster, or the way to it, does not answer. The engine asks Probe, once for all who wait, until it does.
+//   - [ErrRetryable]: it answers, but not now: a conflict, an overload, a webhook that is down.
+//   - [ErrTerminal]: it never will: the object is invalid, or access is denied.
 //
 // An error without a class is retryable. So is context.DeadlineExceeded of a call that took too long; the engine then also
 // probes the cluster.

@@ -12,17 +12,17 @@ import (
 
 // The classes of errors, for errors.Is and for [Error].
 var (
-	// Unreachable: the cluster does not answer.
-	Unreachable = errors.New("the cluster does not answer") //nolint:revive // it is a class, which reads better without Err
-	// Retryable: the cluster answers, and the same may succeed later.
-	Retryable = errors.New("the cluster refused for now") //nolint:revive // as above
-	// Terminal: it will not succeed, however often it is tried.
-	Terminal = errors.New("the cluster refused") //nolint:revive // as above
+	// ErrUnreachable: the cluster does not answer.
+	ErrUnreachable = errors.New("the cluster does not answer")
+	// ErrRetryable: the cluster answers, and the same may succeed later.
+	ErrRetryable = errors.New("the cluster refused for now")
+	// ErrTerminal: it will not succeed, however often it is tried.
+	ErrTerminal = errors.New("the cluster refused")
 )
 
 // Error says of which class an error is, and with which object it happened.
 type Error struct {
-	// Class is Unreachable, Retryable or Terminal.
+	// Class is ErrUnreachable, ErrRetryable or ErrTerminal.
 	Class error
 	// Object is the one that it happened with; its Kind is empty where it was none in particular.
 	Object appcontext.Object
@@ -50,15 +50,15 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// ClassOf returns the class of an error: Retryable where it has none, nil for nil.
+// ClassOf returns the class of an error: ErrRetryable where it has none, nil for nil.
 func ClassOf(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, Unreachable):
-		return Unreachable
-	case errors.Is(err, Terminal):
-		return Terminal
+	case errors.Is(err, ErrUnreachable):
+		return ErrUnreachable
+	case errors.Is(err, ErrTerminal):
+		return ErrTerminal
 	}
-	return Retryable
+	return ErrRetryable
 }

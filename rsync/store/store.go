@@ -38,7 +38,7 @@ var (
 // Lease is a lease's ID; 0 is none.
 type Lease int64
 
-// KeyValue is a key with what the store knows about it.
+// KeyValue is a key with what the store knows about it. Value may be shared and must not be changed.
 type KeyValue struct {
 	Key   string
 	Value []byte

@@ -146,8 +146,8 @@ func testUnreachable(t *testing.T, s *suite) {
 	}
 	for name, call := range calls {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		if err := call(ctx); !errors.Is(err, connector.Unreachable) {
-			t.Errorf("%s on a cluster that is not reachable: %v, want connector.Unreachable", name, err)
+		if err := call(ctx); !errors.Is(err, connector.ErrUnreachable) {
+			t.Errorf("%s on a cluster that is not reachable: %v, want connector.ErrUnreachable", name, err)
 		}
 		cancel()
 	}

@@ -67,11 +67,11 @@ func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) e
 				continue
 			}
 		case mode == Unreachable:
-			return &connector.Error{Class: connector.Unreachable, Err: errInjected}
+			return &connector.Error{Class: connector.ErrUnreachable, Err: errInjected}
 		case mode == Failing && verb != Probe:
-			return &connector.Error{Class: connector.Retryable, Err: errInjected}
+			return &connector.Error{Class: connector.ErrRetryable, Err: errInjected}
 		case mode == Refusing && verb != Probe:
-			return &connector.Error{Class: connector.Terminal, Err: errInjected}
+			return &connector.Error{Class: connector.ErrTerminal, Err: errInjected}
 		}
 		return ctx.Err()
 	}

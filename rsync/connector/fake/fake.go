@@ -60,10 +60,10 @@ type Mode int
 // The modes.
 const (
 	Works       Mode = iota
-	Unreachable      // each call fails at once with connector.Unreachable
+	Unreachable      // each call fails at once with connector.ErrUnreachable
 	BlackHole        // calls do not return until their context ends or the mode changes
-	Failing          // calls but probes fail with connector.Retryable
-	Refusing         // calls but probes fail with connector.Terminal
+	Failing          // calls but probes fail with connector.ErrRetryable
+	Refusing         // calls but probes fail with connector.ErrTerminal
 )
 
 // Verb names a method of a Connector.
