@@ -27,7 +27,9 @@ func benchEngine(b *testing.B) (*rsync.Engine, *memstore.Store, *fake.Clusters) 
 	go func() { ended <- engine.Start(ctx) }()
 	b.Cleanup(func() {
 		cancel()
-		_ = <-ended
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
 	})
 	return engine, memory, clusters
 }

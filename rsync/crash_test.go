@@ -63,7 +63,9 @@ func (s *story) engines(ctx context.Context) {
 			s.writes = faults.Writes()
 		}
 		cancel()
-		_ = <-ended
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
 	}
 }
 
@@ -112,7 +114,7 @@ func (s *story) play() told {
 		}
 	}
 	cancel()
-	_ = <-ended
+	<-ended
 	out.transitions = s.transitions()
 	return out
 }

@@ -114,8 +114,9 @@ func ExampleEngine_Stop() {
 	fmt.Println(errors.Is(err, rsync.ErrStopped))
 
 	cancel()
-	_ = <-ended
+	fmt.Println(<-ended)
 	// Output:
 	// InstantiateFailed true
 	// true
+	// <nil>
 }

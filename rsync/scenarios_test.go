@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +18,6 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
-	"github.com/spokewire/sdk-go/rsync/store"
-	"github.com/spokewire/sdk-go/rsync/store/memstore"
-	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
 // TestBlackHole: one of ten clusters swallows all calls; the other nine finish in the time that they take without it.
@@ -281,182 +277,6 @@ func drawText(t *rapid.T) (string, map[string]string) {
 		text += key + " " + strings.Join(apps[key], " ") + "; "
 	}
 	return text, want
-}
-
-// TestFleet: a thousand contexts on ten clusters with ten resources each, while goroutines are counted.
-func TestFleet(t *testing.T) {
-	contexts := 1000
-	if testing.Short() || raceEnabled {
-		contexts = 100
-	}
-	s := newScene(t, nil, rsync.Options{ConnectorIdle: 10 * time.Millisecond})
-	heapBase := heap()
-	for i := range contexts {
-		text := ""
-		for c := range 10 {
-			text += fmt.Sprintf("web@c%d", c)
-			for r := range 10 {
-				text += fmt.Sprintf(" x%d-%d=1", i, r)
-			}
-			text += ";"
-		}
-		s.create(fmt.Sprint("id", i), text)
-	}
-	base, loaded := runtime.NumGoroutine(), heap()
-	var peak int
-	over := make(chan struct{})
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-time.After(5 * time.Millisecond):
-				peak = max(peak, runtime.NumGoroutine())
-			}
-		}
-	})
-	began := time.Now()
-	for _, queue := range []func(id string) (rsync.EventRef, error){
-		func(id string) (rsync.EventRef, error) { return s.engine.Instantiate(t.Context(), id) },
-		func(id string) (rsync.EventRef, error) { return s.engine.Terminate(t.Context(), id) },
-	} {
-		var refs []rsync.EventRef
-		for i := range contexts {
-			refs = append(refs, s.ref(queue(fmt.Sprint("id", i))))
-		}
-		for _, ref := range refs {
-			s.done(ref, nil)
-		}
-	}
-	took := time.Since(began)
-	close(over)
-	watcher.Wait()
-	for c := range 10 {
-		if got := s.objects(fmt.Sprint("c", c)); got != "" {
-			t.Errorf("cluster %d has %d bytes of names left", c, len(got))
-		}
-		s.clusters.Cluster("edge", fmt.Sprint("c", c)).Forget()
-	}
-	for i := range contexts {
-		if err := s.engine.Delete(t.Context(), fmt.Sprint("id", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(100 * time.Millisecond)
-	s.memory.Compact()
-	grown := float64(heap()) - float64(heapBase)
-	t.Logf("%d contexts in %s, goroutines %d before, at most %d, heap %.1f MiB, with the contexts stored %.1f MiB, and %.1f MiB more than before when they are deleted",
-		contexts, took, base, peak, float64(heapBase)/(1<<20), float64(loaded)/(1<<20), grown/(1<<20))
-	if limit := base + 10*8 + 10*3 + 20; peak > limit {
-		t.Errorf("there were %d goroutines, want at most %d", peak, limit)
-	}
-	if grown > 2<<20 {
-		t.Errorf("the heap has grown by %.1f MiB", grown/(1<<20))
-	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
-// TestReplicas: three engines, of which one after the other is killed, frozen for longer than its lease or cut off. Nothing that a
-// stale one writes is accepted, and its work is taken over within its lease and a second.
-func TestReplicas(t *testing.T) {
-	const ttl = 3 * time.Second
-	for _, how := range []string{"killed", "frozen"} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { replicas(t, how, ttl) })
-		})
-	}
-}
-
-func replicas(t *testing.T, how string, ttl time.Duration) {
-	memory := memstore.New(memstore.Options{})
-	clusters := fake.New()
-	user, err := rsync.New(memory, clusters, rsync.Options{Name: "user"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var views []*storetest.Faults
-	for i := range 3 {
-		view := storetest.NewFaults(memory, nil)
-		_, stop := startEngine(t, view, clusters, rsync.Options{Name: fmt.Sprint("engine", i), LeaseTTL: ttl})
-		t.Cleanup(stop)
-		views = append(views, view)
-	}
-	t.Cleanup(func() {
-		for _, v := range views {
-			v.Release()
-		}
-	})
-	clusters.Cluster("edge", "c1").SetDelay(700 * time.Millisecond)
-	var refs []rsync.EventRef
-	for i := range 30 {
-		id := fmt.Sprint("id", i)
-		if err := user.Create(t.Context(), parse(t, id, fmt.Sprintf("web@c1 x%d=1", i))); err != nil {
-			t.Fatal(err)
-		}
-		ref, err := user.Instantiate(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		refs = append(refs, ref)
-	}
-	time.Sleep(time.Second)
-	shares := map[int]int{}
-	for i, v := range views {
-		shares[i] = len(v.Log())
-		if shares[i] < 5 {
-			t.Errorf("engine %d has written %d times: the work is not shared", i, shares[i])
-		}
-	}
-	switch how {
-	case "killed":
-		views[0].Crash()
-	case "frozen":
-		views[0].Hold()
-	}
-	began := time.Now()
-	for _, ref := range refs {
-		if _, err := user.Wait(t.Context(), ref); err != nil {
-			t.Fatal(err)
-		}
-	}
-	took := time.Since(began)
-	// 30 calls of 0.7 s, 8 at a time for each of two engines, are two seconds more.
-	if took > ttl+time.Second+4*700*time.Millisecond {
-		t.Errorf("it took %s", took)
-	}
-	views[0].Release()
-	time.Sleep(10 * time.Second)
-	late := 0
-	for _, w := range views[0].Log() {
-		if w.Held {
-			late++
-			if w.Result.Succeeded && !sessionStart(w.Ops) {
-				t.Errorf("a write from before was accepted: %v", w.Ops)
-			}
-		}
-	}
-	if how == "frozen" && late == 0 {
-		t.Error("nothing was written late, so nothing was shown")
-	}
-	for i := range refs {
-		status, err := user.Status(t.Context(), fmt.Sprint("id", i))
-		if err != nil || status.Transitions != 2 || status.State != rsync.Instantiated {
-			t.Errorf("context %d: %+v, %v", i, status, err)
-		}
-	}
-	t.Logf("%s: shares %v, taken over and done in %s, %d late writes", how, shares, took, late)
-}
-
-func sessionStart(ops []store.Op) bool {
-	return len(ops) == 1 && strings.HasPrefix(ops[0].Key, "/rsync/engine/")
 }
 
 // TestWatchResumes: a watch that goes on where another one ended sees each change once.

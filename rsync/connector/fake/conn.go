@@ -118,6 +118,9 @@ func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
 			delete(c.objects, r.Object)
 		}
 	}
+	if len(c.objects) == 0 {
+		c.objects = map[appcontext.Object]*object{} // a map that was large stays so
+	}
 	c.notify()
 	return nil
 }

@@ -4,6 +4,7 @@
 package memstore
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -80,9 +81,11 @@ func (s *Store) remember(events []store.Event) {
 	}
 }
 
-// Compact forgets all events up to now, as etcd does from time to time: watches that begin before get ErrCompacted.
+// Compact forgets all events up to now, as etcd does from time to time, and frees the memory of what was deleted: watches that
+// begin before get ErrCompacted.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped, s.log = s.revision, nil
+	s.data, s.keys = maps.Collect(maps.All(s.data)), append([]string(nil), s.keys...) // what was large gets small
 }

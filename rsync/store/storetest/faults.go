@@ -6,6 +6,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,6 +55,8 @@ type Write struct {
 	Result   store.TxnResult
 	// Held is whether it was sent before Hold, or during it, and reached the store after Release.
 	Held bool
+	// At is when it was done.
+	At time.Time
 }
 
 // NewFaults returns a view of a store that fails by plan; nil fails never.
@@ -91,6 +94,21 @@ func (f *Faults) crash() {
 	default:
 		close(f.crashed)
 	}
+}
+
+// Claims returns the writes that took over what an owner had that is no more: the engine's condition for that is that the owner's
+// key is absent.
+func (f *Faults) Claims() []Write {
+	var out []Write
+	for _, w := range f.Log() {
+		for _, c := range w.Compares {
+			if w.Result.Succeeded && c == store.Absent(c.Key) && strings.HasPrefix(c.Key, "/rsync/engine/") && w.Ops[0].Key != c.Key {
+				out = append(out, w)
+				break
+			}
+		}
+	}
+	return out
 }
 
 // Hold keeps all calls from the store until Release: the network is cut, or the process frozen. Writes that wait then reach
@@ -206,7 +224,7 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
-		f.log = append(f.log, Write{compares, ops, result, held})
+		f.log = append(f.log, Write{compares, ops, result, held, time.Now()})
 	}
 	switch verdict {
 	case FailAfter:

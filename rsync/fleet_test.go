@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+// TestFleet: a thousand contexts on ten clusters with ten resources each, while goroutines are counted.
+func TestFleet(t *testing.T) {
+	contexts := 1000
+	if testing.Short() || raceEnabled {
+		contexts = 100
+	}
+	s := newScene(t, nil, rsync.Options{ConnectorIdle: 10 * time.Millisecond})
+	heapBase := heap()
+	for i := range contexts {
+		text := ""
+		for c := range 10 {
+			text += fmt.Sprintf("web@c%d", c)
+			for r := range 10 {
+				text += fmt.Sprintf(" x%d-%d=1", i, r)
+			}
+			text += ";"
+		}
+		s.create(fmt.Sprint("id", i), text)
+	}
+	base, loaded := runtime.NumGoroutine(), heap()
+	var peak int
+	over := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+				peak = max(peak, runtime.NumGoroutine())
+			}
+		}
+	})
+	began := time.Now()
+	for _, queue := range []func(id string) (rsync.EventRef, error){
+		func(id string) (rsync.EventRef, error) { return s.engine.Instantiate(t.Context(), id) },
+		func(id string) (rsync.EventRef, error) { return s.engine.Terminate(t.Context(), id) },
+	} {
+		var refs []rsync.EventRef
+		for i := range contexts {
+			refs = append(refs, s.ref(queue(fmt.Sprint("id", i))))
+		}
+		for _, ref := range refs {
+			s.done(ref, nil)
+		}
+	}
+	took := time.Since(began)
+	close(over)
+	watcher.Wait()
+	for c := range 10 {
+		if got := s.objects(fmt.Sprint("c", c)); got != "" {
+			t.Errorf("cluster %d has %d bytes of names left", c, len(got))
+		}
+		s.clusters.Cluster("edge", fmt.Sprint("c", c)).Forget()
+	}
+	for i := range contexts {
+		if err := s.engine.Delete(t.Context(), fmt.Sprint("id", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	s.memory.Compact()
+	grown := float64(heap()) - float64(heapBase)
+	t.Logf("%d contexts in %s, goroutines %d before, at most %d, heap %.1f MiB, with the contexts stored %.1f MiB, and %.1f MiB more than before when they are deleted",
+		contexts, took, base, peak, float64(heapBase)/(1<<20), float64(loaded)/(1<<20), grown/(1<<20))
+	// A call that ends begins the next one, so for a moment there are more.
+	if limit := base + 10*(3*8+3) + 20; peak > limit {
+		t.Errorf("there were %d goroutines, want at most %d", peak, limit)
+	}
+	if grown > 2<<20 {
+		t.Errorf("the heap has grown by %.1f MiB", grown/(1<<20))
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
