@@ -6,7 +6,7 @@ package rsync
 // What is stored, and what each transaction does. All keys end with a slash.
 //
 //	/context/<id>/                             head: ID, meta, apps, dependencies, clusters, generation; never changes
-//	/context/<id>/state/                       record: State, Owner, Current (element in progress), Transitions, Version
+//	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key

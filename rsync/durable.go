@@ -75,6 +75,9 @@ type record struct {
 	State State `json:"state"`
 	// Owner is the session of the engine that has the context, empty while nothing is to do.
 	Owner string `json:"owner,omitempty"`
+	// Writer is the session that wrote this value, empty for Create. Nothing depends on it: it is for who looks at the store's
+	// history, where an owner that drains its context leaves no name otherwise.
+	Writer string `json:"writer,omitempty"`
 	// Current is the element in progress, 0 for none.
 	Current uint64 `json:"current,omitempty"`
 	// Transitions counts changes of State, Version those of the record: no two of its values are equal.

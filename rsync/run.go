@@ -247,7 +247,7 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 // next returns a copy of the record for its next value, with this session as its owner.
 func (r *run) nextRecord() *record {
 	next := r.img.record
-	next.Owner = r.session.name
+	next.Owner, next.Writer = r.session.name, r.session.name
 	return &next
 }
 
