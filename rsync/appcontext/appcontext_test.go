@@ -89,6 +89,54 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// TestHookLayout reads and writes hooks as EMCO keeps them: in an instruction of their own, and not in the order.
+func TestHookLayout(t *testing.T) {
+	keys := vector(t)
+	cluster := "/context/4207052301187134513/app/web/cluster/edge+cluster1/"
+	for _, name := range []string{"crontabs+CustomResourceDefinition", "migrate+Job", "check+Job", "upgrade+Job"} {
+		object, kind, _ := strings.Cut(name, "+")
+		text, err := json.Marshal(string(manifest(kind, object)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[cluster+"resource/"+name+"/"] = string(text)
+	}
+	const known = `"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\",\"check+Job\"]}}"`
+	keys[cluster+"resource/instruction/dependency/"] = known
+	keys[cluster+"meta/grp/"] = `"1"` // the group of a cluster, which the engine does not need
+	layout, err := appcontext.Decode("4207052301187134513", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range layout.Context.Apps[0].Clusters[0].Resources {
+		got = append(got, fmt.Sprintf("%s:%s", r.Hook, r.Name))
+	}
+	want := []string{"crd-install:crontabs", "pre-install:migrate", "pre-install:check", ":web-config", ":web"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	again, err := appcontext.Encode(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(keys, again); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	layout.Extra = nil // what is written without its help
+	if again, err = appcontext.Encode(layout); err != nil {
+		t.Fatal(err)
+	}
+	if got := again[cluster+"resource/instruction/dependency/"]; got != known {
+		t.Errorf("the instruction is written as %s", got)
+	}
+
+	keys[cluster+"resource/instruction/dependency/"] = `"{\"resdependency\":{\"pre-install\":[\"migrate+Job\"],\"post-delete\":[\"migrate+Job\"]}}"`
+	if _, err := appcontext.Decode("4207052301187134513", keys); !appcontext.Has(err, appcontext.BadLayout) {
+		t.Errorf("a resource with two hooks: %v", err)
+	}
+}
+
 func TestBadLayout(t *testing.T) {
 	root := "/context/4207052301187134513/"
 	for name, edit := range map[string]func(map[string]string){

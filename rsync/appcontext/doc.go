@@ -25,6 +25,13 @@
 // of one app on one cluster need different name and kind there, also where namespace or group differ, and a manifest must
 // be valid UTF-8. Keys that Decode does not know are kept in [Layout].Extra and written again.
 //
+// EMCO lists the resources of hooks apart from others, in resource/instruction/dependency/ of the app's cluster:
+//
+//	"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\"]}}"
+//
+// What it lists there under one of [Hooks] gets that hook. Other hooks of Helm, as pre-upgrade, are in no event of the engine, so a
+// resource that has only such ones is left out and its keys are in Extra. A resource with two of [Hooks] is a BadLayout.
+//
 // # Concurrency
 //
 // Values are not copied: an AppContext that was given to someone must not be changed. A Builder is for one goroutine.

@@ -134,19 +134,22 @@ func (d *decoder) below(prefix string) []string {
 
 func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
 	c := Cluster{ClusterID: id}
-	hooks := map[Hook][]string{}
+	var hooks layoutHooks
 	d.instruction(prefix+"resource/"+dependencyKey, &hooks)
 	var order map[string][]string
 	d.instruction(prefix+"resource/"+orderKey, &order)
-	hooked := map[string]bool{}
+	hooked := map[string]Hook{}
 	for _, hook := range Hooks() {
-		for _, name := range hooks[hook] {
-			hooked[name] = true
+		for _, name := range hooks.Resources[hook] {
+			if other := hooked[name]; other != NoHook {
+				d.fail(prefix+"resource/"+name+"/", "the resource has the hooks %s and %s, and can have one", other, hook)
+			}
+			hooked[name] = hook
 			c.Resources = append(c.Resources, d.resource(prefix, name, hook))
 		}
 	}
 	for _, name := range order["resorder"] {
-		if !hooked[name] { // some list their hooks in both
+		if hooked[name] == NoHook { // some list their hooks in both
 			c.Resources = append(c.Resources, d.resource(prefix, name, NoHook))
 		}
 	}

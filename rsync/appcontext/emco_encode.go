@@ -56,6 +56,11 @@ type layoutDependency struct {
 	Wait   int64  `json:"wait"` // seconds
 }
 
+// layoutHooks is EMCO's instruction about hooks: the resources of each.
+type layoutHooks struct {
+	Resources map[Hook][]string `json:"resdependency"`
+}
+
 const (
 	orderKey      = "instruction/order/"
 	dependencyKey = "instruction/dependency/"
@@ -174,7 +179,7 @@ func (e *encoder) cluster(prefix, app string, c *Cluster) {
 	}
 	e.instruction(prefix+"resource/"+orderKey, map[string][]string{"resorder": order})
 	if len(hooks) > 0 {
-		e.instruction(prefix+"resource/"+dependencyKey, hooks)
+		e.instruction(prefix+"resource/"+dependencyKey, layoutHooks{hooks})
 	}
 }
 
