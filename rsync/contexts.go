@@ -5,109 +5,13 @@ package rsync
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
-
-// Create stores a context, in the state Created. It returns an [*appcontext.Error] for one that is not valid, ErrConflict
-// where there is one of that ID, and store.ErrTooLarge for what the store cannot hold. After an error there is no context.
-//
-// Manifests are written before the context itself, in as many transactions as the store's limits demand, so nobody ever
-// sees half of one. The engine need not be started.
-func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
-	if err := appcontext.Validate(c); err != nil {
-		return err
-	}
-	h := head{ID: c.ID, Generation: rand.Text(), Meta: c.Meta}
-	var specs []store.Op
-	for _, a := range c.Apps {
-		app := headApp{Name: a.Name, DependsOn: a.DependsOn}
-		for i := range a.Clusters {
-			cluster := &a.Clusters[i]
-			app.Clusters = append(app.Clusters, cluster.ClusterID)
-			specs = append(specs, store.Put(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources)))
-		}
-		h.Apps = append(h.Apps, app)
-	}
-	r := record{State: Created, Version: 1}
-	final := append([]store.Op{
-		store.Put(headKey(c.ID), encode(h)), store.Put(queueKey(c.ID), encode(tail{Next: 1})),
-	}, putRecord(c.ID, &r)...)
-
-	if err := e.tooLarge(append(specs, final...)); err != nil {
-		return fmt.Errorf("app context %q: %w", c.ID, err)
-	}
-	absent := []store.Compare{store.Absent(headKey(c.ID))}
-	for _, batch := range e.batches(specs) {
-		if err := e.createTxn(ctx, c.ID, h.Generation, absent, batch); err != nil {
-			return err
-		}
-	}
-	return e.createTxn(ctx, c.ID, h.Generation, absent, final)
-}
-
-// createTxn does a part of Create, and takes back what was written where it fails.
-func (e *Engine) createTxn(ctx context.Context, id, generation string, absent []store.Compare, ops []store.Op) error {
-	result, err := e.txn(ctx, absent, ops)
-	if err == nil && result.Succeeded {
-		return nil
-	}
-	if err == nil {
-		var h head
-		if json.Unmarshal(result.Current[0].Value, &h) == nil && h.Generation == generation {
-			return nil // an attempt whose answer was lost
-		}
-		err = fmt.Errorf("app context %q exists: %w", id, ErrConflict)
-	}
-	// The head, if it came to be although the call failed, says that these manifests are its own.
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CallTimeout)
-	defer cancel()
-	kv, getErr := e.store.Get(clean, headKey(id))
-	if getErr != nil {
-		return errors.Join(err, fmt.Errorf("whether the context was created is not known: %w", getErr))
-	}
-	var h head
-	if kv.Exists() && json.Unmarshal(kv.Value, &h) == nil && h.Generation == generation {
-		return nil
-	}
-	_, cleanErr := e.txn(clean, []store.Compare{store.Unchanged(kv)}, []store.Op{store.DeletePrefix(specsKey(id) + generation + "/")})
-	return errors.Join(err, cleanErr)
-}
-
-// tooLarge finds single values that no transaction can hold.
-func (e *Engine) tooLarge(ops []store.Op) error {
-	maxBytes, _ := store.LimitsOf(e.store)
-	for _, op := range ops {
-		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes { // some room for conditions and the other keys
-			return &store.SizeError{What: "bytes", Key: op.Key, Have: have, Limit: maxBytes}
-		}
-	}
-	return nil
-}
-
-// batches divides ops so that each part fits into a transaction.
-func (e *Engine) batches(ops []store.Op) [][]store.Op {
-	maxBytes, maxOps := store.LimitsOf(e.store)
-	var out [][]store.Op
-	size := 0
-	for _, op := range ops {
-		have := len(op.Key) + len(op.Value)
-		if last := len(out) - 1; last >= 0 && size+have+1024 <= maxBytes && len(out[last]) < maxOps/2 {
-			out[last] = append(out[last], op)
-			size += have
-		} else {
-			out = append(out, []store.Op{op})
-			size = have
-		}
-	}
-	return out
-}
 
 // loadSpec reads the manifests of a context.
 func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext, error) {

@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -202,45 +204,135 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	t.Logf("%d stories with crashes", runs)
 }
 
-// TestCrashInCreate: a context is there as a whole or not at all, at whatever write its creator crashes.
+// TestCrashInCreate: a context is there as a whole or not at all, at whatever write its creator crashes, and what a crash has left
+// is removed by an engine that starts, but not while the creator may go on.
 func TestCrashInCreate(t *testing.T) {
 	text := ""
 	for i := range 300 { // more than a transaction can have
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
 	}
-	c := parse(t, "a", text)
-	for n := 1; ; n++ {
-		for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
-			memory := memstore.New(memstore.Options{})
-			faults := storetest.NewFaults(memory, func(i int, _ []store.Op) storetest.Verdict {
-				if i == n {
-					return v
-				}
-				return storetest.Pass
-			})
-			engine, _ := rsync.New(faults, fake.New(), rsync.Options{})
-			err := engine.Create(t.Context(), c)
-			if faults.Writes() < n {
-				return // there are no more
-			}
-			other, _ := rsync.New(memory, fake.New(), rsync.Options{})
-			got, readErr := other.AppContext(t.Context(), "a")
-			switch {
-			case errors.Is(readErr, rsync.ErrNotFound):
-				if err == nil {
-					t.Fatalf("write %d, verdict %d: created without error, and not there", n, v)
-				}
-				if (v == storetest.FailBefore || v == storetest.FailAfter) && memory.Len() != 0 {
-					t.Errorf("write %d, verdict %d: %d keys are left of what failed", n, v, memory.Len())
-				}
-				if err := other.Create(t.Context(), c); err != nil {
-					t.Errorf("write %d, verdict %d: again: %v", n, v, err)
-				}
-			case readErr != nil:
-				t.Errorf("write %d, verdict %d: %v", n, v, readErr)
-			case len(got.Apps) != 300 || string(got.Apps[299].Clusters[0].Resources[0].Manifest) != string(c.Apps[299].Clusters[0].Resources[0].Manifest):
-				t.Errorf("write %d, verdict %d: half of it is there", n, v)
+	for name, text := range map[string]string{"parts": text, "one": "web@c1 x=1"} {
+		c := parse(t, "a", text)
+		writes := 0
+		for n := 1; n == 1 || n <= writes; n++ {
+			for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+				t.Run(fmt.Sprint(name, n, v), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { writes = max(writes, crashInCreate(t, c, n, v)) })
+				})
 			}
 		}
+		if want := map[string]int{"parts": 6, "one": 1}[name]; writes < want {
+			t.Errorf("%s: %d writes, want at least %d", name, writes, want)
+		}
 	}
+}
+
+// crashInCreate returns how many writes a Create has that does not crash.
+func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Verdict) int {
+	memory := memstore.New(memstore.Options{})
+	faults := storetest.NewFaults(memory, func(i int, _ []store.Op) storetest.Verdict {
+		if i == n {
+			return v
+		}
+		return storetest.Pass
+	})
+	engine, _ := rsync.New(faults, fake.New(), rsync.Options{})
+	err := engine.Create(t.Context(), c)
+	other, _ := rsync.New(memory, fake.New(), rsync.Options{})
+	got, readErr := other.AppContext(t.Context(), "a")
+	switch failed := v == storetest.FailBefore || v == storetest.FailAfter; {
+	case errors.Is(readErr, rsync.ErrNotFound):
+		if err == nil {
+			t.Fatal("created without error, and not there")
+		}
+		if failed && memory.Len() != 0 {
+			t.Errorf("%d keys are left of what failed", memory.Len())
+		}
+	case readErr != nil:
+		t.Error(readErr)
+	case len(got.Apps) != len(c.Apps) || !reflect.DeepEqual(got, c):
+		t.Error("half of it is there")
+	}
+	had := memory.Len()
+	sweeper, stop := startEngine(t, memory, fake.New(), rsync.Options{})
+	time.Sleep(9 * time.Minute)
+	if now := memory.Len() - 1; now != had { // beside the key of the engine
+		t.Errorf("there were %d keys, and are %d while the creator may go on", had, now)
+	}
+	time.Sleep(2 * time.Minute)
+	if readErr != nil {
+		if now := memory.Len() - 1; now != 0 {
+			t.Errorf("%d keys are left", now)
+		}
+		if err := sweeper.Create(t.Context(), c); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	} else if now := memory.Len() - 1; now != had {
+		t.Errorf("of a context that is there %d keys were removed", had-now)
+	}
+	if err := sweeper.Delete(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if memory.Len() != 0 {
+		t.Errorf("%d keys are left when the context is deleted", memory.Len())
+	}
+	whole := storetest.NewFaults(memory, nil)
+	engine, _ = rsync.New(whole, fake.New(), rsync.Options{})
+	if err := engine.Create(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+	return whole.Writes()
+}
+
+// TestLateParts: parts of a Create that reach the store after it was given up, by the creator or by a sweep, write nothing.
+func TestLateParts(t *testing.T) {
+	text := ""
+	for i := range 300 {
+		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
+	}
+	c := parse(t, "a", text)
+	t.Run("given up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			memory := memstore.New(memstore.Options{})
+			faults := storetest.NewFaults(memory, nil)
+			faults.Delay = time.Second
+			engine, _ := rsync.New(faults, fake.New(), rsync.Options{CallTimeout: 2 * time.Second})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			time.AfterFunc(3500*time.Millisecond, faults.Hold) // the fifth part reaches the store late
+			if err := engine.Create(ctx, c); err == nil {
+				t.Fatal("created, with the store held")
+			}
+			_, stop := startEngine(t, memory, fake.New(), rsync.Options{})
+			time.Sleep(time.Hour)
+			stop()
+			faults.Release()
+			time.Sleep(time.Minute)
+			if memory.Len() != 0 || faults.Writes() < 5 {
+				t.Errorf("%d keys after %d writes", memory.Len(), faults.Writes())
+			}
+		})
+	})
+	t.Run("too slow", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			memory := memstore.New(memstore.Options{})
+			slow := storetest.NewFaults(memory, nil)
+			slow.Delay = 4 * time.Minute
+			engine, _ := rsync.New(slow, fake.New(), rsync.Options{CallTimeout: time.Hour})
+			_, stop := startEngine(t, memory, fake.New(), rsync.Options{})
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { ended <- engine.Create(t.Context(), c) }()
+			time.Sleep(5 * time.Minute)
+			_, stopSweeper := startEngine(t, memory, fake.New(), rsync.Options{})
+			defer stopSweeper()
+			if err := <-ended; !errors.Is(err, rsync.ErrConflict) {
+				t.Errorf("a Create that took too long: %v", err)
+			}
+			if n := memory.Len() - 2; n != 0 {
+				t.Errorf("%d keys are left", n)
+			}
+		})
+	})
 }

@@ -13,6 +13,7 @@ package rsync
 //	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
 //	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change
+//	/rsync/unfinished/<id>/<generation>/       a Create of several transactions is under way: when it began
 //	/rsync/index/<id>/                         ID and State, put with each record, for List
 //	/rsync/stop/<id>/                          the stop latch
 //	/rsync/engine/<session>/                   an engine that is alive; goes with its lease
@@ -25,7 +26,10 @@ package rsync
 // whose lease is over fails the first, however late its write arrives; one whose context was claimed by another fails the second.
 //
 //	transaction  more conditions                                   writes
-//	create       no head                                           manifests, in parts; then head, tail, record, index
+//	create       no head                                           manifests, head, tail, record, index
+//	create in    no head; after the first, the note of before      note and manifests, in parts; then the rest, and no note
+//	parts
+//	sweep        note unchanged                                    no note, no manifests of it
 //	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key
 //	begin        no latch; for Update the record of from unchanged element InProgress, record (with Owner: claims the context)
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)

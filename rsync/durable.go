@@ -22,6 +22,8 @@ const (
 	indexPrefix   = "/rsync/index/"
 	stopPrefix    = "/rsync/stop/"
 	enginePrefix  = "/rsync/engine/"
+	// unfinishedPrefix has a note for each Create of several transactions, until the last.
+	unfinishedPrefix = "/rsync/unfinished/"
 )
 
 func contextKey(id string) string { return contextPrefix + id + "/" }
@@ -32,6 +34,10 @@ func activeKey(id string) string  { return activePrefix + id + "/" }
 func specsKey(id string) string   { return specPrefix + id + "/" }
 func indexKey(id string) string   { return indexPrefix + id + "/" }
 func stopKey(id string) string    { return stopPrefix + id + "/" }
+
+func unfinishedKey(id, generation string) string {
+	return unfinishedPrefix + id + "/" + generation + "/"
+}
 
 func engineKey(session string) string { return enginePrefix + session + "/" }
 

@@ -81,6 +81,7 @@ func (s *session) run(ctx context.Context) error {
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	s.spawn(s.keepAlive)
+	s.spawn(s.sweep)
 	s.spawn(func() { s.follow(enginePrefix, s.sawEngine, s.engines) })
 	s.spawn(func() { s.follow(stopPrefix, s.sawStop, s.stopped) })
 	s.spawn(func() { s.follow(activePrefix, s.sawActive, s.active) })

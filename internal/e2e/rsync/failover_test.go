@@ -5,6 +5,7 @@ package rsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,22 +94,17 @@ func (f *fleet) load() (stop func()) {
 	var users sync.WaitGroup
 	for i := range contexts {
 		users.Go(func() {
-			for {
+			for n := 1; ; n++ {
 				select {
 				case <-over:
 					return
 				default:
 				}
-				ref, err := f.user.Instantiate(ctx, fmt.Sprint("id", i))
-				if err != nil {
-					f.t.Errorf("context %d: %v", i, err)
+				if err := f.once(ctx, i, n); err != nil {
+					f.t.Errorf("context %d, event %d: %v", i, n, err)
 					return
 				}
-				f.events[i].Store(ref.Seq)
-				if _, err := f.user.Wait(ctx, ref); err != nil {
-					f.t.Errorf("context %d: %v", i, err)
-					return
-				}
+				f.events[i].Store(uint64(n))
 			}
 		})
 	}
@@ -117,6 +113,19 @@ func (f *fleet) load() (stop func()) {
 		users.Wait()
 		cancel()
 	})
+}
+
+// once queues one event and waits for it. When etcd does not answer it asks again, with the same key.
+func (f *fleet) once(ctx context.Context, i, n int) error {
+	for {
+		ref, err := f.user.Instantiate(ctx, fmt.Sprint("id", i), rsync.IdempotencyKey(fmt.Sprint(n)))
+		if err == nil {
+			_, err = f.user.Wait(ctx, ref)
+		}
+		if err == nil || ctx.Err() != nil || errors.As(err, new(*rsync.EventError)) {
+			return err
+		}
+	}
 }
 
 func manifest(name string) []byte {

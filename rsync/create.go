@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// unfinishedLimit is how long a Create may take that needs several transactions.
+const unfinishedLimit = 10 * time.Minute
+
+// unfinished is a note that manifests are being written of a context that is not there yet.
+type unfinished struct {
+	Began time.Time `json:"began"`
+}
+
+// creation is a Create under way.
+type creation struct {
+	id, generation string
+	conditions     []store.Compare // of its next transaction
+}
+
+// Create stores a context, in the state Created. It returns an [*appcontext.Error] for one that is not valid, ErrConflict
+// where there is one of that ID, and store.ErrTooLarge for what the store cannot hold. After other errors of the store the
+// context may be there, as a whole: Create again, which returns ErrConflict then.
+//
+// A context that is too large for one transaction takes several, of which the last makes it visible, so nobody ever sees half of
+// one. They must not take longer than ten minutes together: what a process has left that ended between them is removed when an
+// engine starts after that time. The engine that creates need not be started.
+func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
+	if err := appcontext.Validate(c); err != nil {
+		return err
+	}
+	h := head{ID: c.ID, Generation: rand.Text(), Meta: c.Meta}
+	var specs []store.Op
+	for _, a := range c.Apps {
+		app := headApp{Name: a.Name, DependsOn: a.DependsOn}
+		for i := range a.Clusters {
+			cluster := &a.Clusters[i]
+			app.Clusters = append(app.Clusters, cluster.ClusterID)
+			specs = append(specs, store.Put(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources)))
+		}
+		h.Apps = append(h.Apps, app)
+	}
+	r := record{State: Created, Version: 1}
+	final := append([]store.Op{
+		store.Put(headKey(c.ID), encode(h)), store.Put(queueKey(c.ID), encode(tail{Next: 1})),
+	}, putRecord(c.ID, &r)...)
+	if err := e.tooLarge(append(specs, final...)); err != nil {
+		return fmt.Errorf("app context %q: %w", c.ID, err)
+	}
+	n := &creation{id: c.ID, generation: h.Generation, conditions: []store.Compare{store.Absent(headKey(c.ID))}}
+	if all := append(specs, final...); len(e.batches(all)) == 1 {
+		return e.createTxn(ctx, n, all)
+	}
+	note := store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()}))
+	for i, batch := range e.batches(specs) {
+		if i == 0 {
+			batch = append(batch, note)
+		}
+		if err := e.createTxn(ctx, n, batch); err != nil {
+			return err
+		}
+	}
+	return e.createTxn(ctx, n, append(final, store.Delete(note.Key)))
+}
+
+// createTxn does a part of Create, and takes back what was written where it fails. Each part but the first demands that the note
+// is there which came with that one, so no part that arrives late writes anything after the others were taken back.
+func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op) error {
+	result, err := e.txn(ctx, n.conditions, ops)
+	switch {
+	case err == nil && result.Succeeded:
+		if len(n.conditions) == 1 {
+			n.conditions = append(n.conditions, store.SameLife(unfinishedKey(n.id, n.generation), result.Revision))
+		}
+		return nil
+	case err == nil && n.created(result.Current[0]):
+		return nil // an attempt whose answer was lost
+	case err == nil && result.Current[0].Exists():
+		err = fmt.Errorf("app context %q exists: %w", n.id, ErrConflict)
+	case err == nil:
+		err = fmt.Errorf("creating app context %q took longer than %s, and was given up: %w", n.id, unfinishedLimit, ErrConflict)
+	}
+	// The head, if it came to be although the call failed, says that these manifests are its own.
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CallTimeout)
+	defer cancel()
+	kv, getErr := e.store.Get(clean, headKey(n.id))
+	if getErr != nil {
+		return errors.Join(err, fmt.Errorf("whether the context was created is not known: %w", getErr))
+	}
+	if n.created(kv) {
+		return nil
+	}
+	_, cleanErr := e.txn(clean, []store.Compare{store.Unchanged(kv)}, n.undo())
+	return errors.Join(err, cleanErr)
+}
+
+// created reports whether a head is that of this creation.
+func (n *creation) created(kv store.KeyValue) bool {
+	var h head
+	return kv.Exists() && json.Unmarshal(kv.Value, &h) == nil && h.Generation == n.generation
+}
+
+// undo removes what the creation has written.
+func (n *creation) undo() []store.Op {
+	return []store.Op{store.DeletePrefix(specsKey(n.id) + n.generation + "/"), store.Delete(unfinishedKey(n.id, n.generation))}
+}
+
+// sweep removes what was left by processes that ended within a Create: now, or when its time is over.
+func (s *session) sweep() {
+	result, err := s.engine.store.Range(s.ctx, unfinishedPrefix)
+	if err != nil {
+		klog.FromContext(s.ctx).V(1).Info("Unfinished app contexts could not be read, the next session does", "reason", err.Error())
+		return
+	}
+	for _, kv := range result.KVs {
+		var note unfinished
+		id, generation, ok := strings.Cut(idOf(unfinishedPrefix, kv.Key), "/")
+		if !ok || json.Unmarshal(kv.Value, &note) != nil {
+			klog.FromContext(s.ctx).Info("A note on an unfinished app context is broken", "key", kv.Key)
+			continue
+		}
+		n := &creation{id: id, generation: generation, conditions: []store.Compare{s.fence(), store.Unchanged(kv)}}
+		left := unfinishedLimit - s.engine.options.Clock.Since(note.Began)
+		s.spawn(func() {
+			s.engine.sleep(s.ctx, max(left, 0))
+			if s.ctx.Err() != nil {
+				return
+			}
+			if _, err := s.engine.txn(s.ctx, n.conditions, n.undo()); err != nil {
+				klog.FromContext(s.ctx).V(1).Info("An unfinished app context could not be removed, the next session does", "appContext", id, "reason", err.Error())
+			}
+		})
+	}
+}
+
+// tooLarge finds single values that no transaction can hold.
+func (e *Engine) tooLarge(ops []store.Op) error {
+	maxBytes, _ := store.LimitsOf(e.store)
+	for _, op := range ops {
+		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes { // some room for conditions and the other keys
+			return &store.SizeError{What: "bytes", Key: op.Key, Have: have, Limit: maxBytes}
+		}
+	}
+	return nil
+}
+
+// batches divides ops so that each part fits into a transaction.
+func (e *Engine) batches(ops []store.Op) [][]store.Op {
+	maxBytes, maxOps := store.LimitsOf(e.store)
+	var out [][]store.Op
+	size := 0
+	for _, op := range ops {
+		have := len(op.Key) + len(op.Value)
+		if last := len(out) - 1; last >= 0 && size+have+1024 <= maxBytes && len(out[last]) < maxOps/2 {
+			out[last] = append(out[last], op)
+			size += have
+		} else {
+			out = append(out, []store.Op{op})
+			size = have
+		}
+	}
+	return out
+}
