@@ -118,3 +118,37 @@ func replicas(t *testing.T, how string, ttl time.Duration) {
 func sessionStart(ops []store.Op) bool {
 	return len(ops) == 1 && strings.HasPrefix(ops[0].Key, "/rsync/engine/")
 }
+
+// TestOwnerEndsWhileLooking: an owner that ends just when an engine looks at its contexts, and finds that they are not its own, leaves
+// none behind.
+func TestOwnerEndsWhileLooking(t *testing.T) {
+	const contexts, runs = 200, 5
+	for range runs {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRace(t)
+			for i := range contexts {
+				r.create(fmt.Sprint("id", i), fmt.Sprintf("web@c1 x%d=1", i))
+				r.ref(r.user.Instantiate(t.Context(), fmt.Sprint("id", i)))
+				record := store.Put(fmt.Sprintf("/context/id%d/state/", i), []byte(`{"state":"Created","owner":"old","version":7}`))
+				if _, err := r.memory.Txn(t.Context(), nil, []store.Op{record}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lease, err := r.memory.Grant(t.Context(), 20*time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.memory.Txn(t.Context(), nil, []store.Op{store.PutLeased("/rsync/engine/old/", nil, lease)}); err != nil {
+				t.Fatal(err)
+			}
+			slow := storetest.NewFaults(r.memory, nil)
+			slow.Delay = time.Millisecond // eight contexts at a time, one millisecond each
+			_, stop := startEngine(t, slow, r.clusters, rsync.Options{})
+			defer stop()
+			time.Sleep(time.Minute)
+			for i := range contexts {
+				r.state(fmt.Sprint("id", i), rsync.Instantiated)
+			}
+		})
+	}
+}

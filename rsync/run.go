@@ -233,6 +233,9 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 		r.session.lose(errors.New("its key is gone"))
 		return ErrFenced
 	}
+	if fixed > 2 && result.Current[2].Exists() {
+		return r.lives(ctx, r.img.record.Owner)
+	}
 	for _, kv := range result.Current[fixed:] {
 		if kv.Key == stopKey(r.id) && kv.Exists() {
 			r.session.note(r.session.stopped, r.id, true, func(string, bool) {})
@@ -241,6 +244,23 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 	if result.Current[1].ModRevision != all[1].Revision {
 		return errLost
 	}
+	return errChanged
+}
+
+// lives notes that an owner lives of which the watch has not told yet, so that the context is not claimed again and again until
+// then. It returns errLost, or errChanged where the owner is gone since.
+func (r *run) lives(ctx context.Context, owner string) error {
+	unseen := func(string, bool) {}
+	r.session.note(r.session.engines, owner, true, unseen)
+	// Looked at after it was noted: if it is there the watch will tell of its end, and not before now.
+	kv, err := r.engine.store.Get(ctx, engineKey(owner))
+	switch {
+	case err != nil:
+		return err
+	case kv.Exists():
+		return errLost
+	}
+	r.session.note(r.session.engines, owner, false, unseen)
 	return errChanged
 }
 

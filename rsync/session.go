@@ -211,10 +211,8 @@ func (s *session) sawEngine(name string, there bool) {
 	}
 	s.mu.Lock()
 	var ids []string
-	for id := range s.active {
-		if s.runs[id] == nil {
-			ids = append(ids, id)
-		}
+	for id := range s.active { // also those that a worker has just now: it may have found that they are another engine's
+		ids = append(ids, id)
 	}
 	s.mu.Unlock()
 	for _, id := range ids {

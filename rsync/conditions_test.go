@@ -1,0 +1,377 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// race is a store on which something happens just before an engine's transaction is done: the moment between what the engine has
+// read and what it writes.
+type race struct {
+	*scene
+	user   *rsync.Engine // on the store itself
+	faults *storetest.Faults
+}
+
+// newRace has a store and clusters, and engines that are started later.
+func newRace(t *testing.T) *race {
+	t.Helper()
+	r := &race{scene: &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}}
+	var err error
+	if r.user, err = rsync.New(r.memory, r.clusters, rsync.Options{Name: "user"}); err != nil {
+		t.Fatal(err)
+	}
+	r.engine = r.user
+	return r
+}
+
+// before has act happen before the first transaction whose ops match, and starts the engine that it happens to.
+func (r *race) before(match func(ops string) bool, act func(), after storetest.Verdict) {
+	r.t.Helper()
+	done := false
+	r.faults = storetest.NewFaults(r.memory, func(_ int, ops []store.Op) storetest.Verdict {
+		if done || !match(words(ops)) {
+			return storetest.Pass
+		}
+		done = true
+		act()
+		return after
+	})
+	_, stop := startEngine(r.t, r.faults, r.clusters, rsync.Options{LeaseTTL: time.Second})
+	r.t.Cleanup(stop)
+	r.t.Cleanup(func() {
+		if !done {
+			r.t.Error("the moment never came")
+		}
+	})
+}
+
+// words writes ops as text.
+func words(ops []store.Op) string {
+	out := ""
+	for _, op := range ops {
+		out += fmt.Sprintf("%d %s %s\n", op.Kind, op.Key, op.Value)
+	}
+	return out
+}
+
+func has(parts ...string) func(string) bool {
+	return func(ops string) bool {
+		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(ops, p) })
+	}
+}
+
+// queue writes the queue of a context as "Instantiate Done, Read Skip Stopped".
+func (r *race) queue(id string) string {
+	r.t.Helper()
+	status, err := r.user.Status(r.t.Context(), id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []string
+	for _, e := range status.Queue {
+		out = append(out, strings.TrimSpace(fmt.Sprint(e.Event, " ", e.Status, " ", e.Reason)))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (r *race) wants(id, queue string, state rsync.State) {
+	r.t.Helper()
+	time.Sleep(5 * time.Minute)
+	if got := r.queue(id); got != queue {
+		r.t.Errorf("the queue of %s is %q, want %q", id, got, queue)
+	}
+	r.state(id, state)
+}
+
+// TestQueuedWhileFinishing: an event that is queued while the last one ends keeps the active record, so it is not lost when the
+// engine crashes then.
+func TestQueuedWhileFinishing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		r.before(has("1 /activecontext/a/"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.CrashAfter)
+		time.Sleep(time.Minute)
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		defer stop()
+		r.wants("a", "Instantiate Done, Read Done", rsync.Instantiated)
+	})
+}
+
+// TestQueuedWithRecord: a user that crashes when an event is queued has it worked on.
+func TestQueuedWithRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		defer stop()
+		crashing, err := rsync.New(storetest.NewFaults(r.memory, func(int, []store.Op) storetest.Verdict { return storetest.CrashAfter }), r.clusters, rsync.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := crashing.Instantiate(t.Context(), "a"); !errors.Is(err, storetest.ErrCrashed) {
+			t.Fatalf("got %v", err)
+		}
+		r.wants("a", "Instantiate Done", rsync.Instantiated)
+	})
+}
+
+// TestStoppedWhileBeginning: an event does not begin once Stop has returned.
+func TestStoppedWhileBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		r.before(has("InProgress"), func() {
+			if err := r.user.Stop(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+		}, storetest.Pass)
+		r.wants("a", "Instantiate Skip Stopped", rsync.Created)
+		r.shows("c1", "")
+	})
+}
+
+// TestClearedWhileSkipping: an event is not skipped once ClearStop has returned.
+func TestClearedWhileSkipping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		if err := r.user.Stop(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		r.before(has(`"Skip"`), func() {
+			if err := r.user.ClearStop(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+		}, storetest.Pass)
+		r.wants("a", "Instantiate Done", rsync.Instantiated)
+	})
+}
+
+// TestFromChangesWhileBeginning: an Update does not begin when the context it is from has left its state just then.
+func TestFromChangesWhileBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.create("b", "web@c1 x=2")
+		force(t, r.memory, "a", rsync.Instantiated)
+		r.ref(r.user.Update(t.Context(), "a", "b"))
+		r.before(has("/context/b/queue/", "InProgress"), func() { force(t, r.memory, "a", rsync.Terminating) }, storetest.Pass)
+		r.wants("b", "Update Error InvalidState", rsync.Created)
+		r.shows("c1", "")
+	})
+}
+
+// TestQueuedWhileFollowing: an event that is queued in the context that an update is from, while the first phase ends, and the
+// UpdateDelete do not take each other's place.
+func TestQueuedWhileFollowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1 gone=1")
+		r.create("b", "web@c1 x=2")
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		time.Sleep(time.Minute)
+		stop()
+		r.ref(r.user.Update(t.Context(), "a", "b"))
+		r.before(has("UpdateDelete"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.Pass)
+		r.wants("a", "Instantiate Done, Read Done, UpdateDelete Done", rsync.Updated)
+		r.shows("c1", "x=2")
+	})
+}
+
+// TestTerminateOfCreated: a Terminate that is not valid yet takes nobody's place.
+func TestTerminateOfCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		r.ref(r.user.Terminate(t.Context(), "a"))
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		defer stop()
+		r.wants("a", "Instantiate Done, Terminate Done", rsync.Terminated)
+	})
+}
+
+// TestReadOfCreated: nor does it cut the waits of what is under way.
+func TestReadOfCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1")
+		r.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		r.ref(r.user.Read(t.Context(), "a"))
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		defer stop()
+		time.Sleep(time.Minute)
+		r.ref(r.user.Terminate(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		r.wants("a", "Read Done, Terminate Error InvalidState", rsync.Created)
+	})
+}
+
+// TestRecall: what an engine has written of a cluster before it crashed stays so.
+func TestRecall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.create("a", "web@c1 x=1; web@c2 x=1")
+		r.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
+		r.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+		r.ref(r.user.Instantiate(t.Context(), "a"))
+		r.before(has("Refused"), func() {}, storetest.CrashAfter)
+		time.Sleep(time.Minute)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		r.clusters.Cluster("edge", "c2").SetMode(fake.Works)
+		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
+		defer stop()
+		r.wants("a", "Instantiate Error Refused", rsync.InstantiateFailed)
+		r.shows("c1", "")
+		r.shows("c2", "x=1")
+	})
+}
+
+// TestDeleteOfQueued: a context with an event in its queue is not deleted.
+func TestDeleteOfQueued(t *testing.T) {
+	r := newRace(t)
+	r.create("a", "web@c1 x=1")
+	r.ref(r.user.Instantiate(t.Context(), "a"))
+	if err := r.user.Delete(t.Context(), "a"); !errors.Is(err, rsync.ErrInvalidState) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestLateWritesOfTheOnlyEngine: what an engine writes after its lease is over is refused, also where nobody has taken over.
+func TestLateWritesOfTheOnlyEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		r.clusters.Cluster("edge", "c1").SetDelay(time.Second)
+		for i := range 10 {
+			r.create(fmt.Sprint("id", i), fmt.Sprintf("web@c1 x%d=1", i))
+			r.ref(r.user.Instantiate(t.Context(), fmt.Sprint("id", i)))
+		}
+		view := storetest.NewFaults(r.memory, nil)
+		_, stop := startEngine(t, view, r.clusters, rsync.Options{LeaseTTL: 3 * time.Second})
+		defer stop()
+		time.Sleep(500 * time.Millisecond)
+		view.Hold()
+		time.Sleep(10 * time.Second)
+		view.Release()
+		time.Sleep(time.Minute)
+		late := 0
+		for _, w := range view.Log() {
+			if w.Held && !sessionStart(w.Ops) {
+				late++
+				if w.Result.Succeeded {
+					t.Errorf("a write after the lease was accepted: %s", words(w.Ops))
+				}
+			}
+		}
+		if late == 0 {
+			t.Error("nothing was written late")
+		}
+		for i := range 10 {
+			r.state(fmt.Sprint("id", i), rsync.Instantiated)
+		}
+	})
+}
+
+// blind is a store that shows an engine no engines but those of a name.
+type blind struct {
+	store.Store
+	name string
+}
+
+func (b *blind) Range(ctx context.Context, prefix string) (store.RangeResult, error) {
+	result, err := b.Store.Range(ctx, prefix)
+	if prefix == "/rsync/engine/" {
+		result.KVs = slices.DeleteFunc(result.KVs, func(kv store.KeyValue) bool { return !strings.Contains(kv.Key, b.name) })
+	}
+	return result, err
+}
+
+func (b *blind) Watch(ctx context.Context, prefix string, from int64) <-chan store.Watched {
+	if prefix == "/rsync/engine/" {
+		prefix += b.name
+	}
+	return b.Store.Watch(ctx, prefix, from)
+}
+
+// TestTwoOwners: two engines that do not know of each other both want each context. Each event begins once, and nobody takes a
+// context from an owner that lives.
+func TestTwoOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		for _, name := range []string{"one", "two"} {
+			slow := storetest.NewFaults(r.memory, nil)
+			slow.Delay = time.Millisecond // so that both have read before either writes
+			_, stop := startEngine(t, &blind{slow, name}, r.clusters, rsync.Options{Name: name})
+			t.Cleanup(stop)
+		}
+		const contexts = 20
+		for i := range contexts {
+			r.create(fmt.Sprint("id", i), fmt.Sprintf("web@c1 x%d=1", i))
+		}
+		for range 3 {
+			var refs []rsync.EventRef
+			for i := range contexts {
+				refs = append(refs, r.ref(r.user.Instantiate(t.Context(), fmt.Sprint("id", i))))
+			}
+			for _, ref := range refs {
+				r.done(ref, nil)
+			}
+		}
+		writers := map[string]bool{}
+		for i := range contexts {
+			history := r.memory.Watch(t.Context(), fmt.Sprintf("/context/id%d/", i), 1)
+			owner, begun, ended := "", 0, 0
+			for ended < 3 {
+				for _, e := range (<-history).Events {
+					var value struct {
+						Owner, Writer string
+						Status        rsync.ElementStatus
+					}
+					if json.Unmarshal(e.KV.Value, &value) != nil {
+						continue
+					}
+					switch {
+					case strings.HasSuffix(e.KV.Key, "/state/"):
+						writers[value.Writer] = true
+						if owner != "" && value.Writer != owner {
+							t.Errorf("context %d: %s wrote while %s was the owner", i, value.Writer, owner)
+						}
+						owner = value.Owner
+					case value.Status == rsync.InProgress:
+						begun++
+					case value.Status == rsync.Done:
+						ended++
+					}
+				}
+			}
+			if begun != 3 {
+				t.Errorf("context %d: 3 events have begun %d times", i, begun)
+			}
+		}
+		if len(writers) != 3 { // with Create, which has none
+			t.Errorf("written by %v", writers)
+		}
+	})
+}
