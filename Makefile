@@ -52,7 +52,7 @@ bench: ## all benchmarks (BENCH=pattern BENCHTIME=1s)
 # 25, and the rules ten. A thousand runs of AppliedWork's campaign on a real API server take about 30.
 fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, RUNS (1000) of AppliedWork's, and each rule removed
 	$(GO) test -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v ./cloudevents/work
-	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork
+	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync
 	$(GO) test -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v ./dynamicwatcher
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run '^TestAppliedWork$$/^(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v .
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .

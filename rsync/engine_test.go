@@ -208,6 +208,7 @@ func TestFailedUpdate(t *testing.T) {
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
+		time.Sleep(time.Minute)
 		s.state("a", rsync.Instantiated)
 		s.state("b", rsync.InstantiateFailed)
 		s.shows("c1", "x=1")

@@ -129,6 +129,7 @@ var testHelpers = []string{
 	"internal/daemon",
 	"internal/metertest",
 	"internal/mosquitto",
+	"internal/ruletest",
 	"internal/tcpproxy",
 }
 

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build spokewire_rules
+
+package rsync_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+)
+
+var oneRule = flag.String("rsync.rule", "", "a part of the names of the rules that TestRemovedRules removes")
+
+// TestRemovedRules builds this package without one rule after the other, and demands that its test fails.
+//
+//	go test ./rsync -tags spokewire_rules -run TestRemovedRules -v -timeout 0
+func TestRemovedRules(t *testing.T) {
+	for _, r := range rules {
+		if strings.Contains(r.Name, *oneRule) {
+			r.Test = "^" + r.Test + "$"
+			t.Run(r.Name, func(t *testing.T) { r.MustFail(t, r.Build(t, "."), "-test.timeout", "2m") })
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"testing"
+
+	"github.com/spokewire/sdk-go/internal/ruletest"
+)
+
+type edits = []ruletest.Edit
+
+// none is a condition that is always true, in place of one that is removed.
+const none = `store.Absent("/none/")`
+
+// rules are what the engine promises and the conditions of its transactions (doc_durable.go).
+var rules = []ruletest.Rule{
+	// Queueing.
+	{Name: "an event and the active record are one transaction", Test: "TestQueuedWithRecord", Edits: edits{
+		{"enqueue.go", `encode(tail{Next: t.Next + 1})), putActive(id)}`, `encode(tail{Next: t.Next + 1}))}`},
+		{"enqueue.go", "		if result.Succeeded {\n			e.metrics", "		if result.Succeeded {\n			_, _ = e.txn(ctx, nil, []store.Op{putActive(id)})\n			e.metrics"}}},
+	{Name: "queueing needs the tail that was read", Test: "TestHistories", Edits: edits{
+		{"enqueue.go", "compares := []store.Compare{store.Unchanged(kv), ", "compares := []store.Compare{" + none + ", "}}},
+	{Name: "nothing is queued in a stopped context", Test: "TestStop", Edits: edits{
+		{"enqueue.go", "store.Unchanged(kv), store.Absent(stopKey(id))}", "store.Unchanged(kv), " + none + "}"}}},
+	{Name: "an idempotency key queues once", Test: "TestIdempotencyKey", Edits: edits{
+		{"enqueue.go", "compares = append(compares, store.Absent(key))", "compares = append(compares, " + none + ")"}}},
+
+	// Owners.
+	{Name: "the fence", Test: "TestLateWritesOfTheOnlyEngine", Edits: edits{
+		{"run.go", "[]store.Compare{r.session.fence(), ", "[]store.Compare{" + none + ", "}}},
+	{Name: "the record is as it was read", Test: "TestTwoOwners", Edits: edits{
+		{"run.go", "r.session.fence(), store.Unchanged(r.img.stateKV)}", "r.session.fence(), " + none + "}"}}},
+	{Name: "only from owners that are gone", Test: "TestTwoOwners", Edits: edits{
+		{"run.go", "all = append(all, store.Absent(engineKey(owner)))", "_ = owner"}}},
+	{Name: "all contexts are looked at when an engine ends", Test: "TestOwnerEndsWhileLooking", Edits: edits{
+		{"session.go", "		ids = append(ids, id)\n	}\n", "		if s.runs[id] == nil {\n			ids = append(ids, id)\n		}\n	}\n"},
+		{"session.go", "			s.failed(id, false)\n			s.drop(r)", "			s.failed(id, false)\n			s.engine.sleep(s.ctx, time.Millisecond)\n			s.drop(r)"}}},
+	{Name: "what is in progress is resumed", Test: "TestCrashAtEveryWrite", Edits: edits{
+		{"run_next.go", "if r.img.record.Current != 0 {", "if r.img.record.Current != 0 && r.img.record.Owner == r.session.name {"}}},
+	{Name: "it is resumed in any state", Test: "TestCrashAtEveryWrite", Edits: edits{
+		{"run_next.go", "	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	return", "	row, ok := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	if !ok {\n		return r.refuse(ctx, e, ReasonInvalidState, \"\")\n	}\n	return"}}},
+	{Name: "what is stored of a cluster stays", Test: "TestRecall", Edits: edits{{"run_next.go", "				t.recall(s)\n", "				_ = s\n"}}},
+
+	// Events.
+	{Name: "an event must be valid for the state", Test: "TestInvalidState", Edits: edits{
+		{"run_next.go", "	if !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot", "	if false && !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot"}}},
+	{Name: "no event begins after Stop", Test: "TestStoppedWhileBeginning", Edits: edits{
+		{"run_next.go", "compares := []store.Compare{store.Absent(stopKey(r.id))}", "compares := []store.Compare{" + none + "}"}}},
+	{Name: "nothing is skipped after ClearStop", Test: "TestClearedWhileSkipping", Edits: edits{
+		{"run_next.go", "ReasonStopped, store.Unchanged(stop))", "ReasonStopped)\n			_ = stop"}}},
+	{Name: "Stop is seen at once", Test: "TestStopLatency", Edits: edits{
+		{"session.go", "func (s *session) sawStop(id string, there bool) {\n	if there {", "func (s *session) sawStop(id string, there bool) {\n	if false && there {"}}},
+	{Name: "Terminate skips what is queued before it", Test: "TestTerminatePreempts", Edits: edits{
+		{"run_next.go", "i := len(pending) - 1; i > 0; i--", "i := len(pending) - 1; i > len(pending); i--"}}},
+	{Name: "only where it is valid", Test: "TestTerminateOfCreated", Edits: edits{
+		{"run_next.go", "r.img.record.State); valid && pending[i].Event == Terminate", "r.img.record.State); (valid || true) && pending[i].Event == Terminate"}}},
+	{Name: "Terminate cuts waits only where it is valid", Test: "TestReadOfCreated", Edits: edits{
+		{"run_next.go", "r.img.record.State); valid && e.Event == Terminate", "r.img.record.State); (valid || true) && e.Event == Terminate"}}},
+	{Name: "Terminate lets clusters that answer finish", Test: "TestTerminatePreempts", Edits: edits{
+		{"cluster.go", "		if c.down && o.cancel != nil {", "		if o.cancel != nil {"}}},
+	{Name: "the active record goes only with an empty queue", Test: "TestQueuedWhileFinishing", Edits: edits{
+		{"run.go", "return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}", "return nil, []store.Op{store.Delete(activeKey(r.id))}"}}},
+
+	// Updates.
+	{Name: "an update is from what is instantiated", Test: "TestInvalidState", Edits: edits{
+		{"run_next.go", "Transitions.Of(UpdateDelete, state); !valid {", "Transitions.Of(UpdateDelete, state); false && !valid {"}}},
+	{Name: "and is so when it begins", Test: "TestFromChangesWhileBeginning", Edits: edits{
+		{"run_next.go", "compares = append(compares, store.Unchanged(kv))", "_ = kv"}}},
+	{Name: "UpdateDelete is queued in the transaction that ends the first phase", Test: "TestCrashAtEveryWrite", Edits: edits{
+		{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	more", "	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	more"}}},
+	{Name: "it takes no other event's number", Test: "TestQueuedWhileFollowing", Edits: edits{
+		{"run_finish.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
+	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
+		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
+	{Name: "what has moved is not deleted", Test: "TestLife", Edits: edits{
+		{"plan.go", "			return gone\n", "			_, moved := p.diff.Moved[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]\n			return gone || moved\n"}}},
+
+	// Clusters.
+	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"plan.go", "if p.order == ReverseOrder {", "if false {"}}},
+	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"plan.go", ", phase{verb: goneVerb, resources: list})", ")"}}},
+	{Name: "hooks are waited for", Test: "TestOrder", Edits: edits{
+		{"plan.go", "			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)", "			out = append(out, phase{verb: applyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)"}}},
+	{Name: "dependencies are waited for", Test: "TestOrder", Edits: edits{{"run_advance.go", "		if !met {\n", "		if false {\n"}}},
+	{Name: "and for some time more", Test: "TestDependencyWait", Edits: edits{
+		{"run_advance.go", "blocked = blocked || now.Before(q.since.Add(q.wait))", "_ = now"}}},
+	{Name: "dependents are deleted first", Test: "TestOrder", Edits: edits{{"plan.go", "				other.after = append(other.after, t)\n", "				_ = other\n"}}},
+	{Name: "one prober for all who wait", Test: "TestDeadCluster", Edits: edits{
+		{"cluster_probe.go", "if c.probing || c.dead {", "if c.dead {"}}},
+
+	// Contexts.
+	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{
+		{"create.go", "conditions: []store.Compare{store.Absent(headKey(c.ID))}}", "conditions: []store.Compare{" + none + "}}"}}},
+	{Name: "late parts of a Create write nothing", Test: "TestLateParts", Edits: edits{
+		{"create.go", "n.conditions = append(n.conditions, store.SameLife(unfinishedKey(n.id, n.generation), result.Revision))", "_ = 0"}}},
+	{Name: "what a Create has left is removed", Test: "TestCrashInCreate", Edits: edits{{"session.go", "	s.spawn(s.sweep)\n", ""}}},
+	{Name: "a context with events is not deleted", Test: "TestDeleteOfQueued", Edits: edits{
+		{"contexts.go", "store.Absent(activeKey(id))}", none + "}"}}},
+}
+
+// TestRulesAreFound: who changes a line that is a rule tells the list of rules where it is now.
+func TestRulesAreFound(t *testing.T) {
+	for _, r := range rules {
+		r.Without(t, ".")
+	}
+}
