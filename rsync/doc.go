@@ -57,6 +57,16 @@
 // until Stop or Terminate, or [Options].MaxRetries. What it refuses for good, and a hook that fails, fails the app there. The event is
 // then an Error when all others have ended; [EventError] says which and why.
 //
+// # Errors and limits
+//
+// Methods return errors for errors.Is: [ErrNotFound], [ErrConflict], [ErrStopped], [ErrInvalidState], [ErrInvalidInput], those of
+// package store, and appcontext's for a context that is not valid. What Wait returns for an event is an [*EventError], which is also
+// [ErrInvalidState], [ErrStopped], [ErrPreempted], [ErrUnreachable], [ErrNotFound] or [ErrFailed], by its reason.
+//
+// The resources of an app on a cluster are one value of the store, of 1 MiB at most (appcontext.MaxAppCluster), and names and keys
+// have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one value too: with etcd's defaults that
+// is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
+//
 // # Metrics
 //
 // With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_rsync_:
@@ -77,7 +87,8 @@
 // The queue, the events and states and what they mean are those of EMCO's rsync. What is different:
 //
 //   - It is a library: Instantiate and the others are methods, and each returns a reference to wait for. A context is stored
-//     with Create; appcontext.Decode reads EMCO's keys, so contexts can be taken over from its etcd.
+//     with Create; appcontext.Decode reads EMCO's keys, so contexts can be taken over from its etcd: Decode, Create, and Instantiate,
+//     which changes nothing on clusters that have it all.
 //   - The queue is a key for each element instead of one value, and manifests are one value for each app on a cluster. The active record
 //     /activecontext/<id>/ is the same.
 //   - An event and the active record are written in one transaction, as are its end and the new state. An update's second phase is queued

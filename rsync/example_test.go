@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -117,6 +118,85 @@ func ExampleEngine_Stop() {
 	fmt.Println(<-ended)
 	// Output:
 	// InstantiateFailed true
+	// true
+	// <nil>
+}
+
+// A watch tells what changes. One that breaks off goes on after the last change that it has told.
+func ExampleEngine_Watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- engine.Start(ctx) }()
+	if err := engine.Create(ctx, shop("shop", "red")); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := engine.Instantiate(ctx, "shop"); err != nil {
+		log.Fatal(err)
+	}
+	from := int64(0) // what there is now, and then what changes
+	last := rsync.State("")
+	for last != rsync.Instantiated {
+		for change, err := range engine.Watch(ctx, "shop", from) {
+			if err != nil {
+				break // again, from the next revision; from 0 where it is store.ErrCompacted
+			}
+			from = change.Revision + 1
+			if change.State != "" {
+				last = change.State
+			}
+			if last == rsync.Instantiated {
+				break
+			}
+		}
+	}
+	fmt.Println(last)
+
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// Instantiated
+	// <nil>
+}
+
+// An update that turned out badly is rolled back; the call is repeated safely with a key.
+func ExampleEngine_Rollback() {
+	ctx, cancel := context.WithCancel(context.Background())
+	clusters := fake.New()
+	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- engine.Start(ctx) }()
+	wait := func(ref rsync.EventRef, err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		status, err := engine.Wait(ctx, ref)
+		fmt.Println(ref.AppContextID, status.State, err)
+	}
+	for id, colour := range map[string]string{"v1": "red", "v2": "blue"} {
+		if err := engine.Create(ctx, shop(id, colour)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	wait(engine.Instantiate(ctx, "v1"))
+	wait(engine.Update(ctx, "v1", "v2"))
+	wait(engine.Rollback(ctx, "v2", "v1", rsync.IdempotencyKey("rollback-17")))
+	for _, manifest := range clusters.Cluster("edge", "cluster1").Objects() {
+		fmt.Println(strings.Contains(manifest, "red"))
+	}
+
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// v1 Instantiated <nil>
+	// v2 Instantiated <nil>
+	// v1 Instantiated <nil>
 	// true
 	// <nil>
 }

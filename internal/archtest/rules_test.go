@@ -151,6 +151,14 @@ var budgets = map[string]int{
 	"interpreter":          110,
 	"interpreter/native":   120,
 	"interpreter/caller":   166, // 44 more than the server: client-go's dynamic client and informers
+
+	"rsync":                 52, // 41 of them come with the Prometheus client
+	"rsync/appcontext":      2,  // YAML
+	"rsync/store":           0,
+	"rsync/store/memstore":  1,
+	"rsync/store/etcdstore": 153, // etcd's client, with gRPC
+	"rsync/connector":       2,
+	"rsync/connector/fake":  2,
 }
 
 // totals is how many packages, the standard library and Prometheus included, a program links that uses one package only.

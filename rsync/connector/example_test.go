@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package connector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+)
+
+// Providers have connectors of different kinds; a cluster that nobody knows will never be one.
+func ExampleFunc() {
+	edge := fake.New()
+	connectors := connector.Func(func(ctx context.Context, provider, cluster string) (connector.Connector, error) {
+		if provider == "edge" {
+			return edge.Connector(ctx, provider, cluster)
+		}
+		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q", provider)}
+	})
+	for _, provider := range []string{"edge", "moon"} {
+		conn, err := connectors.Connector(context.Background(), provider, "cluster1")
+		fmt.Println(conn != nil, err)
+	}
+	// Output:
+	// true <nil>
+	// false the cluster refused: there is no provider "moon"
+}
+
+// A driver says of which class an error is, and with which object it happened.
+func ExampleError() {
+	var err error = &connector.Error{
+		Class: connector.ErrRetryable, Object: appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"}, Err: errors.New("conflict"),
+	}
+	fmt.Println(errors.Is(err, connector.ErrRetryable), connector.ClassOf(err) == connector.ErrRetryable)
+	fmt.Println(err)
+	// Output:
+	// true true
+	// the cluster refused for now apps/Deployment web: conflict
+}

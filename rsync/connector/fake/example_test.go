@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+)
+
+// A cluster in memory is not reachable, and then is.
+func ExampleNew() {
+	ctx := context.Background()
+	clusters := fake.New()
+	edge := clusters.Cluster("edge", "cluster1")
+	conn, err := clusters.Connector(ctx, "edge", "cluster1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	settings := appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "settings"}
+	batch := connector.Batch{App: "web", Resources: []appcontext.Resource{{Object: settings, Manifest: []byte("{}")}}}
+
+	edge.SetMode(fake.Unreachable)
+	err = conn.Apply(ctx, batch)
+	fmt.Println(errors.Is(err, connector.ErrUnreachable), len(edge.Objects()))
+
+	edge.SetMode(fake.Works)
+	err = conn.Apply(ctx, batch)
+	fmt.Println(err, len(edge.Objects()), edge.Count(fake.Apply))
+	// Output:
+	// true 0
+	// <nil> 1 2
+}
