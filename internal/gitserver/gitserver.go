@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gitserver serves a real git repository beside a test: as a folder, over HTTP by git's own http-backend, and over SSH.
+//
+//	server := gitserver.New(t, gitserver.Options{User: "bot", Password: "secret"})
+//	connectors, err := git.New(map[string]git.Repository{"*": {URL: server.URL(), …}}, git.Options{})
+//	…
+//	server.Commit("somebody else was here", map[string]string{"README": "hello"})
+//
+// The test is skipped where git is missing, and fails instead when the environment variable CI is "true".
+package gitserver
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/internal/certtest"
+)
+
+// Options configures a Server. The zero value has a branch main with one file, and lets everybody in.
+type Options struct {
+	// Empty leaves the repository without a commit.
+	Empty bool
+	// User and Password are demanded over HTTP.
+	User, Password string
+	// Identity has HTTP use TLS.
+	Identity *certtest.Identity
+	// Wrap changes what the HTTP server does.
+	Wrap func(http.Handler) http.Handler
+	// Config is git configuration of the repository: "receive.denyDeletes": "true".
+	Config map[string]string
+}
+
+// Server has one bare repository. Its methods may be called concurrently, but those that can fail the test (all that run git)
+// only from goroutines that belong to the test.
+type Server struct {
+	t    testing.TB
+	path string
+	http *httptest.Server
+	env  []string
+}
+
+// New makes a repository and serves it until the end of the test.
+func New(t testing.TB, o Options) *Server {
+	t.Helper()
+	program, err := exec.LookPath("git")
+	if err != nil {
+		const message = "git is not installed (on Debian: apt-get install git)"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	root := t.TempDir()
+	s := &Server{t: t, path: filepath.Join(root, "fleet.git")}
+	// Nothing of the user's configuration counts, and no editor or password prompt may come up.
+	s.env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0")
+	s.run(root, nil, "init", "-q", "--bare", "-b", "main", s.path)
+	for _, key := range slices.Sorted(maps.Keys(o.Config)) {
+		s.Git("config", key, o.Config[key])
+	}
+	if !o.Empty {
+		s.Commit("The beginning", map[string]string{"README": "hello\n"})
+	}
+	backend := &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(s.run(root, nil, "--exec-path")), "git-http-backend"),
+		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=bot", "HOME=" + root, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH")},
+	}
+	var handler http.Handler = backend
+	if o.Wrap != nil {
+		handler = o.Wrap(handler)
+	}
+	s.http = httptest.NewUnstartedServer(authenticated(o, handler))
+	if o.Identity != nil {
+		s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{o.Identity.Certificate}}
+		s.http.StartTLS()
+	} else {
+		s.http.Start()
+	}
+	t.Cleanup(s.http.Close)
+	return s
+}
+
+func authenticated(o Options, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		bearer := o.Password != "" && r.Header.Get("Authorization") == "Bearer "+o.Password
+		if o.User != "" && !bearer && (user != o.User || password != o.Password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "who are you, "+user+" with "+password+"?", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// URL is where the repository is served over HTTP.
+func (s *Server) URL() string { return s.http.URL + "/" + filepath.Base(s.path) }
+
+// Addr is the address, host:port, of the HTTP server.
+func (s *Server) Addr() string { return s.http.Listener.Addr().String() }
+
+// Path is the bare repository.
+func (s *Server) Path() string { return s.path }
+
+// Git runs git in the repository and returns its output.
+func (s *Server) Git(args ...string) string {
+	s.t.Helper()
+	return s.run(s.path, nil, args...)
+}
+
+// Hook installs a shell script as a hook of the repository; none removes it.
+func (s *Server) Hook(name, script string) {
+	s.t.Helper()
+	file := filepath.Join(s.path, "hooks", name)
+	if script == "" {
+		_ = os.Remove(file)
+		return
+	}
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Commit adds files on main, as somebody else would, with a fast-forward.
+func (s *Server) Commit(message string, files map[string]string) {
+	s.t.Helper()
+	for {
+		if s.tryCommit(message, files) {
+			return
+		}
+	}
+}
+
+// tryCommit reports whether nobody else was faster.
+func (s *Server) tryCommit(message string, files map[string]string) bool {
+	s.t.Helper()
+	var in bytes.Buffer
+	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata %d\n%s\n", len(message), message)
+	tip := s.Tip()
+	if tip != "" {
+		fmt.Fprintf(&in, "from %s\n", tip)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", name, len(files[name]), files[name])
+	}
+	cmd := exec.Command("git", "fast-import", "--quiet")
+	cmd.Dir, cmd.Env, cmd.Stdin = s.path, s.env, &in
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	switch {
+	case err == nil && !strings.Contains(text, "warning: Not updating"):
+		return true
+	case strings.Contains(text, "Not updating"), strings.Contains(text, "cannot lock ref"), strings.Contains(text, "Unable to update"):
+		return false
+	}
+	s.t.Fatalf("git fast-import: %v\n%s", err, text)
+	return false
+}
+
+// Tip returns the commit of main, or nothing where there is none.
+func (s *Server) Tip() string {
+	s.t.Helper()
+	return strings.TrimSpace(s.Git("for-each-ref", "--format=%(objectname)", "refs/heads/main"))
+}
+
+// Files returns the files of main with their content.
+func (s *Server) Files() map[string]string {
+	s.t.Helper()
+	out := map[string]string{}
+	for name := range strings.SplitSeq(s.Git("-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "main"), "\x00") {
+		if name != "" {
+			out[name] = s.Git("cat-file", "blob", "main:"+name)
+		}
+	}
+	return out
+}
+
+// Subjects returns the first lines of main's commits, the oldest first.
+func (s *Server) Subjects() []string {
+	s.t.Helper()
+	return strings.Split(strings.TrimSpace(s.Git("log", "--reverse", "--format=%s", "main")), "\n")
+}
+
+// Check fails the test when the repository is not sound, or its history not linear.
+func (s *Server) Check() {
+	s.t.Helper()
+	s.Git("fsck", "--full", "--strict")
+	if merges := s.Git("log", "--merges", "--format=%H", "main"); merges != "" {
+		s.t.Errorf("main has merges: %s", merges)
+	}
+}
+
+func (s *Server) run(folder string, stdin []byte, args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = folder, s.env, bytes.NewReader(stdin)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		s.t.Fatalf("git %s: %v\n%s%s", strings.Join(args, " "), err, &out, &complaint)
+	}
+	return out.String()
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Connectors finds the connectors of clusters whose manifests are in git. It is a [connector.Connectors]. It may be used
+// concurrently. What it holds goes with the last connector of each repository.
+type Connectors struct {
+	clusters map[string]Repository
+	options  Options
+
+	mu   sync.Mutex
+	open map[place]*repository
+}
+
+// place is what connectors share.
+type place struct{ url, branch string }
+
+// New returns Connectors for clusters. A key is provider+cluster, or provider+* for the other clusters of a provider, or * for
+// all others. New does not look at repositories. It returns [ErrInvalid].
+func New(clusters map[string]Repository, options Options) (*Connectors, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Connectors{clusters: map[string]Repository{}, options: options, open: map[place]*repository{}}
+	same := map[place]Repository{}
+	for _, key := range slices.Sorted(maps.Keys(clusters)) {
+		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
+			return nil, fmt.Errorf("%w: the key %q is neither provider+cluster, nor provider+*, nor *", ErrInvalid, key)
+		}
+		at, err := clusters[key].withDefaults()
+		if err == nil {
+			_, err = newRemote(at, 0)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("clusters %s: %w", key, err)
+		}
+		c.clusters[key] = at
+		at.Path = ""
+		where := place{at.URL, at.Branch}
+		if other, ok := same[where]; ok && other != at {
+			return nil, fmt.Errorf("%w: clusters %s: there is another Repository of the same URL and Branch that differs in more than Path", ErrInvalid, key)
+		}
+		same[where] = at
+	}
+	return c, nil
+}
+
+// Connector implements [connector.Connectors]. It does no I/O. For a cluster that New was not told of it returns a terminal
+// error.
+func (c *Connectors) Connector(_ context.Context, provider, cluster string) (connector.Connector, error) {
+	id := appcontext.ClusterID{Provider: provider, Name: cluster}
+	at, ok := c.clusters[id.String()]
+	if !ok {
+		at, ok = c.clusters[provider+"+*"]
+	}
+	if !ok {
+		at, ok = c.clusters["*"]
+	}
+	if !ok {
+		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("no repository is configured for the cluster %s", id)}
+	}
+	where := place{at.URL, at.Branch}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.open[where]
+	if r == nil {
+		remote, err := newRemote(at, c.options.MaxFetchBytes)
+		if err != nil {
+			return nil, &connector.Error{Class: connector.ErrTerminal, Err: err}
+		}
+		r = &repository{remote: remote, options: c.options, trees: trees{}}
+		c.open[where] = r
+	}
+	r.users++
+	return &conn{owner: c, repository: r, at: at, id: id}, nil
+}
+
+// release ends the use of a repository. With its last user it is forgotten.
+func (c *Connectors) release(r *repository) {
+	c.mu.Lock()
+	r.users--
+	last := r.users == 0
+	if last {
+		delete(c.open, place{r.remote.at.URL, r.remote.at.Branch})
+	}
+	c.mu.Unlock()
+	if last {
+		r.working.Wait() // calls have ended, so it winds down
+		r.remote.close()
+	}
+}
+
+// conn is the connector of one cluster.
+type conn struct {
+	owner      *Connectors
+	repository *repository
+	at         Repository
+	id         appcontext.ClusterID
+
+	closed sync.Once
+}
+
+// edit is what is to become of one file.
+type edit struct {
+	object appcontext.Object
+	path   []string
+	// blob is the manifest; nil deletes the file.
+	blob *plumbing.MemoryObject
+}
+
+// Apply commits the manifests, all or none.
+func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
+	edits := make([]edit, 0, len(batch.Resources))
+	for i := range batch.Resources {
+		r := &batch.Resources[i]
+		if err := c.check(r); err != nil {
+			return err
+		}
+		blob := &plumbing.MemoryObject{}
+		blob.SetType(plumbing.BlobObject)
+		if _, err := blob.Write(r.Manifest); err != nil {
+			return err
+		}
+		edits = append(edits, edit{r.Object, c.at.file(c.id, r.Object), blob})
+	}
+	return c.write(ctx, Apply, batch, edits)
+}
+
+// check refuses what would keep an agent from reading any of the cluster's manifests.
+func (c *conn) check(r *appcontext.Resource) error {
+	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
+		return fault(connector.ErrTerminal, r.Object, "the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
+	}
+	object, err := appcontext.ParseObject(r.Manifest)
+	switch {
+	case err != nil:
+		return fault(connector.ErrTerminal, r.Object, "%w", err)
+	case object != r.Object:
+		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
+	}
+	return nil
+}
+
+// Delete commits the removal of the files.
+func (c *conn) Delete(ctx context.Context, batch connector.Batch) error {
+	edits := make([]edit, 0, len(batch.Resources))
+	for i := range batch.Resources {
+		o := batch.Resources[i].Object
+		edits = append(edits, edit{object: o, path: c.at.file(c.id, o)})
+	}
+	return c.write(ctx, Delete, batch, edits)
+}
+
+func (c *conn) write(ctx context.Context, verb Verb, batch connector.Batch, edits []edit) error {
+	if len(edits) == 0 {
+		return ctx.Err()
+	}
+	w := &call{kind: writing, edits: edits, folder: c.at.directory(c.id), commit: Commit{
+		Verb: verb, AppContextID: batch.AppContextID, App: batch.App, Cluster: c.id,
+	}}
+	return c.repository.do(ctx, w)
+}
+
+// Get looks at the tip of the branch.
+func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
+	ask := &call{kind: asking, found: make([]bool, len(batch.Resources))}
+	states := make([]connector.State, len(batch.Resources))
+	for i := range batch.Resources {
+		ask.edits = append(ask.edits, edit{path: c.at.file(c.id, batch.Resources[i].Object)})
+	}
+	if err := c.repository.do(ctx, ask); err != nil {
+		return nil, err
+	}
+	for i, found := range ask.found {
+		states[i] = connector.State{Object: batch.Resources[i].Object, Exists: found, Ready: found}
+		if found {
+			states[i].Message = "committed"
+		}
+	}
+	if status := c.repository.options.Status; status != nil {
+		if err := status(ctx, batch, states); err != nil {
+			return nil, err
+		}
+	}
+	return states, nil
+}
+
+// Probe asks for the branches. A server that refuses has answered: what it refuses, the next call says.
+func (c *conn) Probe(ctx context.Context) error {
+	err := c.repository.do(ctx, &call{kind: probing})
+	if connector.ClassOf(err) == connector.ErrTerminal {
+		return nil
+	}
+	return err
+}
+
+// Close gives up the connector's part of the repository.
+func (c *conn) Close() error {
+	c.closed.Do(func() { c.owner.release(c.repository) })
+	return nil
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var (
+	errObjectFormat = errors.New("the repository has other hashes than SHA-1, which are not supported")
+	errNoBranch     = errors.New("there is no such branch: create it, or set CreateBranch")
+	errMoving       = errors.New("others push to the branch faster than we can")
+)
+
+// refusal is a server's no to a push.
+type refusal struct{ reason string }
+
+func (e *refusal) Error() string { return "the server refused the push: " + e.reason }
+
+// fault makes an error of a class about an object.
+func fault(class error, object appcontext.Object, format string, args ...any) error {
+	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
+}
+
+// failed gives an error its class, says which repository it is about, and takes secrets out.
+func (r *remote) failed(ctx context.Context, doing string, err error) error {
+	var known *connector.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if ended := ctx.Err(); ended != nil {
+		return endedError(ended)
+	}
+	class, text := explain(err)
+	for _, secret := range r.secrets {
+		text = strings.ReplaceAll(text, secret, "[redacted]")
+	}
+	const limit = 300
+	if text = printable(text); len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return &connector.Error{Class: class, Err: fmt.Errorf("%s branch %s of %s: %s", doing, r.at.Branch, r.at.URL, text)}
+}
+
+// endedError is of a call whose context has ended: one that took too long did so because the server does not answer.
+func endedError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &connector.Error{Class: connector.ErrUnreachable, Err: err}
+	}
+	return err
+}
+
+// explain tells what an error of go-git, of the network or of a server means.
+func explain(err error) (class error, text string) {
+	var unexpected *plumbing.UnexpectedError // which does not unwrap
+	if errors.As(err, &unexpected) {
+		return explain(unexpected.Err)
+	}
+	var (
+		refused   *refusal
+		complaint *complaintError
+		broken    *fileError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused.class(), refused.Error()
+	case errors.As(err, &broken):
+		return connector.ErrRetryable, broken.Error()
+	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch), errors.Is(err, exec.ErrNotFound):
+		return connector.ErrTerminal, err.Error()
+	case errors.Is(err, errMoving), errors.Is(err, errMissing):
+		return connector.ErrRetryable, err.Error()
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		return connector.ErrTerminal, "the server does not accept the credentials: check Auth"
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return connector.ErrTerminal, "the server denies access: check what the user in Auth may do there"
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		return connector.ErrTerminal, "there is no such repository, or the user in Auth may not see it"
+	case statusOf(err) != 0:
+		return classOfStatus(statusOf(err))
+	case errors.As(err, &complaint):
+		return complaint.class(), complaint.Error()
+	}
+	return explainNetwork(err)
+}
+
+func explainNetwork(err error) (class error, text string) {
+	var (
+		certificate *tls.CertificateVerificationError
+		invalid     x509.CertificateInvalidError
+		key         *knownhosts.KeyError
+		network     net.Error
+	)
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return connector.ErrUnreachable, "the server's certificate has expired, or is not valid yet"
+	case errors.As(err, &certificate):
+		return connector.ErrTerminal, "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error()
+	case errors.As(err, &key) && len(key.Want) == 0:
+		return connector.ErrTerminal, "the server is not in KnownHostsFile"
+	case errors.As(err, &key):
+		return connector.ErrTerminal, "the server has another key than KnownHostsFile says"
+	case strings.Contains(err.Error(), "ssh: unable to authenticate"): // x/crypto/ssh has no type for it
+		return connector.ErrTerminal, "the server does not accept the key: check Auth"
+	case strings.Contains(err.Error(), "http redirect:"): // nor has go-git
+		return connector.ErrTerminal, "the server redirects to where we do not follow: check the URL"
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
+		return connector.ErrUnreachable, err.Error()
+	}
+	return connector.ErrRetryable, err.Error()
+}
+
+// statusOf returns the status with which an HTTP server refused, or 0.
+func statusOf(err error) int {
+	var unexpected *plumbing.UnexpectedError
+	if errors.As(err, &unexpected) {
+		return statusOf(unexpected.Err)
+	}
+	var status *githttp.Err
+	if errors.As(err, &status) {
+		return status.StatusCode()
+	}
+	return 0
+}
+
+func classOfStatus(code int) (class error, text string) {
+	text = fmt.Sprintf("the server answered %d %s", code, http.StatusText(code))
+	switch {
+	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		return connector.ErrUnreachable, text
+	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
+		return connector.ErrRetryable, text
+	}
+	return connector.ErrTerminal, text
+}
+
+func (e *complaintError) class() error {
+	if e.text == "" {
+		return connector.ErrUnreachable
+	}
+	if containsAny(e.text, "not appear to be a git repository", "not found", "does not exist", "could not be found", "no such repository",
+		"denied", "dubious ownership", "not allowed", "not permitted", "protected") {
+		return connector.ErrTerminal
+	}
+	return connector.ErrRetryable
+}
+
+// class: what a rule forbids stays forbidden, hooks included; all else may be a matter of load.
+func (e *refusal) class() error {
+	if containsAny(e.reason, "hook declined", "protected", "denied", "deny", "prohibited", "not allowed", "checked out", "read-only",
+		"read only", "quota", "hidden ref", "funny refname") {
+		return connector.ErrTerminal
+	}
+	return connector.ErrRetryable
+}
+
+// raced reports whether somebody else changed the branch, or is about to, as the servers that we know put it.
+func (e *refusal) raced() bool {
+	return containsAny(e.reason, "lock", "failed to update ref", "incorrect old value", "fetch first", "non-fast-forward", "already exists", "stale info")
+}
+
+func containsAny(s string, parts ...string) bool {
+	s = strings.ToLower(s)
+	for _, part := range parts {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+const (
+	// clusterScoped is the folder of objects without a namespace. No namespace is written so: it would be %5fcluster.
+	clusterScoped = "_cluster"
+	// placeholder keeps the folder of a cluster that has no objects left, so that its GitOps agent sees an empty folder and
+	// prunes, instead of an error because its path is gone.
+	placeholder = ".gitkeep"
+	extension   = ".yaml"
+	// maxComponent is how long a name may get before it is shortened: file systems take 255 bytes, extension included.
+	maxComponent = 240
+)
+
+// Directory returns the folder of a cluster's manifests in the repository, with slashes: what the GitOps agent of that
+// cluster is to read.
+func (r Repository) Directory(cluster appcontext.ClusterID) string {
+	return path.Join(r.directory(cluster)...)
+}
+
+// File returns the path of an object's manifest in the repository. It depends on the cluster and the identity of the object
+// alone, so that an object stays where it is when it moves to another app or context.
+func (r Repository) File(cluster appcontext.ClusterID, object appcontext.Object) string {
+	return path.Join(r.file(cluster, object)...)
+}
+
+func (r Repository) directory(cluster appcontext.ClusterID) []string {
+	var out []string
+	if r.Path != "" {
+		out = strings.Split(r.Path, "/")
+	}
+	// A provider has no plus sign (see appcontext), so the first one divides.
+	return append(out, shorten(escape(cluster.Provider, lower)+"+"+escape(cluster.Name, lower+"+")))
+}
+
+func (r Repository) file(cluster appcontext.ClusterID, object appcontext.Object) []string {
+	namespace := clusterScoped
+	if object.Namespace != "" {
+		namespace = component(object.Namespace)
+	}
+	kind := escape(object.Kind, upper)
+	if object.Group != "" {
+		kind += "." + escape(object.Group, lower)
+	}
+	name := component(object.Name)
+	if name == "kustomization" { // Kustomize and Flux would take it for a list of files, not for an object
+		name = "%6bustomization"
+	}
+	return append(r.directory(cluster), namespace, shorten(kind), name+extension)
+}
+
+// What is written as it is. All else becomes a percent sign and two hexadecimal digits for each byte.
+const (
+	lower = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+)
+
+func component(name string) string { return shorten(escape(name, lower)) }
+
+// escape writes a name so that two names differ also where capitals do not count, and none means anything to git, to a
+// file system or to an agent. A dot or underscore at the beginning is escaped: there are ".", "..", ".git" and our own names.
+func escape(name, plain string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		if strings.IndexByte(plain, c) < 0 || i == 0 && (c == '.' || c == '_') {
+			fmt.Fprintf(&b, "%%%02x", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// shorten ends what is too long for a file name with a hash of the whole. "%-" is no escape, so no other name is written so.
+func shorten(name string) string {
+	if len(name) <= maxComponent {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	suffix := "%-" + hex.EncodeToString(sum[:16])
+	return name[:maxComponent-len(suffix)] + suffix
+}
+
+// checkPath validates a Repository's Path.
+func checkPath(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(folder, "/") {
+		switch {
+		case part == "":
+			return fmt.Errorf("path %q begins or ends with a slash, or has two in a row", folder)
+		case part == "." || part == "..":
+			return fmt.Errorf("path %q has the part %q", folder, part)
+		case strings.EqualFold(part, ".git") || strings.HasPrefix(strings.ToLower(part), "git~"):
+			return fmt.Errorf("path %q has the part %q, which git does not take", folder, part)
+		case len(part) > 255:
+			return fmt.Errorf("path %q has a part of more than 255 bytes", folder)
+		}
+		for _, c := range part {
+			if c < ' ' || c > '~' || c == '\\' {
+				return fmt.Errorf("path %q has the character %q", folder, c)
+			}
+		}
+	}
+	return nil
+}

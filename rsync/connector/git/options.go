@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// ErrInvalid is what [New] returns for a configuration that cannot work; the error says what and where.
+var ErrInvalid = errors.New("git: the configuration is invalid")
+
+// Repository is a branch of a repository, and a folder in it. Repositories with the same URL and Branch share what they fetch
+// and push, and may differ in their Path only. A value prints without credentials.
+type Repository struct {
+	// URL is https://host/path, ssh://user@host/path, user@host:path, or file:///path or /path on this machine, for which the
+	// program git must be installed. http is for tests: see PlainHTTP. Credentials do not belong here and are refused; the user
+	// of an ssh URL does.
+	URL string
+	// Branch is where manifests are committed. Defaults to "main".
+	Branch string
+	// Path is the folder that has the clusters' folders, with slashes, and none at its ends. Defaults to the top.
+	Path string
+	// CreateBranch has the first Apply create a branch that does not exist, also in an empty repository. It has a history of its
+	// own. Where it is false, a branch that does not exist is an error.
+	CreateBranch bool
+	// Auth is who we are.
+	Auth Auth
+	// CAFile holds, in PEM, the CAs that verify an https server, instead of the system's. It is read again for each call.
+	CAFile string
+	// PlainHTTP allows an http URL together with credentials, which anybody on the way can read.
+	PlainHTTP bool
+}
+
+// Auth has credentials; which ones depends on the URL. Files are read again for each call, so that they can be replaced; line
+// breaks at their end do not count. A value prints without secrets, also as JSON.
+type Auth struct {
+	// Username is for basic authentication over https. For ssh it is the user where the URL has none, and defaults to "git".
+	Username string
+	// Password, or PasswordFile, is the password. Most forges take an access token in its place.
+	Password, PasswordFile string
+	// Token, or TokenFile, is sent over https as a bearer token, in place of user and password.
+	Token, TokenFile string
+	// SSHKeyFile is a private key in a form that OpenSSH reads, and SSHPassphrase opens it. Agents and configuration files of ssh
+	// are not used.
+	SSHKeyFile, SSHPassphrase string
+	// KnownHostsFile has the keys of servers, as OpenSSH writes it. An ssh URL needs it: no server is trusted unseen.
+	KnownHostsFile string
+}
+
+// String says which kinds of credentials there are, and none of them.
+func (a Auth) String() string {
+	switch {
+	case a.Token != "" || a.TokenFile != "":
+		return "{token [redacted]}"
+	case a.SSHKeyFile != "":
+		return "{ssh key [redacted]}"
+	case a.Username != "" || a.Password != "" || a.PasswordFile != "":
+		return "{user [redacted]}"
+	}
+	return "{}"
+}
+
+// GoString is String.
+func (a Auth) GoString() string { return a.String() }
+
+// MarshalText is String, for JSON and structured logs.
+func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// Signature is who a commit is by.
+type Signature struct{ Name, Email string }
+
+// Options configures [New]; the zero value is useful.
+type Options struct {
+	// Author is who commits are by. Defaults to rsync <rsync@localhost>.
+	Author Signature
+	// Message writes the message of a commit. It may be called several times for one. Defaults to [Message].
+	Message func(Commit) string
+	// Status may change the states that Get returns: what git has is all that is known here, and this may ask a cluster, or the
+	// agent on it, whether objects are ready, or not yet gone. The states are in the order of the batch, and both Exists and Ready
+	// where the file is at the tip of the branch. Its errors are those of Get. It may be called concurrently.
+	Status func(ctx context.Context, batch connector.Batch, states []connector.State) error
+	// PushAttempts is how often a push is tried, each time on the new tip, where others push at the same time. After that the error
+	// is retryable. Defaults to 10.
+	PushAttempts int
+	// MaxFetchBytes bounds what one answer of the server may take, compressed, and the memory for the folders of a repository, in
+	// bytes. A repository beyond it is a terminal error. Defaults to 256 MiB.
+	MaxFetchBytes int64
+	// MaxManifestBytes is how large one manifest may be. Defaults to 1.5 MiB, the most that an API server with etcd's default takes.
+	MaxManifestBytes int
+	// Clock gives commits their times. Defaults to the real one.
+	Clock clock.Clock
+}
+
+const (
+	defaultBranch        = "main"
+	defaultPushAttempts  = 10
+	defaultFetchBytes    = 256 << 20
+	defaultManifestBytes = 3 << 19
+)
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.PushAttempts < 0 || o.MaxFetchBytes < 0 || o.MaxManifestBytes < 0:
+		return o, fmt.Errorf("%w: PushAttempts, MaxFetchBytes or MaxManifestBytes is negative", ErrInvalid)
+	case strings.ContainsAny(o.Author.Name+o.Author.Email, "<>\n\x00"):
+		return o, fmt.Errorf("%w: the author's name and address cannot have any of < > and line breaks", ErrInvalid)
+	}
+	o.Author.Name = orDefault(o.Author.Name, "rsync")
+	o.Author.Email = orDefault(o.Author.Email, "rsync@localhost")
+	o.PushAttempts = orDefault(o.PushAttempts, defaultPushAttempts)
+	o.MaxFetchBytes = orDefault(o.MaxFetchBytes, defaultFetchBytes)
+	o.MaxManifestBytes = orDefault(o.MaxManifestBytes, defaultManifestBytes)
+	if o.Message == nil {
+		o.Message = Message
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o, nil
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}
+
+// withDefaults also validates.
+func (r Repository) withDefaults() (Repository, error) {
+	r.Branch = orDefault(r.Branch, defaultBranch)
+	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil {
+		return r, fmt.Errorf("%w: %q cannot be the name of a branch", ErrInvalid, r.Branch)
+	}
+	if err := checkPath(r.Path); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	a := r.Auth
+	for _, pair := range [][2]string{{a.Password, a.PasswordFile}, {a.Token, a.TokenFile}} {
+		if pair[0] != "" && pair[1] != "" {
+			return r, fmt.Errorf("%w: a secret and a file for it exclude each other", ErrInvalid)
+		}
+	}
+	if err := r.checkURL(); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return r, nil
+}
+
+// checkURL never quotes the URL, which may have a password in it by mistake.
+func (r Repository) checkURL() error {
+	a := r.Auth
+	secret := a.Password+a.PasswordFile+a.Token+a.TokenFile != ""
+	u, err := url.Parse(r.URL)
+	switch {
+	case r.URL == "":
+		return errors.New("there is no URL")
+	case filepath.IsAbs(r.URL):
+		return nil
+	case isSCP(r.URL):
+		return a.checkSSH(secret)
+	case err != nil:
+		return errors.New("the URL cannot be parsed")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("the URL has a query or a fragment")
+	}
+	if _, password := u.User.Password(); password || u.User != nil && u.Scheme != "ssh" {
+		return errors.New("the URL has credentials: they belong into Auth")
+	}
+	switch u.Scheme {
+	case "file":
+		if u.Host != "" {
+			return errors.New("a file URL has three slashes: file:///path")
+		}
+		return nil
+	case "ssh":
+		return a.checkSSH(secret)
+	case "http", "https":
+		if u.Host == "" {
+			return errors.New("the URL has no host")
+		}
+		if a.SSHKeyFile != "" || a.KnownHostsFile != "" {
+			return errors.New("an SSH key or known hosts are of no use with an http or https URL")
+		}
+		if (a.Password+a.PasswordFile != "") && (a.Token+a.TokenFile != "") {
+			return errors.New("a password and a token exclude each other")
+		}
+		if u.Scheme == "http" && secret && !r.PlainHTTP {
+			return errors.New("over http anybody on the way can read the credentials: use https, or set PlainHTTP")
+		}
+		return nil
+	}
+	return fmt.Errorf("the URL's scheme is %q: it can be https, ssh, file or http", u.Scheme)
+}
+
+func (a Auth) checkSSH(secret bool) error {
+	switch {
+	case secret:
+		return errors.New("passwords and tokens are of no use with an ssh URL: give SSHKeyFile")
+	case a.SSHKeyFile == "":
+		return errors.New("an ssh URL needs Auth.SSHKeyFile")
+	case a.KnownHostsFile == "":
+		return errors.New("an ssh URL needs Auth.KnownHostsFile: no server is trusted unseen")
+	}
+	return nil
+}
+
+// isSCP reports whether a URL is of the short form user@host:path.
+func isSCP(s string) bool {
+	host, _, ok := strings.Cut(s, ":")
+	return ok && !strings.Contains(s, "://") && !strings.Contains(host, "/")
+}

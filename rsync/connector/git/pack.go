@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/storage/memory"
+)
+
+// errTooLarge: the server sends more than Options.MaxFetchBytes.
+var errTooLarge = errors.New("the answer is larger than Options.MaxFetchBytes")
+
+// packReader reads a pack as it comes, and keeps folders and commits only. A delta's base always comes before it, and is
+// of the same type, so the content of files is never kept, not even for a moment.
+type packReader struct {
+	limit int64 // bytes that may be kept
+	kept  map[plumbing.Hash]packed
+	at    map[int64]packed // by offset in the pack
+}
+
+// packed is an object of a pack. raw is nil for a file and a tag.
+type packed struct {
+	kind plumbing.ObjectType
+	raw  []byte
+}
+
+// readPack returns the folders and commits of a pack.
+func readPack(r io.Reader, limit int64) (map[plumbing.Hash]packed, error) {
+	p := &packReader{limit: limit, kept: map[plumbing.Hash]packed{}, at: map[int64]packed{}}
+	scanner := packfile.NewScanner(r)
+	_, count, err := scanner.Header()
+	if errors.Is(err, packfile.ErrEmptyPackfile) {
+		return p.kept, nil
+	}
+	for ; err == nil && count > 0; count-- {
+		err = p.object(scanner)
+	}
+	if err == nil {
+		_, err = scanner.Checksum()
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return p.kept, err
+}
+
+func (p *packReader) object(scanner *packfile.Scanner) error {
+	header, err := scanner.NextObjectHeader()
+	if err != nil {
+		return err
+	}
+	kind, base := header.Type, packed{}
+	switch header.Type {
+	case plumbing.OFSDeltaObject:
+		base = p.at[header.OffsetReference]
+		kind = base.kind
+	case plumbing.REFDeltaObject:
+		base = p.kept[header.Reference]
+		kind = base.kind // zero for a file, whose hash was not computed
+	}
+	if kind != plumbing.TreeObject && kind != plumbing.CommitObject {
+		_, _, err := scanner.NextObject(io.Discard)
+		p.at[header.Offset] = packed{kind: kind}
+		return err
+	}
+	if p.limit -= header.Length; p.limit < 0 {
+		return errTooLarge
+	}
+	var raw bytes.Buffer
+	if _, _, err := scanner.NextObject(&raw); err != nil {
+		return err
+	}
+	o := packed{kind: kind, raw: raw.Bytes()}
+	if header.Type.IsDelta() {
+		if o.raw, err = p.patch(base.raw, o.raw); err != nil {
+			return err
+		}
+	}
+	p.at[header.Offset] = o
+	p.kept[plumbing.ComputeHash(kind, o.raw)] = o
+	return nil
+}
+
+// patch applies a delta. Its head has the sizes before and after.
+func (p *packReader) patch(base, delta []byte) ([]byte, error) {
+	_, n := binary.Uvarint(delta)
+	if n <= 0 {
+		return nil, packfile.ErrInvalidDelta
+	}
+	size, m := binary.Uvarint(delta[n:])
+	if m <= 0 {
+		return nil, packfile.ErrInvalidDelta
+	}
+	if size > uint64(p.limit) { // never negative here
+		return nil, errTooLarge
+	}
+	p.limit -= int64(size)
+	return packfile.PatchDelta(base, delta)
+}
+
+// writePack returns objects as a pack.
+func writePack(objects []plumbing.EncodedObject) ([]byte, error) {
+	store := memory.NewStorage()
+	hashes := make([]plumbing.Hash, 0, len(objects))
+	for _, o := range objects {
+		h, err := store.SetEncodedObject(o)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, h)
+	}
+	var out bytes.Buffer
+	// Without a search for deltas: the objects are few and differ.
+	if _, err := packfile.NewEncoder(&out, store, false).Encode(hashes, 0); err != nil {
+		return nil, fmt.Errorf("the pack cannot be written: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func content(o plumbing.EncodedObject) (raw []byte, err error) {
+	r, err := o.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return io.ReadAll(r)
+}

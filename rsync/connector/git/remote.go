@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// service is a program on the server.
+type service string
+
+const (
+	uploadPack  service = transport.UploadPackServiceName
+	receivePack service = transport.ReceivePackServiceName
+)
+
+// session is one conversation with a service. Everything in it ends soon after the context with which it was opened.
+type session interface {
+	// refs is the beginning: what the server says that it has and can.
+	refs(ctx context.Context) (*packp.AdvRefs, error)
+	// fetch and push are for the one service or the other, and the end.
+	fetch(ctx context.Context, request *packp.UploadPackRequest) (io.ReadCloser, error)
+	push(ctx context.Context, request *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
+	// close may be called at any time, and twice.
+	close()
+}
+
+// remote is a repository on its server. It is used by one goroutine at a time.
+type remote struct {
+	at       Repository
+	endpoint *transport.Endpoint
+	limit    int64
+	http     httpClient
+	secrets  []string // to keep them out of messages
+}
+
+func newRemote(at Repository, limit int64) (*remote, error) {
+	endpoint, err := transport.NewEndpoint(at.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the URL cannot be parsed", ErrInvalid)
+	}
+	r := &remote{at: at, endpoint: endpoint, limit: limit}
+	if endpoint.Protocol == "ssh" && endpoint.User == "" {
+		endpoint.User = orDefault(at.Auth.Username, "git")
+	}
+	return r, nil
+}
+
+func (r *remote) open(ctx context.Context, s service) (session, error) {
+	switch r.endpoint.Protocol {
+	case "http", "https":
+		return r.openHTTP(s)
+	case "ssh":
+		return r.openSSH(ctx, s)
+	}
+	return r.openLocal(ctx, s)
+}
+
+func (r *remote) close() { r.http.close() }
+
+// secret returns a secret that is given, or is in a file. It is remembered, so that no message will have it.
+func (r *remote) secret(given, file string) (string, error) {
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", &fileError{file, err}
+		}
+		given = strings.TrimRight(string(text), "\r\n")
+		if given == "" {
+			return "", &fileError{file, errors.New("it is empty")}
+		}
+	}
+	const kept = 8 // those that were replaced a while ago may still be in an error
+	if given != "" && !slices.Contains(r.secrets, given) {
+		r.secrets = append(r.secrets, given)
+		r.secrets = r.secrets[max(0, len(r.secrets)-kept):]
+	}
+	return given, nil
+}
+
+// fileError is of a file that the configuration names. It may be replaced at this moment, so trying again makes sense.
+type fileError struct {
+	file string
+	err  error
+}
+
+func (e *fileError) Error() string {
+	var pathError *os.PathError
+	if errors.As(e.err, &pathError) {
+		return fmt.Sprintf("%s: %s", e.file, pathError.Err)
+	}
+	return fmt.Sprintf("%s: %s", e.file, e.err)
+}
+
+func (e *fileError) Unwrap() error { return e.err }
+
+// tip returns the commit at the end of our branch, or zero where there is none.
+func (r *remote) tip(refs *packp.AdvRefs) plumbing.Hash {
+	return refs.References[plumbing.NewBranchReferenceName(r.at.Branch).String()]
+}
+
+// fetchRequest asks for one commit: its folders, without its history, and without files where the server can leave them out.
+func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPackRequest {
+	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	request.Wants = []plumbing.Hash{want}
+	if refs.Capabilities.Supports(capability.Shallow) {
+		_ = request.Capabilities.Set(capability.Shallow)
+		request.Depth = packp.DepthCommits(1)
+	}
+	if refs.Capabilities.Supports(capability.Filter) {
+		_ = request.Capabilities.Set(capability.Filter)
+		request.Filter = packp.FilterBlobNone()
+	}
+	if refs.Capabilities.Supports("no-progress") {
+		_ = request.Capabilities.Set("no-progress")
+	}
+	if !have.IsZero() {
+		request.Haves = []plumbing.Hash{have}
+		if request.Capabilities.Supports(capability.Shallow) {
+			request.Shallows = []plumbing.Hash{have}
+		}
+	}
+	return request
+}
+
+// pushRequest moves our branch from a commit to another, if it still is there: the server compares.
+func (r *remote) pushRequest(refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser) *packp.ReferenceUpdateRequest {
+	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)
+	if refs.Capabilities.Supports(capability.Sideband64k) {
+		_ = request.Capabilities.Set(capability.Sideband64k) // keeps connections alive while hooks run
+	}
+	request.Commands = []*packp.Command{{Name: plumbing.NewBranchReferenceName(r.at.Branch), Old: from, New: to}}
+	request.Packfile = pack
+	return request
+}
+
+// checkFormat refuses repositories with other hashes than SHA-1.
+func checkFormat(refs *packp.AdvRefs) error {
+	for _, format := range refs.Capabilities.Get(capability.ObjectFormat) {
+		if format != "sha1" {
+			return errObjectFormat
+		}
+	}
+	return nil
+}
+
+// limited is a reader that ends with errTooLarge.
+type limited struct {
+	io.Reader
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// localPath returns the path of a repository on this machine.
+func (r *remote) localPath() (string, error) {
+	path := filepath.FromSlash(r.endpoint.Path)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return "", transport.ErrRepositoryNotFound
+	}
+	return path, nil
+}

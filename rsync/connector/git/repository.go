@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+type kind int
+
+const (
+	probing kind = iota
+	asking
+	writing
+)
+
+// call is a call of a connector that waits for its repository.
+type call struct {
+	ctx    context.Context
+	kind   kind
+	edits  []edit
+	folder []string // of the cluster
+	commit Commit
+	found  []bool
+
+	answered bool
+	err      error
+	done     chan struct{}
+}
+
+func (c *call) answer(err error) {
+	if !c.answered {
+		c.answered, c.err = true, err
+		close(c.done)
+	}
+}
+
+// How much goes into one push.
+const (
+	maxWrites = 100
+	maxBytes  = 16 << 20
+)
+
+// probeAgain is how soon a server that did not answer a probe is asked again, whoever asks: the engine probes for each
+// cluster, and a repository may have thousands.
+const probeAgain = 250 * time.Millisecond
+
+// repository is a branch as all its connectors share it. What comes while the server is being talked to waits, and is done
+// together then: one question for all who ask, one push with a commit for each who writes. The goroutine that does it exists
+// as long as somebody waits.
+type repository struct {
+	remote  *remote
+	options Options
+	users   int // guarded by Connectors.mu
+	working sync.WaitGroup
+
+	mu      sync.Mutex
+	queue   []*call
+	running bool
+
+	// The rest is the goroutine's.
+	trees      trees
+	tip, root  plumbing.Hash // the last commit that we know, and its tree; zero: none
+	live       int           // trees after the last sweep
+	silent     error         // the outcome of the last probe that was not answered,
+	silentTime time.Time     // and when that was
+}
+
+// do has a call done and waits for it.
+func (r *repository) do(ctx context.Context, c *call) error {
+	if err := ctx.Err(); err != nil {
+		return endedError(err)
+	}
+	c.ctx, c.done = ctx, make(chan struct{})
+	r.mu.Lock()
+	r.queue = append(r.queue, c)
+	if !r.running {
+		r.running = true
+		r.working.Go(r.work)
+	}
+	r.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return endedError(ctx.Err())
+	}
+}
+
+func (r *repository) work() {
+	for {
+		calls := r.next()
+		if len(calls) == 0 {
+			return
+		}
+		ctx, cancel := together(calls)
+		r.serve(ctx, calls)
+		cancel()
+	}
+}
+
+// next takes what waits, as much as goes into one push. Nothing means that the goroutine is to end.
+func (r *repository) next() []*call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []*call
+	var rest []*call
+	writes, size := 0, int64(0)
+	for _, c := range r.queue {
+		if c.ctx.Err() != nil {
+			continue // its caller has gone
+		}
+		if c.kind == writing {
+			if writes++; writes > 1 && (writes > maxWrites || size+c.size() > maxBytes) {
+				rest = append(rest, c)
+				size = maxBytes // those behind it stay behind it
+				continue
+			}
+			size += c.size()
+		}
+		out = append(out, c)
+	}
+	r.queue = rest
+	r.running = len(out) > 0
+	return out
+}
+
+func (c *call) size() int64 {
+	n := int64(1)
+	for i := range c.edits {
+		if b := c.edits[i].blob; b != nil {
+			n += b.Size()
+		}
+	}
+	return n
+}
+
+// together returns a context that ends when those of all calls have.
+func together(calls []*call) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(calls[0].ctx))
+	var left atomic.Int32
+	left.Store(int32(len(calls)))
+	stops := make([]func() bool, 0, len(calls))
+	for _, c := range calls {
+		stops = append(stops, context.AfterFunc(c.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+func (r *repository) serve(ctx context.Context, calls []*call) {
+	var asks, writes []*call
+	for _, c := range calls {
+		if c.kind == writing {
+			writes = append(writes, c)
+		} else {
+			asks = append(asks, c)
+		}
+	}
+	if len(asks) > 0 {
+		r.ask(ctx, asks)
+	}
+	if len(writes) > 0 {
+		r.write(ctx, writes)
+	}
+}
+
+// ask answers probes and questions with one look at the server.
+func (r *repository) ask(ctx context.Context, calls []*call) {
+	probes := true
+	for _, c := range calls {
+		probes = probes && c.kind == probing
+	}
+	now := r.options.Clock.Now()
+	if since := now.Sub(r.silentTime); probes && r.silent != nil && since >= 0 && since < probeAgain {
+		for _, c := range calls {
+			c.answer(r.silent)
+		}
+		return
+	}
+	err := r.answerAll(ctx, calls, !probes)
+	if errors.Is(err, errMissing) {
+		r.forget()
+		err = r.answerAll(ctx, calls, !probes)
+	}
+	err = r.remote.failed(ctx, "reading", err)
+	r.silent, r.silentTime = nil, now
+	if connector.ClassOf(err) == connector.ErrUnreachable && ctx.Err() == nil {
+		r.silent = err
+	}
+	for _, c := range calls {
+		c.answer(err)
+	}
+}
+
+func (r *repository) answerAll(ctx context.Context, calls []*call, update bool) error {
+	err := r.look(ctx, update)
+	for i := 0; i < len(calls) && err == nil; i++ {
+		err = r.find(calls[i])
+	}
+	return err
+}
+
+// find looks for the files of a call at the tip.
+func (r *repository) find(c *call) error {
+	if c.kind == probing {
+		return nil
+	}
+	d, err := newDraft(r.trees, r.root)
+	for i := 0; i < len(c.edits) && err == nil; i++ {
+		_, c.found[i], err = d.file(c.edits[i].path)
+	}
+	return err
+}
+
+// forget drops all that is known, so that it is fetched anew.
+func (r *repository) forget() {
+	r.trees, r.tip, r.root, r.live = trees{}, plumbing.ZeroHash, plumbing.ZeroHash, 0
+}

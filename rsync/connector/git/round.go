@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"k8s.io/klog/v2"
+)
+
+// look asks the server for its branches, and fetches ours where update is set and we do not have it.
+func (r *repository) look(ctx context.Context, update bool) error {
+	s, err := r.remote.open(ctx, uploadPack)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	refs, err := s.refs(ctx)
+	if err != nil || !update {
+		return err
+	}
+	if err := checkFormat(refs); err != nil {
+		return err
+	}
+	tip := r.remote.tip(refs)
+	switch {
+	case tip == r.tip && !tip.IsZero():
+		return nil
+	case tip.IsZero():
+		r.forget()
+		if !r.remote.at.CreateBranch {
+			return errNoBranch
+		}
+		return nil
+	}
+	request := fetchRequest(refs, tip, r.tip)
+	answer, err := s.fetch(ctx, request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	got, err := readPack(demux(request.Capabilities, answer), r.options.MaxFetchBytes)
+	if err != nil {
+		return err
+	}
+	return r.take(tip, got)
+}
+
+// take makes a fetched commit the tip.
+func (r *repository) take(tip plumbing.Hash, got map[plumbing.Hash]packed) error {
+	var o plumbing.MemoryObject
+	o.SetType(plumbing.CommitObject)
+	if _, err := o.Write(got[tip].raw); err != nil {
+		return err
+	}
+	var c object.Commit
+	if err := c.Decode(&o); err != nil || got[tip].kind != plumbing.CommitObject {
+		r.forget()
+		return errors.Join(errMissing, err)
+	}
+	for h, p := range got {
+		if p.kind == plumbing.TreeObject {
+			r.trees[h] = p.raw
+		}
+	}
+	r.advance(tip, c.TreeHash)
+	return nil
+}
+
+// advance notes the tip. Trees of earlier ones go when they are as many as those of this one.
+func (r *repository) advance(tip, root plumbing.Hash) {
+	const few = 1000
+	r.tip, r.root = tip, root
+	if len(r.trees) > 2*r.live+few {
+		r.trees = r.trees.sweep(root)
+		r.live = len(r.trees)
+	}
+}
+
+// write pushes the commits of all calls at once. Where the server refuses them together each is pushed alone, so that one
+// cluster's trouble stays its own.
+func (r *repository) write(ctx context.Context, calls []*call) {
+	err := r.commit(ctx, calls)
+	var refused *refusal
+	if len(calls) > 1 && (errors.As(err, &refused) || statusOf(err) == http.StatusRequestEntityTooLarge) {
+		for _, c := range calls {
+			if !c.answered {
+				c.answer(r.remote.failed(ctx, "writing", r.commit(ctx, []*call{c})))
+			}
+		}
+		return
+	}
+	err = r.remote.failed(ctx, "writing", err)
+	for _, c := range calls {
+		c.answer(err)
+	}
+}
+
+// commit makes the commits on the tip of the branch and pushes them, again and again while others are faster. What was pushed by a
+// call whose answer got lost is found there, and is not committed again.
+func (r *repository) commit(ctx context.Context, calls []*call) error {
+	for attempt := 1; ; attempt++ {
+		err := r.attempt(ctx, calls)
+		var refused *refusal
+		switch {
+		case errors.As(err, &refused):
+			moved, lookErr := r.moved(ctx)
+			if lookErr != nil {
+				return lookErr
+			}
+			if !moved && !refused.raced() || attempt >= r.options.PushAttempts && !refused.raced() {
+				return err
+			}
+			err = errMoving
+		case errors.Is(err, errMissing):
+			r.forget()
+		default:
+			return err
+		}
+		if attempt >= r.options.PushAttempts {
+			return err
+		}
+		klog.FromContext(ctx).V(2).Info("Others pushed to the branch at the same time, trying again", "url", r.remote.at.URL, "branch", r.remote.at.Branch, "attempt", attempt)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.options.Clock.After(rand.N(time.Duration(attempt) * 20 * time.Millisecond)):
+		}
+	}
+}
+
+// moved reports whether the branch is elsewhere than where we last saw it.
+func (r *repository) moved(ctx context.Context) (bool, error) {
+	before := r.tip
+	err := r.look(ctx, true)
+	return r.tip != before, err
+}
+
+// attempt makes the commits on what the tip is now and pushes them.
+func (r *repository) attempt(ctx context.Context, calls []*call) error {
+	s, err := r.remote.open(ctx, receivePack)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	refs, err := s.refs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkFormat(refs); err != nil {
+		return err
+	}
+	if tip := r.remote.tip(refs); tip != r.tip || tip.IsZero() {
+		if err := r.look(ctx, true); err != nil {
+			return err
+		}
+	}
+	p, err := r.build(calls)
+	if err != nil || p.tip == r.tip {
+		return err
+	}
+	pack, err := writePack(p.objects)
+	if err != nil {
+		return err
+	}
+	report, err := s.push(ctx, r.remote.pushRequest(refs, r.tip, p.tip, io.NopCloser(bytes.NewReader(pack))))
+	switch {
+	case err != nil:
+		return fmt.Errorf("the push: %w", err)
+	case report == nil: // the server does not report: ask
+		if err := r.look(ctx, true); err != nil || r.tip == p.tip {
+			return err
+		}
+		return &refusal{"it does not say why"}
+	case report.UnpackStatus != "ok":
+		return &refusal{"it cannot take the objects: " + report.UnpackStatus}
+	}
+	for _, status := range report.CommandStatuses {
+		if status.Status != "ok" {
+			return &refusal{status.Status}
+		}
+	}
+	r.advance(p.tip, p.root)
+	return nil
+}
+
+// plan is a chain of commits on the tip, and their objects.
+type plan struct {
+	tip, root plumbing.Hash
+	objects   []plumbing.EncodedObject
+}
+
+// build makes a commit for each call that changes something. A call that cannot be done is answered, and left out.
+func (r *repository) build(calls []*call) (*plan, error) {
+	p := &plan{tip: r.tip, root: r.root}
+	draft, err := newDraft(r.trees, r.root)
+	for i := 0; i < len(calls) && err == nil; i++ {
+		c := calls[i]
+		if c.answered {
+			continue
+		}
+		changed, blobs, failure := draft.edit(c)
+		if errors.Is(failure, errMissing) {
+			return nil, failure
+		}
+		if failure != nil {
+			c.answer(failure)
+			draft, err = newDraft(r.trees, p.root) // without what it began
+			continue
+		}
+		if len(changed) > 0 {
+			c.commit.Changed = changed
+			p.objects = append(p.objects, blobs...)
+			err = r.append(p, draft, c.commit)
+		}
+	}
+	return p, err
+}
+
+// append adds a commit to a plan.
+func (r *repository) append(p *plan, d *draft, c Commit) error {
+	root, objects, err := d.write()
+	if err != nil {
+		return err
+	}
+	who := object.Signature{Name: r.options.Author.Name, Email: r.options.Author.Email, When: r.options.Clock.Now()}
+	commit := object.Commit{Author: who, Committer: who, Message: message(r.options.Message(c)), TreeHash: root}
+	if !p.tip.IsZero() {
+		commit.ParentHashes = []plumbing.Hash{p.tip}
+	}
+	var o plumbing.MemoryObject
+	if err := commit.Encode(&o); err != nil {
+		return err
+	}
+	p.objects = append(append(p.objects, objects...), &o)
+	p.tip, p.root = o.Hash(), root
+	return nil
+}

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/crypto/ssh"
+)
+
+// dialTimeout bounds how long a connection takes, where the context does not end sooner.
+const dialTimeout = 10 * time.Second
+
+// sshConfig reads the key and the known hosts.
+func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
+	a := r.at.Auth
+	key, err := os.ReadFile(a.SSHKeyFile)
+	if err != nil {
+		return nil, &fileError{a.SSHKeyFile, err}
+	}
+	passphrase, err := r.secret(a.SSHPassphrase, "")
+	if err != nil {
+		return nil, err
+	}
+	keys, err := gitssh.NewPublicKeys(r.endpoint.User, key, passphrase)
+	if err != nil {
+		return nil, &fileError{a.SSHKeyFile, errors.New("it is no private key that SSHPassphrase opens")}
+	}
+	if _, err := os.Stat(a.KnownHostsFile); err != nil {
+		return nil, &fileError{a.KnownHostsFile, err}
+	}
+	hosts, err := gitssh.NewKnownHostsDb(a.KnownHostsFile)
+	if err != nil {
+		return nil, &fileError{a.KnownHostsFile, err}
+	}
+	keys.HostKeyCallback = hosts.HostKeyCallback()
+	keys.HostKeyAlgorithms = hosts.HostKeyAlgorithms(address)
+	return keys.ClientConfig()
+}
+
+// openSSH connects and starts the program at the other end.
+func (r *remote) openSSH(ctx context.Context, s service) (session, error) {
+	address := net.JoinHostPort(strings.Trim(r.endpoint.Host, "[]"), strconv.Itoa(orDefault(r.endpoint.Port, 22)))
+	config, err := r.sshConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	end := func() {
+		stop()
+		_ = conn.Close()
+	}
+	out, err := r.startSSH(conn, address, config, s)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	out.kill = end
+	ended := out.wait
+	out.wait = func() error {
+		defer end()
+		return ended()
+	}
+	return out, nil
+}
+
+func (r *remote) startSSH(conn net.Conn, address string, config *ssh.ClientConfig, s service) (*stream, error) {
+	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
+	if err != nil {
+		return nil, err
+	}
+	client := ssh.NewClient(c, channels, requests)
+	run, err := client.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	out := &stream{complaint: &tail{}}
+	run.Stderr = out.complaint
+	var pipe io.Reader
+	if out.in, err = run.StdinPipe(); err == nil {
+		pipe, err = run.StdoutPipe()
+	}
+	if err == nil {
+		err = run.Start(string(s) + " " + quote(r.endpoint.Path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.out = &limited{pipe, r.limit}
+	out.wait = func() error {
+		err := run.Wait()
+		_ = client.Close()
+		_ = client.Wait() // its goroutines
+		return err
+	}
+	return out, nil
+}
+
+// quote writes a path as one word for a shell and for git-shell.
+func quote(path string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) + "'"
+}

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// errMissing: a folder is not among what was fetched. It is fetched anew.
+var errMissing = errors.New("a folder of the repository was not fetched")
+
+// trees are the folders of one commit, as git's tree objects; files are not kept. Some of earlier commits may be among them.
+type trees map[plumbing.Hash][]byte
+
+// sweep drops all that is not reachable from a root.
+func (t trees) sweep(root plumbing.Hash) trees {
+	live := trees{}
+	var visit func(h plumbing.Hash)
+	visit = func(h plumbing.Hash) {
+		raw, ok := t[h]
+		if _, seen := live[h]; seen || !ok {
+			return
+		}
+		live[h] = raw
+		entries, err := decodeTree(raw)
+		if err != nil {
+			return // whoever needs it gets the error
+		}
+		for i := range entries {
+			if entries[i].Mode == filemode.Dir {
+				visit(entries[i].Hash)
+			}
+		}
+	}
+	visit(root)
+	return live
+}
+
+func decodeTree(raw []byte) ([]object.TreeEntry, error) {
+	var o plumbing.MemoryObject
+	o.SetType(plumbing.TreeObject)
+	if _, err := o.Write(raw); err != nil {
+		return nil, err
+	}
+	var t object.Tree
+	if err := t.Decode(&o); err != nil {
+		return nil, err
+	}
+	return t.Entries, nil
+}
+
+// draft is a commit's folders while they are changed. Only those that are looked into are loaded, and only those that change
+// are written.
+type draft struct {
+	trees trees
+	root  *folder
+}
+
+type folder struct {
+	entries []object.TreeEntry
+	loaded  map[string]*folder
+	dirty   bool
+}
+
+// newDraft begins with a commit's root; a zero hash is an empty one.
+func newDraft(t trees, root plumbing.Hash) (*draft, error) {
+	d := &draft{trees: t}
+	var err error
+	d.root, err = d.load(root)
+	return d, err
+}
+
+func (d *draft) load(h plumbing.Hash) (*folder, error) {
+	if h.IsZero() {
+		return &folder{loaded: map[string]*folder{}}, nil
+	}
+	raw, ok := d.trees[h]
+	if !ok {
+		return nil, errMissing
+	}
+	entries, err := decodeTree(raw)
+	if err != nil {
+		return nil, fmt.Errorf("a folder of the repository cannot be read: %w", err)
+	}
+	return &folder{entries: entries, loaded: map[string]*folder{}}, nil
+}
+
+func (f *folder) find(name string) int {
+	for i := range f.entries {
+		if f.entries[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// child returns a folder in a folder, or nil where there is none.
+func (d *draft) child(f *folder, name string) (*folder, error) {
+	if c := f.loaded[name]; c != nil {
+		return c, nil
+	}
+	i := f.find(name)
+	if i < 0 || f.entries[i].Mode != filemode.Dir {
+		return nil, nil //nolint:nilnil // no folder is an answer
+	}
+	c, err := d.load(f.entries[i].Hash)
+	if err == nil {
+		f.loaded[name] = c
+	}
+	return c, err
+}
+
+// file returns the hash of a file's content; ok is false where it does not exist.
+func (d *draft) file(path []string) (h plumbing.Hash, ok bool, err error) {
+	f := d.root
+	for _, name := range path[:len(path)-1] {
+		if f, err = d.child(f, name); f == nil {
+			return h, false, err
+		}
+	}
+	i := f.find(path[len(path)-1])
+	if i < 0 || f.entries[i].Mode != filemode.Regular {
+		return h, false, nil
+	}
+	return f.entries[i].Hash, true, nil
+}
+
+// put has a file be there. It refuses what would not be the same file on a file system where capitals do not count.
+func (d *draft) put(path []string, h plumbing.Hash) error {
+	f := d.root
+	for i, name := range path[:len(path)-1] {
+		f.dirty = true
+		next, err := d.child(f, name)
+		if err != nil {
+			return err
+		}
+		if next == nil {
+			if err := f.free(path, i); err != nil {
+				return err
+			}
+			f.insert(object.TreeEntry{Name: name, Mode: filemode.Dir})
+			next = &folder{loaded: map[string]*folder{}}
+			f.loaded[name] = next
+		}
+		f = next
+	}
+	f.dirty = true
+	name := path[len(path)-1]
+	if i := f.find(name); i >= 0 && f.entries[i].Mode != filemode.Dir {
+		f.entries[i].Mode, f.entries[i].Hash = filemode.Regular, h
+		return nil
+	}
+	if err := f.free(path, len(path)-1); err != nil {
+		return err
+	}
+	f.insert(object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: h})
+	return nil
+}
+
+// free returns an error when the name at a place of the path is taken by something else.
+func (f *folder) free(path []string, i int) error {
+	for j := range f.entries {
+		if e := &f.entries[j]; strings.EqualFold(e.Name, path[i]) {
+			return fmt.Errorf("%s is in the way of %s in the repository", strings.Join(append(path[:i:i], e.Name), "/"), strings.Join(path, "/"))
+		}
+	}
+	return nil
+}
+
+// insert keeps git's order, in which a folder's name ends with a slash.
+func (f *folder) insert(e object.TreeEntry) {
+	key := func(e *object.TreeEntry) string {
+		if e.Mode == filemode.Dir {
+			return e.Name + "/"
+		}
+		return e.Name
+	}
+	i := sort.Search(len(f.entries), func(i int) bool { return key(&f.entries[i]) >= key(&e) })
+	f.entries = append(f.entries, object.TreeEntry{})
+	copy(f.entries[i+1:], f.entries[i:])
+	f.entries[i] = e
+}
+
+// remove has a file not be there, nor folders that have nothing left, but the first keep ones of its path.
+func (d *draft) remove(path []string, keep int) (bool, error) {
+	if _, ok, err := d.file(path); !ok {
+		return false, err
+	}
+	chain := []*folder{d.root}
+	for _, name := range path[:len(path)-1] {
+		chain = append(chain, chain[len(chain)-1].loaded[name])
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		f := chain[i]
+		f.dirty = true
+		if i < len(path)-1 && (len(chain[i+1].entries) > 0 || i < keep) {
+			continue
+		}
+		j := f.find(path[i])
+		f.entries = append(f.entries[:j], f.entries[j+1:]...)
+		delete(f.loaded, path[i])
+	}
+	return true, nil
+}
+
+// empty reports whether a folder exists and has nothing.
+func (d *draft) empty(path []string) (bool, error) {
+	f := d.root
+	var err error
+	for _, name := range path {
+		if f, err = d.child(f, name); f == nil {
+			return false, err
+		}
+	}
+	return len(f.entries) == 0, nil
+}
+
+// write makes the objects of what has changed, adds them to the trees, and returns them and the hash of the root.
+func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
+	var made []plumbing.EncodedObject
+	var visit func(f *folder) (plumbing.Hash, error)
+	visit = func(f *folder) (plumbing.Hash, error) {
+		for name, c := range f.loaded {
+			if !c.dirty {
+				continue
+			}
+			h, err := visit(c)
+			if err != nil {
+				return h, err
+			}
+			f.entries[f.find(name)].Hash = h
+		}
+		var o plumbing.MemoryObject
+		if err := (&object.Tree{Entries: f.entries}).Encode(&o); err != nil {
+			return plumbing.ZeroHash, err
+		}
+		f.dirty = false
+		h := o.Hash()
+		if _, ok := d.trees[h]; !ok {
+			raw, err := content(&o)
+			if err != nil {
+				return h, err
+			}
+			d.trees[h] = raw
+		}
+		made = append(made, &o)
+		return h, nil
+	}
+	h, err := visit(d.root)
+	return h, made, err
+}
+
+// edit does what a call wants, and returns the objects whose files it changes and the content of the new ones.
+func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.EncodedObject, err error) {
+	for i := range c.edits {
+		e := &c.edits[i]
+		did := false
+		if e.blob == nil {
+			did, err = d.remove(e.path, len(c.folder))
+		} else if h, ok, ferr := d.file(e.path); ferr != nil || !ok || h != e.blob.Hash() {
+			did, blobs = true, append(blobs, e.blob)
+			if err = ferr; err == nil {
+				err = d.put(e.path, e.blob.Hash())
+			}
+		}
+		switch {
+		case errors.Is(err, errMissing):
+			return nil, nil, err
+		case err != nil:
+			return nil, nil, fault(connector.ErrTerminal, e.object, "%w", err)
+		case did:
+			changed = append(changed, e.object)
+		}
+	}
+	if empty, err := d.empty(c.folder); err != nil || !empty {
+		return changed, blobs, err
+	}
+	keep := &plumbing.MemoryObject{}
+	keep.SetType(plumbing.BlobObject)
+	return changed, append(blobs, keep), d.put(append(c.folder[:len(c.folder):len(c.folder)], placeholder), keep.Hash())
+}
