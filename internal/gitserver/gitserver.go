@@ -214,3 +214,18 @@ func (s *Server) run(folder string, stdin []byte, args ...string) string {
 	}
 	return out.String()
 }
+
+// Special adds entries of other modes than that of a plain file to main: 100755, 120000 for a link, 160000 for a submodule.
+func (s *Server) Special(modes map[string]string) {
+	s.t.Helper()
+	var in bytes.Buffer
+	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata 7\nspecial\nfrom %s\n", s.Tip())
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		if modes[name] == "160000" {
+			fmt.Fprintf(&in, "M 160000 %s %s\n", s.Tip(), name)
+			continue
+		}
+		fmt.Fprintf(&in, "M %s inline %s\ndata 6\ntarget\n", modes[name], name)
+	}
+	s.run(s.path, in.Bytes(), "fast-import", "--quiet")
+}
