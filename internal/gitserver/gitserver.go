@@ -15,6 +15,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/cgi"
@@ -78,11 +80,13 @@ func New(t testing.TB, o Options) *Server {
 		Path: filepath.Join(strings.TrimSpace(s.run(root, nil, "--exec-path")), "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=bot", "HOME=" + root, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH")},
 	}
+	backend.Stderr, backend.Logger = io.Discard, log.New(io.Discard, "", 0)
 	var handler http.Handler = backend
 	if o.Wrap != nil {
 		handler = o.Wrap(handler)
 	}
 	s.http = httptest.NewUnstartedServer(authenticated(o, handler))
+	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections
 	if o.Identity != nil {
 		s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{o.Identity.Certificate}}
 		s.http.StartTLS()

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -126,6 +128,10 @@ func explainNetwork(err error) (class error, text string) {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
 		return connector.ErrUnreachable, err.Error()
+	}
+	var garbage *packp.ErrUnexpectedData // quotes it
+	if errors.As(err, &garbage) || errors.Is(err, pktline.ErrInvalidPktLen) {
+		return connector.ErrRetryable, "the server does not speak git's protocol"
 	}
 	return connector.ErrRetryable, err.Error()
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -127,6 +128,9 @@ func (r *remote) httpAuth() (transport.AuthMethod, error) {
 	case token != "":
 		return &githttp.TokenAuth{Token: token}, nil
 	case a.Username != "" || password != "":
+		if password != "" { // nor as it travels
+			_, _ = r.secret(base64.StdEncoding.EncodeToString([]byte(a.Username+":"+password)), "")
+		}
 		return &githttp.BasicAuth{Username: a.Username, Password: password}, nil
 	}
 	return nil, nil //nolint:nilnil // no credentials are what go-git knows as nil

@@ -116,7 +116,7 @@ func TestOnePushForMany(t *testing.T) {
 		c := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", i)})
 		running.Go(func() {
 			waiting.Add(1)
-			apply(t, c, "a=1 b=1")
+			persist(t, c, "a=1 b=1")
 		})
 	}
 	await(t, func() bool { return waiting.Load() == clusters })
