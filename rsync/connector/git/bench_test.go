@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package git_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/spokewire/sdk-go/internal/gitserver"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/git"
+)
+
+// fill makes a repository of n manifests, a hundred for each cluster, ten of each kind in ten namespaces.
+func fill(b *testing.B, n int) served {
+	b.Helper()
+	s := ways["file"](b, gitserver.Options{Config: map[string]string{"fastimport.unpackLimit": "0", "uploadpack.allowFilter": "true", "gc.auto": "0", "receive.autogc": "false"}})
+	files := map[string]string{}
+	for i := range n {
+		o := configMap(fmt.Sprint("object-", i))
+		o.Namespace = fmt.Sprint("namespace-", i/10%10)
+		files[s.at.File(appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", i/100)}, o)] = string(manifest(o.Name, fmt.Sprint(i)))
+	}
+	s.server.Commit("many", files)
+	return s
+}
+
+func ten(round int) connector.Batch {
+	text := ""
+	for i := range 10 {
+		text += fmt.Sprintf("object-%d=%d ", i, round)
+	}
+	return batch(text)
+}
+
+// BenchmarkApply commits and pushes ten objects into repositories of different sizes, with git's own receive-pack.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000, 100_000} {
+		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
+			s := fill(b, n)
+			c := open(b, s.at, git.Options{})
+			if err := c.Apply(b.Context(), ten(-1)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			round := 0
+			for b.Loop() {
+				if err := c.Apply(b.Context(), ten(round)); err != nil {
+					b.Fatal(err)
+				}
+				round++
+			}
+		})
+	}
+}
+
+// BenchmarkUnchanged applies what is there already, and asks for it.
+func BenchmarkUnchanged(b *testing.B) {
+	s := fill(b, 10_000)
+	c := open(b, s.at, git.Options{})
+	if err := c.Apply(b.Context(), ten(0)); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("Apply", func(b *testing.B) {
+		for b.Loop() {
+			if err := c.Apply(b.Context(), ten(0)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Get", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Get(b.Context(), ten(0)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkFetch is the first look at a repository.
+func BenchmarkFetch(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
+			s := fill(b, n)
+			connectors := newConnectors(b, s.at, git.Options{})
+			b.ReportAllocs()
+			for b.Loop() {
+				c, err := connectors.Connector(b.Context(), "edge", "c1")
+				if err == nil {
+					_, err = c.Get(b.Context(), ten(0))
+				}
+				if err = errors.Join(err, c.Close()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWorktree does what BenchmarkApply does with a clone and a worktree of go-git, to compare.
+func BenchmarkWorktree(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
+			s := fill(b, n)
+			folder := b.TempDir()
+			clone, err := gogit.PlainClone(folder, false, &gogit.CloneOptions{URL: s.server.Path(), ReferenceName: "refs/heads/main", SingleBranch: true, Depth: 1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			tree, err := clone.Worktree()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			round := 0
+			for b.Loop() {
+				for _, r := range ten(round).Resources {
+					name := s.at.File(edge1, r.Object)
+					put(b, filepath.Join(folder, name), r.Manifest)
+					if _, err := tree.Add(name); err != nil {
+						b.Fatal(err)
+					}
+				}
+				who := &object.Signature{Name: "x", Email: "x"}
+				if _, err := tree.Commit("x", &gogit.CommitOptions{Author: who}); err != nil {
+					b.Fatal(err)
+				}
+				if err := clone.Push(&gogit.PushOptions{}); err != nil {
+					b.Fatal(err)
+				}
+				round++
+			}
+		})
+	}
+}
+
+func put(b *testing.B, file string, content []byte) {
+	b.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o644)); err != nil {
+		b.Fatal(err)
+	}
+}
