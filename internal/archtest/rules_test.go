@@ -102,7 +102,7 @@ var rules = []rule{
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "..."}},
-	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/..."}},
+	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...", "golang.org/x/crypto/ssh/..."}},
 	{packages: "rsync/connector/manifestwork", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork}},
 	{packages: "rsync/rsyncgrpc/...", may: []string{"rsync", "rsync/appcontext", "google.golang.org/..."}},
 
@@ -110,6 +110,7 @@ var rules = []rule{
 
 	{packages: "internal/..."},
 	{packages: "internal/metertest", may: []string{"github.com/prometheus/client_golang/prometheus/testutil/promlint"}},
+	{packages: "internal/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
@@ -127,6 +128,7 @@ var testHelpers = []string{
 	"internal/certtest",
 	"internal/ruletest",
 	"internal/daemon",
+	"internal/gitserver",
 	"internal/metertest",
 	"internal/mosquitto",
 	"internal/ruletest",
@@ -146,6 +148,8 @@ var budgets = map[string]int{
 	"appliedwork/v1alpha1":  100,
 	"dynamicwatcher":        534, // the source document wants controller-runtime's Result, whose package links 514
 	"dynamicwatcher/source": 548, // the managers, caches and typed clients of controller-runtime, which its users link anyway
+
+	"rsync/connector/git": 126, // go-git, which brings SSH and OpenPGP
 
 	"interpreter/v1alpha1": 66,
 	"interpreter":          110,

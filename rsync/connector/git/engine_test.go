@@ -27,33 +27,33 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// log collects what is logged at any level.
-type log struct {
+// journal collects what is logged at any level.
+type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *log) add(_, line string) {
+func (l *journal) add(_, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintln(&l.text, line)
 }
 
 // String returns all lines.
-func (l *log) String() string {
+func (l *journal) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
 // start runs an engine until the end of the test, and returns its log.
-func start(t *testing.T, connectors connector.Connectors, options rsync.Options) (*rsync.Engine, *log) {
+func start(t *testing.T, connectors connector.Connectors, options rsync.Options) (*rsync.Engine, *journal) {
 	t.Helper()
 	engine, err := rsync.New(memstore.New(memstore.Options{}), connectors, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := &log{}
+	lines := &journal{}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), funcr.New(lines.add, funcr.Options{Verbosity: 9})))
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Start(ctx) }()
