@@ -80,11 +80,13 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	defer c.mu.Unlock()
 	r := c.open[where]
 	if r == nil {
-		remote, err := newRemote(at, c.options.MaxFetchBytes)
+		var err error
+		if r, err = newRepository(at, c.options); err == nil {
+			r.prober, err = newRepository(at, c.options)
+		}
 		if err != nil {
 			return nil, &connector.Error{Class: connector.ErrTerminal, Err: err}
 		}
-		r = &repository{remote: remote, options: c.options, trees: trees{}}
 		c.open[where] = r
 	}
 	r.users++
@@ -101,8 +103,8 @@ func (c *Connectors) release(r *repository) {
 	}
 	c.mu.Unlock()
 	if last {
-		r.working.Wait() // calls have ended, so it winds down
-		r.remote.close()
+		r.close()
+		r.prober.close()
 	}
 }
 
@@ -203,7 +205,7 @@ func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.Stat
 
 // Probe asks for the branches. A server that refuses has answered: what it refuses, the next call says.
 func (c *conn) Probe(ctx context.Context) error {
-	err := c.repository.do(ctx, &call{kind: probing})
+	err := c.repository.prober.do(ctx, &call{kind: probing})
 	if connector.ClassOf(err) == connector.ErrTerminal {
 		return nil
 	}

@@ -78,7 +78,7 @@
 //
 // Any git server over https or ssh, or a bare repository on this machine. The user in Auth must be allowed to read and to push
 // to the branch. A branch that does not exist is an error, unless CreateBranch is set. Signed commits, client certificates,
-// git's own configuration, SSH agents and repositories with SHA-256 are not supported. HTTP proxies are those of the environment.
+// git's own configuration, SSH agents, repositories with SHA-256, and servers that insist on multi_ack (Azure DevOps) are not supported. HTTP proxies are those of the environment.
 //
 // Each apply compresses and sends the folders that it changes: a folder with thousands of objects of one kind is sent as a whole each
 // time, some 40 bytes for each of them.

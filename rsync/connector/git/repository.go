@@ -62,6 +62,8 @@ type repository struct {
 	options Options
 	users   int // guarded by Connectors.mu
 	working sync.WaitGroup
+	// prober answers probes, which must not wait for a push that takes long: they are to tell whether it makes sense to wait.
+	prober *repository
 
 	mu      sync.Mutex
 	queue   []*call
@@ -73,6 +75,17 @@ type repository struct {
 	live       int           // trees after the last sweep
 	silent     error         // the outcome of the last probe that was not answered,
 	silentTime time.Time     // and when that was
+}
+
+func newRepository(at Repository, options Options) (*repository, error) {
+	remote, err := newRemote(at, options.MaxFetchBytes)
+	return &repository{remote: remote, options: options, trees: trees{}}, err
+}
+
+// close waits for the goroutine, which winds down when all calls have ended.
+func (r *repository) close() {
+	r.working.Wait()
+	r.remote.close()
 }
 
 // do has a call done and waits for it.

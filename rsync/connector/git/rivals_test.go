@@ -107,24 +107,26 @@ func TestOnePushForMany(t *testing.T) {
 	}})
 	connectors := newConnectors(t, s.at, git.Options{})
 	var running sync.WaitGroup
-	running.Go(func() {
-		apply(t, openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: "first"}), "a=1")
-	})
+	first := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: "first"})
+	running.Go(func() { persist(t, first, "a=1") })
 	await(t, func() bool { return pushes.Load() == 1 })
+	if err := first.Probe(t.Context()); err != nil {
+		t.Errorf("Probe while a push is under way: %v", err)
+	}
 	var waiting atomic.Int32
 	for i := range clusters {
 		c := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", i)})
 		running.Go(func() {
-			waiting.Add(1)
-			persist(t, c, "a=1 b=1")
+			if err := c.Apply(watched{t.Context(), &waiting}, batch("a=1 b=1")); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	await(t, func() bool { return waiting.Load() == clusters })
-	time.Sleep(50 * time.Millisecond) // they are about to queue; those that come later go with a third push
 	close(held)
 	running.Wait()
-	if n := pushes.Load(); n > 3 {
-		t.Errorf("%d pushes for %d batches, want 2 or 3", n, clusters+1)
+	if n := pushes.Load(); n != 2 {
+		t.Errorf("%d pushes for %d batches, want 2", n, clusters+1)
 	}
 	if n := len(s.server.Subjects()); n != clusters+2 {
 		t.Errorf("%d commits, want one for each batch", n)
@@ -140,6 +142,18 @@ func TestOnePushForMany(t *testing.T) {
 	if n := looks.Load(); n != clusters {
 		t.Errorf("%d requests for %d Gets of what is known, want one each", n, clusters)
 	}
+}
+
+// watched is a context that counts who waits for it.
+type watched struct {
+	context.Context
+	waiting *atomic.Int32
+}
+
+// Done is called when a call has been queued.
+func (w watched) Done() <-chan struct{} {
+	w.waiting.Add(1)
+	return w.Context.Done()
 }
 
 func await(t *testing.T, condition func() bool) {
