@@ -4,6 +4,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -130,6 +131,9 @@ func explainNetwork(err error) (class error, text string) {
 		return connector.ErrUnreachable, err.Error()
 	}
 	var garbage *packp.ErrUnexpectedData // quotes it
+	if errors.As(err, &garbage) && bytes.Contains(garbage.Data, []byte("object-format=sha256")) {
+		return connector.ErrTerminal, errObjectFormat.Error() // go-git cannot read its beginning
+	}
 	if errors.As(err, &garbage) || errors.Is(err, pktline.ErrInvalidPktLen) {
 		return connector.ErrRetryable, "the server does not speak git's protocol"
 	}

@@ -44,6 +44,7 @@ type remote struct {
 	endpoint *transport.Endpoint
 	limit    int64
 	http     httpClient
+	key      openedKey
 	secrets  []string // to keep them out of messages
 }
 

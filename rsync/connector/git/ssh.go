@@ -4,6 +4,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -20,6 +21,23 @@ import (
 // dialTimeout bounds how long a connection takes, where the context does not end sooner.
 const dialTimeout = 10 * time.Second
 
+// openedKey is a key that was opened, which takes long by design where it has a passphrase.
+type openedKey struct {
+	text []byte
+	keys *gitssh.PublicKeys
+}
+
+func (o *openedKey) open(user string, text []byte, passphrase string) (*gitssh.PublicKeys, error) {
+	if o.keys != nil && bytes.Equal(o.text, text) {
+		return o.keys, nil
+	}
+	keys, err := gitssh.NewPublicKeys(user, text, passphrase)
+	if err == nil {
+		o.text, o.keys = text, keys
+	}
+	return keys, err
+}
+
 // sshConfig reads the key and the known hosts.
 func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	a := r.at.Auth
@@ -31,7 +49,7 @@ func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := gitssh.NewPublicKeys(r.endpoint.User, key, passphrase)
+	keys, err := r.key.open(r.endpoint.User, key, passphrase)
 	if err != nil {
 		return nil, &fileError{a.SSHKeyFile, errors.New("it is no private key that SSHPassphrase opens")}
 	}
