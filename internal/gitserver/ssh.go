@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,13 +45,19 @@ func (s SSH) Know(t testing.TB, address string) {
 	}
 }
 
-// SSH starts the server, until the end of the test.
-func (s *Server) SSH() SSH {
+// SSH starts the server, until the end of the test. It also lets in who has the keys of some lines of an authorized_keys file.
+func (s *Server) SSH(authorized ...string) SSH {
 	s.t.Helper()
 	folder := s.t.TempDir()
 	host, user := s.key(), s.key()
+	accepted := []string{string(user.PublicKey().Marshal())}
+	for _, line := range authorized {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		s.check(err)
+		accepted = append(accepted, string(key.Marshal()))
+	}
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		if string(key.Marshal()) == string(user.PublicKey().Marshal()) {
+		if slices.Contains(accepted, string(key.Marshal())) {
 			return &ssh.Permissions{}, nil
 		}
 		return nil, fmt.Errorf("unknown key")
