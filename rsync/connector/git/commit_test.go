@@ -116,7 +116,7 @@ func TestInTheWay(t *testing.T) {
 		c := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: cluster})
 		err := c.Apply(t.Context(), batch("a=1"))
 		var failed *connector.Error
-		if !errors.As(err, &failed) || failed.Class != connector.ErrTerminal || failed.Object != configMap("a") || !strings.Contains(err.Error(), "in the way of edge+"+cluster) {
+		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || !strings.Contains(err.Error(), "in the way of edge+"+cluster) {
 			t.Errorf("Apply on %s: %v, want a terminal error about the object", cluster, err)
 		}
 		if states, err := c.Get(t.Context(), batch("a")); err != nil || states[0].Exists {
@@ -145,7 +145,7 @@ func TestBadManifests(t *testing.T) {
 		b.Resources[1].Manifest = []byte(text)
 		err := c.Apply(t.Context(), b)
 		var failed *connector.Error
-		if !errors.As(err, &failed) || failed.Class != connector.ErrTerminal || failed.Object != configMap("a") || strings.Contains(err.Error(), "key") {
+		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || strings.Contains(err.Error(), "key") {
 			t.Errorf("%s: %v, want a terminal error about the object, without content", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -203,13 +204,13 @@ func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.Stat
 	return states, nil
 }
 
-// Probe asks for the branches. A server that refuses has answered: what it refuses, the next call says.
+// Probe asks for the branches. A server that refuses, for now or for good, has answered: why, the next call says.
 func (c *conn) Probe(ctx context.Context) error {
 	err := c.repository.prober.do(ctx, &call{kind: probing})
-	if connector.ClassOf(err) == connector.ErrTerminal {
-		return nil
+	if errors.Is(err, connector.ErrUnreachable) || ctx.Err() != nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Close gives up the connector's part of the repository.

@@ -71,7 +71,7 @@
 //	             too large; a name that is taken in the repository
 //
 // A hook that declines is terminal, since most hooks are rules. Probe asks for the list of branches. It returns nil also
-// when the server refuses: it has answered, and the next call says what is wrong. However many clusters wait for a server that does not
+// when the server refuses, for now or for good: it has answered, and the next call says what is wrong. However many clusters wait for a server that does not
 // answer, it is asked four times a second at most.
 //
 // # Servers

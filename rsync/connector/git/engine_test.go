@@ -180,12 +180,13 @@ func TestEnginePushFails(t *testing.T) {
 	fails := func(reason rsync.Reason, text string) {
 		t.Helper()
 		ref, err := engine.Instantiate(t.Context(), "shop")
-		status, err := wait(ref, err)
+		_, err = wait(ref, err)
 		var failure *rsync.EventError
 		if !errors.As(err, &failure) || failure.Reason != reason || !strings.Contains(failure.Message, text) {
 			t.Fatalf("%v, want reason %s with %q", err, reason, text)
 		}
-		if status, err = engine.Status(t.Context(), "shop"); err != nil || status.State != rsync.InstantiateFailed {
+		status, err := engine.Status(t.Context(), "shop")
+		if err != nil || status.State != rsync.InstantiateFailed {
 			t.Errorf("the context is %v, %v", status, err)
 		}
 		c1, c2 := status.Cluster("app", edge1), status.Cluster("app", appcontext.ClusterID{Provider: "edge", Name: "c2"})

@@ -53,7 +53,7 @@ func (r *remote) failed(ctx context.Context, doing string, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return endedError(ended)
 	}
-	class, text := explain(err)
+	text, class := explain(err)
 	for _, secret := range r.secrets {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
 	}
@@ -73,7 +73,7 @@ func endedError(err error) error {
 }
 
 // explain tells what an error of go-git, of the network or of a server means.
-func explain(err error) (class error, text string) {
+func explain(err error) (text string, class error) {
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
 		return explain(unexpected.Err)
@@ -85,28 +85,28 @@ func explain(err error) (class error, text string) {
 	)
 	switch {
 	case errors.As(err, &refused):
-		return refused.class(), refused.Error()
+		return refused.Error(), refused.class()
 	case errors.As(err, &broken):
-		return connector.ErrRetryable, broken.Error()
+		return broken.Error(), connector.ErrRetryable
 	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch), errors.Is(err, exec.ErrNotFound):
-		return connector.ErrTerminal, err.Error()
+		return err.Error(), connector.ErrTerminal
 	case errors.Is(err, errMoving), errors.Is(err, errMissing):
-		return connector.ErrRetryable, err.Error()
+		return err.Error(), connector.ErrRetryable
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		return connector.ErrTerminal, "the server does not accept the credentials: check Auth"
+		return "the server does not accept the credentials: check Auth", connector.ErrTerminal
 	case errors.Is(err, transport.ErrAuthorizationFailed):
-		return connector.ErrTerminal, "the server denies access: check what the user in Auth may do there"
+		return "the server denies access: check what the user in Auth may do there", connector.ErrTerminal
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return connector.ErrTerminal, "there is no such repository, or the user in Auth may not see it"
+		return "there is no such repository, or the user in Auth may not see it", connector.ErrTerminal
 	case statusOf(err) != 0:
 		return classOfStatus(statusOf(err))
 	case errors.As(err, &complaint):
-		return complaint.class(), complaint.Error()
+		return complaint.Error(), complaint.class()
 	}
 	return explainNetwork(err)
 }
 
-func explainNetwork(err error) (class error, text string) {
+func explainNetwork(err error) (text string, class error) {
 	var (
 		certificate *tls.CertificateVerificationError
 		invalid     x509.CertificateInvalidError
@@ -115,29 +115,29 @@ func explainNetwork(err error) (class error, text string) {
 	)
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return connector.ErrUnreachable, "the server's certificate has expired, or is not valid yet"
+		return "the server's certificate has expired, or is not valid yet", connector.ErrUnreachable
 	case errors.As(err, &certificate):
-		return connector.ErrTerminal, "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error()
+		return "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error(), connector.ErrTerminal
 	case errors.As(err, &key) && len(key.Want) == 0:
-		return connector.ErrTerminal, "the server is not in KnownHostsFile"
+		return "the server is not in KnownHostsFile", connector.ErrTerminal
 	case errors.As(err, &key):
-		return connector.ErrTerminal, "the server has another key than KnownHostsFile says"
+		return "the server has another key than KnownHostsFile says", connector.ErrTerminal
 	case strings.Contains(err.Error(), "ssh: unable to authenticate"): // x/crypto/ssh has no type for it
-		return connector.ErrTerminal, "the server does not accept the key: check Auth"
+		return "the server does not accept the key: check Auth", connector.ErrTerminal
 	case strings.Contains(err.Error(), "http redirect:"): // nor has go-git
-		return connector.ErrTerminal, "the server redirects to where we do not follow: check the URL"
+		return "the server redirects to where we do not follow: check the URL", connector.ErrTerminal
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
-		return connector.ErrUnreachable, err.Error()
+		return err.Error(), connector.ErrUnreachable
 	}
 	var garbage *packp.ErrUnexpectedData // quotes it
 	if errors.As(err, &garbage) && bytes.Contains(garbage.Data, []byte("object-format=sha256")) {
-		return connector.ErrTerminal, errObjectFormat.Error() // go-git cannot read its beginning
+		return errObjectFormat.Error(), connector.ErrTerminal // go-git cannot read its beginning
 	}
 	if errors.As(err, &garbage) || errors.Is(err, pktline.ErrInvalidPktLen) {
-		return connector.ErrRetryable, "the server does not speak git's protocol"
+		return "the server does not speak git's protocol", connector.ErrRetryable
 	}
-	return connector.ErrRetryable, err.Error()
+	return err.Error(), connector.ErrRetryable
 }
 
 // statusOf returns the status with which an HTTP server refused, or 0.
@@ -153,15 +153,15 @@ func statusOf(err error) int {
 	return 0
 }
 
-func classOfStatus(code int) (class error, text string) {
+func classOfStatus(code int) (text string, class error) {
 	text = fmt.Sprintf("the server answered %d %s", code, http.StatusText(code))
 	switch {
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return connector.ErrUnreachable, text
+		return text, connector.ErrUnreachable
 	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return connector.ErrRetryable, text
+		return text, connector.ErrRetryable
 	}
-	return connector.ErrTerminal, text
+	return text, connector.ErrTerminal
 }
 
 func (e *complaintError) class() error {

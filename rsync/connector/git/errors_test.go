@@ -33,7 +33,7 @@ func refusedBy(t *testing.T, c connector.Connector, want error, text string) {
 			t.Errorf("%s: the error has a secret: %#v", verb, err)
 		}
 	}
-	if err := c.Probe(t.Context()); (err == nil) != (want != connector.ErrUnreachable) && !errors.Is(err, connector.ErrRetryable) {
+	if err := c.Probe(t.Context()); (err == nil) == errors.Is(want, connector.ErrUnreachable) {
 		t.Errorf("Probe: %v where calls get class %v", err, want)
 	}
 }
@@ -312,7 +312,7 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = openCluster(t, connectors, edge1)
-	if _, err := connectors.Connector(t.Context(), "core", "c2"); connector.ClassOf(err) != connector.ErrTerminal || !strings.Contains(err.Error(), "core+c2") {
+	if _, err := connectors.Connector(t.Context(), "core", "c2"); !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "core+c2") {
 		t.Errorf("a cluster without a repository: %v", err)
 	}
 }

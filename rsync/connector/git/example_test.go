@@ -5,8 +5,8 @@ package git_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log"
 	"os"
 	"os/exec"
 
@@ -18,32 +18,31 @@ import (
 // Example commits two objects into a repository on this machine, and deletes one.
 func Example() {
 	repository, err := os.MkdirTemp("", "fleet")
+	if err == nil {
+		err = commitTwo(context.Background(), repository)
+	}
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
 	}
-	defer func() { _ = os.RemoveAll(repository) }()
-	run := func(args ...string) string {
-		out, err := exec.Command("git", append([]string{"-C", repository}, args...)...).Output()
-		if err != nil {
-			log.Fatal(err)
-		}
-		return string(out)
-	}
-	run("init", "-q", "--bare")
+	_ = os.RemoveAll(repository)
+	// Output:
+	// clusters/edge+c1/_cluster/Namespace/shop.yaml
+	// clusters/edge+c1/shop/Deployment.apps/web.yaml
+	// Delete 1 object of shop/web on edge+c1
+	// Apply 2 objects of shop/web on edge+c1
+}
 
+func commitTwo(ctx context.Context, repository string) error {
 	connectors, err := git.New(map[string]git.Repository{
 		"edge+*": {URL: repository, Path: "clusters", CreateBranch: true},
 	}, git.Options{})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	ctx := context.Background()
 	cluster, err := connectors.Connector(ctx, "edge", "c1") // the engine of package rsync does this
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	defer func() { _ = cluster.Close() }()
-
 	batch := connector.Batch{AppContextID: "shop", App: "web"}
 	for _, text := range []string{
 		"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
@@ -51,24 +50,26 @@ func Example() {
 	} {
 		object, err := appcontext.ParseObject([]byte(text))
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
 		batch.Resources = append(batch.Resources, appcontext.Resource{Object: object, Manifest: []byte(text)})
 	}
-	if err := cluster.Apply(ctx, batch); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Print(run("ls-tree", "-r", "--name-only", "main"))
-	batch.Resources = batch.Resources[1:]
-	if err := cluster.Delete(ctx, batch); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Print(run("log", "--format=%s", "main"))
-	// Output:
-	// clusters/edge+c1/_cluster/Namespace/shop.yaml
-	// clusters/edge+c1/shop/Deployment.apps/web.yaml
-	// Delete 1 object of shop/web on edge+c1
-	// Apply 2 objects of shop/web on edge+c1
+	deployment := connector.Batch{AppContextID: "shop", App: "web", Resources: batch.Resources[1:]}
+	return errors.Join(
+		runGit(repository, "init", "-q", "--bare"),
+		cluster.Apply(ctx, batch),
+		runGit(repository, "ls-tree", "-r", "--name-only", "main"),
+		cluster.Delete(ctx, deployment),
+		runGit(repository, "log", "--format=%s", "main"),
+		cluster.Close(),
+	)
+}
+
+// runGit prints what git prints.
+func runGit(repository string, args ...string) error {
+	out, err := exec.Command("git", append([]string{"-C", repository}, args...)...).Output()
+	fmt.Print(string(out))
+	return err
 }
 
 // ExampleRepository_Directory is what to write into the configuration of a GitOps agent.

@@ -215,7 +215,7 @@ func (r *repository) ask(ctx context.Context, calls []*call) {
 	}
 	err = r.remote.failed(ctx, "reading", err)
 	r.silent, r.silentTime = nil, now
-	if connector.ClassOf(err) == connector.ErrUnreachable && ctx.Err() == nil {
+	if errors.Is(err, connector.ErrUnreachable) && ctx.Err() == nil {
 		r.silent = err
 	}
 	for _, c := range calls {

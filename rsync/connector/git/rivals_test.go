@@ -24,7 +24,7 @@ import (
 
 func class(t *testing.T, err, want error) {
 	t.Helper()
-	if connector.ClassOf(err) != want {
+	if got := connector.ClassOf(err); !errors.Is(got, want) {
 		t.Errorf("%v, want class %v", err, want)
 	}
 }
@@ -36,7 +36,7 @@ func persist(t *testing.T, c connector.Connector, text string) {
 		if err == nil {
 			return
 		}
-		if connector.ClassOf(err) != connector.ErrRetryable {
+		if !errors.Is(connector.ClassOf(err), connector.ErrRetryable) {
 			t.Errorf("Apply of %s: %v", text, err)
 			return
 		}

@@ -64,7 +64,8 @@ func (s *stream) fetch(_ context.Context, request *packp.UploadPackRequest) (io.
 		return nil, err
 	}
 	response := packp.NewUploadPackResponse(request)
-	return response, response.Decode(io.NopCloser(s.out))
+	err = response.Decode(io.NopCloser(s.out))
+	return response, err
 }
 
 func (s *stream) push(_ context.Context, request *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
@@ -73,7 +74,8 @@ func (s *stream) push(_ context.Context, request *packp.ReferenceUpdateRequest) 
 		return nil, err
 	}
 	report := packp.NewReportStatus()
-	return report, report.Decode(demux(request.Capabilities, s.out))
+	err := report.Decode(demux(request.Capabilities, s.out))
+	return report, err
 }
 
 // close takes leave where no request was sent, as the program would complain otherwise, and waits for it.
