@@ -65,7 +65,7 @@ fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulatio
 	done
 
 generate: ## write generated files again
-	@internal/tools/build.sh controller-gen
+	@internal/tools/build.sh controller-gen protogen protoc-gen-go protoc-gen-go-grpc
 	PATH="$(TOOL):$$PATH" $(GO) generate ./...
 
 # Compares files, not commits, so it can be run before one.

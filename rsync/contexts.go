@@ -42,7 +42,10 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 // brokenError is of a value that cannot be used, which no repetition helps.
 type brokenError struct{ key string }
 
-func (e *brokenError) Error() string { return "the value of " + e.key + " is missing or broken" }
+func (e *brokenError) Error() string { return "the value of " + e.key + " is " + ErrBroken.Error() }
+
+// Unwrap returns ErrBroken.
+func (e *brokenError) Unwrap() error { return ErrBroken }
 
 // AppContext returns a context as it was created. It returns ErrNotFound.
 func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppContext, error) {

@@ -74,11 +74,7 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 	if err := checkID(id); err != nil {
 		return EventRef{}, err
 	}
-	for _, o := range options {
-		if o.idempotencyKey != "" {
-			element.IdempotencyKey = o.idempotencyKey
-		}
-	}
+	element.IdempotencyKey = IdempotencyKeyOf(options...)
 	if len(element.IdempotencyKey) > appcontext.MaxName {
 		return EventRef{}, fmt.Errorf("%w: an idempotency key can have %d bytes", ErrInvalidInput, appcontext.MaxName)
 	}

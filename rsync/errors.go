@@ -27,6 +27,8 @@ var (
 	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate took its place.
 	ErrFailed    = errors.New("a cluster refused")
 	ErrPreempted = errors.New("a terminate took the place of the event")
+	// ErrBroken: what the store has of a context is missing or cannot be read, which no repetition helps.
+	ErrBroken = errors.New("missing or broken")
 )
 
 // Reason says in a word why an element or an app on a cluster ended as it did.

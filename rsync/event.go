@@ -122,3 +122,14 @@ type CallOption struct{ idempotencyKey string }
 // instead of queueing another, as long as the history has it. Use it to call again after an error of which it is not known
 // whether the event was queued.
 func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }
+
+// IdempotencyKeyOf returns the key that options have, or "": for those who carry calls to an engine elsewhere.
+func IdempotencyKeyOf(options ...CallOption) string {
+	key := ""
+	for _, o := range options {
+		if o.idempotencyKey != "" {
+			key = o.idempotencyKey
+		}
+	}
+	return key
+}

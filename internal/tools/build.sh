@@ -17,7 +17,7 @@ export GOWORK=off CGO_ENABLED=0
 
 # The Go version is part of the name: golangci-lint refuses to check code for a
 # newer Go than it was built with.
-key=$({ cat "$here"/go.mod "$here"/go.sum "$here"/lint/go.mod "$here"/lint/go.sum; go env GOVERSION GOOS GOARCH; } | cksum | tr ' ' '-')
+key=$({ cat "$here"/go.mod "$here"/go.sum "$here"/*/*.go "$here"/lint/go.mod "$here"/lint/go.sum; go env GOVERSION GOOS GOARCH; } | cksum | tr ' ' '-')
 cache=${XDG_CACHE_HOME:-${HOME:?set HOME or SPOKEWIRE_TOOLS_DIR}/.cache}
 dir=${SPOKEWIRE_TOOLS_DIR:-$cache/spokewire/tools-$key}
 

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// Client is an engine elsewhere. Its methods are those of [*rsync.Engine], with the same meaning, results and errors. They may
+// be called from any goroutine. Close it in the end.
+type Client struct {
+	conn    *grpc.ClientConn
+	engine  rsyncv1.EngineClient
+	options ClientOptions
+}
+
+// NewClient returns the client of a server at a target, host:port or what else gRPC knows. It does not connect before the
+// first call. It returns rsync.ErrInvalidInput for options that cannot be, and what is wrong with the files that they name.
+func NewClient(target string, options ClientOptions) (*Client, error) {
+	if err := options.validate(target); err != nil {
+		return nil, err
+	}
+	options = options.withDefaults()
+	creds := insecure.NewCredentials()
+	if !options.Insecure {
+		var err error
+		creds, err = newClientTLS(&options, func(err error) {
+			klog.Background().Error(err, "What was read before stays in use")
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: options.Backoff.Base, Multiplier: 2, Jitter: 0.5, MaxDelay: options.Backoff.Max},
+			MinConnectTimeout: options.KeepAlive,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: options.KeepAlive, Timeout: options.KeepAlive}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(options.MaxMessageBytes)),
+	}, options.DialOptions...)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: target %q: %w", rsync.ErrInvalidInput, target, err)
+	}
+	return &Client{conn: conn, engine: rsyncv1.NewEngineClient(conn), options: options}, nil
+}
+
+// Close ends the connection, and with it all calls.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Conn returns the connection, for calls that this client does not have.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
+
+// outage counts what fails one after the other.
+type outage struct {
+	attempts int
+	began    time.Time
+}
+
+// forever is the limit of calls that are made again until their context ends.
+const forever = time.Duration(math.MaxInt64)
+
+// retry makes a call until it succeeds, fails for good, or limit has passed since it failed first. It reports whether an
+// attempt before the last one may have done what the call is for.
+func (c *Client) retry(ctx context.Context, limit time.Duration, call func() error) (maybe bool, err error) {
+	var o outage
+	for {
+		err := call()
+		if !c.temporary(ctx, err) {
+			return o.attempts > 0, fromCall(ctx, err)
+		}
+		if !c.pause(ctx, &o, limit, err) {
+			if ctx.Err() != nil {
+				return true, fmt.Errorf("%w: %w", context.Cause(ctx), fromStatus(err))
+			}
+			return true, fromStatus(err)
+		}
+	}
+}
+
+// temporary reports whether another attempt makes sense.
+func (c *Client) temporary(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil || c.conn.GetState() == connectivity.Shutdown {
+		return false
+	}
+	code := status.Code(err)
+	// A server that ends without a word cancels its calls.
+	return code == codes.Unavailable || code == codes.Canceled || reasonOf(err) == "SLOW"
+}
+
+// fromCall returns the error of a call; one that ended with its context has that one's.
+func fromCall(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fromStatus(err)
+}
+
+// pause waits before the next attempt. It reports whether there is one.
+func (c *Client) pause(ctx context.Context, o *outage, limit time.Duration, err error) bool {
+	if o.attempts == 0 {
+		o.began = time.Now()
+		klog.FromContext(ctx).V(1).Info("The rsync server does not answer, calling again", "target", c.conn.Target(), "reason", status.Convert(err).Message())
+	}
+	delay := c.options.Backoff.Max
+	if o.attempts < 30 {
+		delay = min(c.options.Backoff.Base<<o.attempts, c.options.Backoff.Max)
+	}
+	delay = delay/2 + rand.N(delay/2+1)
+	o.attempts++
+	if limit != forever && time.Since(o.began)+delay > limit {
+		return false
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// Create stores a context: see [rsync.Engine.Create]. What is not valid is refused without asking the server.
+func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
+	if a == nil {
+		return fmt.Errorf("%w: there is no app context", rsync.ErrInvalidInput)
+	}
+	if err := appcontext.Validate(a); err != nil {
+		return err
+	}
+	if err := checkMeta(&a.Meta); err != nil {
+		return err
+	}
+	request := &rsyncv1.CreateRequest{AppContext: appContextMessage(a)}
+	maybe, err := c.retry(ctx, c.options.RetryTimeout, func() error {
+		_, err := c.engine.Create(ctx, request)
+		return err
+	})
+	if maybe && errors.Is(err, rsync.ErrConflict) && c.has(ctx, request.AppContext) {
+		return nil // an attempt whose answer was lost
+	}
+	return err
+}
+
+// has reports whether the server has just that context.
+func (c *Client) has(ctx context.Context, want *rsyncv1.AppContext) bool {
+	have, err := c.AppContext(ctx, want.Id)
+	return err == nil && proto.Equal(appContextMessage(have), want)
+}
+
+// AppContext returns a context as it was created: see [rsync.Engine.AppContext].
+func (c *Client) AppContext(ctx context.Context, id string) (*appcontext.AppContext, error) {
+	var response *rsyncv1.GetAppContextResponse
+	if err := c.about(ctx, id, func() (err error) {
+		response, err = c.engine.GetAppContext(ctx, &rsyncv1.GetAppContextRequest{Id: id})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return appContextOf(response.GetAppContext())
+}
+
+// Delete removes a context: see [rsync.Engine.Delete].
+func (c *Client) Delete(ctx context.Context, id string) error {
+	if err := checkText("the ID", id); err != nil {
+		return err
+	}
+	maybe, err := c.retry(ctx, c.options.RetryTimeout, func() error {
+		_, err := c.engine.Delete(ctx, &rsyncv1.DeleteRequest{Id: id})
+		return err
+	})
+	if maybe && errors.Is(err, rsync.ErrNotFound) {
+		return nil // an attempt whose answer was lost
+	}
+	return err
+}
+
+// List returns all contexts with their states: see [rsync.Engine.List].
+func (c *Client) List(ctx context.Context) ([]rsync.Summary, error) {
+	var all []rsync.Summary
+	_, err := c.retry(ctx, c.options.RetryTimeout, func() error {
+		all = []rsync.Summary{}
+		stream, err := c.engine.List(ctx, &rsyncv1.ListRequest{})
+		for err == nil {
+			var response *rsyncv1.ListResponse
+			if response, err = stream.Recv(); err == nil {
+				for _, s := range response.GetAppContexts() {
+					all = append(all, rsync.Summary{ID: s.GetId(), State: rsync.State(s.GetState())})
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue one it is called again with the same
+// idempotency key, the caller's or a random one, where the answer is lost.
+func (c *Client) Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
+	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Instantiate)}, options)
+}
+
+// Terminate queues an event: see [rsync.Engine.Terminate].
+func (c *Client) Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
+	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Terminate)}, options)
+}
+
+// Read queues an event: see [rsync.Engine.Read].
+func (c *Client) Read(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
+	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Read)}, options)
+}
+
+// Update queues an event: see [rsync.Engine.Update].
+func (c *Client) Update(ctx context.Context, from, to string, options ...rsync.CallOption) (rsync.EventRef, error) {
+	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: to, FromId: from, Event: string(rsync.Update)}, options)
+}
+
+// Rollback queues an event: see [rsync.Engine.Rollback].
+func (c *Client) Rollback(ctx context.Context, from, to string, options ...rsync.CallOption) (rsync.EventRef, error) {
+	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: to, FromId: from, Event: rollback}, options)
+}
+
+func (c *Client) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest, options []rsync.CallOption) (rsync.EventRef, error) {
+	r.IdempotencyKey = rsync.IdempotencyKeyOf(options...)
+	if r.IdempotencyKey == "" {
+		r.IdempotencyKey = rand.Text()
+	}
+	if err := checkText("the ID or key", r.Id, r.FromId, r.IdempotencyKey); err != nil {
+		return rsync.EventRef{}, err
+	}
+	var response *rsyncv1.EnqueueResponse
+	_, err := c.retry(ctx, c.options.RetryTimeout, func() (err error) {
+		response, err = c.engine.Enqueue(ctx, r)
+		return err
+	})
+	return refOf(response.GetRef()), err
+}
+
+// Stop sets the latch of a context: see [rsync.Engine.Stop].
+func (c *Client) Stop(ctx context.Context, id string) error {
+	return c.about(ctx, id, func() error {
+		_, err := c.engine.Stop(ctx, &rsyncv1.StopRequest{Id: id})
+		return err
+	})
+}
+
+// ClearStop takes Stop back: see [rsync.Engine.ClearStop].
+func (c *Client) ClearStop(ctx context.Context, id string) error {
+	return c.about(ctx, id, func() error {
+		_, err := c.engine.ClearStop(ctx, &rsyncv1.ClearStopRequest{Id: id})
+		return err
+	})
+}
+
+// Status returns what is known of a context: see [rsync.Engine.Status].
+func (c *Client) Status(ctx context.Context, id string) (*rsync.Status, error) {
+	var response *rsyncv1.GetStatusResponse
+	err := c.about(ctx, id, func() (err error) {
+		response, err = c.engine.GetStatus(ctx, &rsyncv1.GetStatusRequest{Id: id})
+		return err
+	})
+	return statusOf(response.GetStatus()), err
+}
+
+// Wait waits until an event is done: see [rsync.Engine.Wait]. It goes on, over any number of connections, until ctx ends.
+func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error) {
+	if err := checkText("the ID", ref.AppContextID); err != nil {
+		return nil, err
+	}
+	var response *rsyncv1.WaitResponse
+	_, err := c.retry(ctx, forever, func() (err error) {
+		response, err = c.engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(ref)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if f := response.GetFailure(); f != nil {
+		err = &rsync.EventError{
+			Ref: refOf(f.GetRef()), Event: rsync.EventType(f.GetEvent()), Status: rsync.ElementStatus(f.GetStatus()),
+			Reason: rsync.Reason(f.GetReason()), Message: f.GetMessage(),
+		}
+	}
+	return statusOf(response.GetStatus()), err
+}
+
+// about makes a call about one context, again where it can be.
+func (c *Client) about(ctx context.Context, id string, call func() error) error {
+	if err := checkText("the ID", id); err != nil {
+		return err
+	}
+	_, err := c.retry(ctx, c.options.RetryTimeout, call)
+	return err
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// Watch tells of what changes in a context: see [rsync.Engine.Watch]. It goes on, over any number of connections, until ctx
+// ends, and has each change once. Between two changes that it yields it reads nothing: a slow reader takes no memory here, and
+// little on the server, which ends the stream; it is then resumed from the store's history.
+func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[rsync.Change, error] {
+	return func(yield func(rsync.Change, error) bool) {
+		if err := checkText("the ID", id); err != nil {
+			yield(rsync.Change{}, err)
+			return
+		}
+		p := position{next: fromRevision}
+		var o outage
+		for ctx.Err() == nil {
+			progress, more, err := c.watchOnce(ctx, id, &p, yield)
+			if !more || ctx.Err() != nil {
+				return
+			}
+			if !c.temporary(ctx, err) {
+				yield(rsync.Change{}, fromStatus(err))
+				return
+			}
+			if progress {
+				o = outage{}
+			}
+			if progress && reasonOf(err) == "SLOW" {
+				continue
+			}
+			if !c.pause(ctx, &o, forever, err) {
+				return
+			}
+		}
+	}
+}
+
+// watchOnce yields what one stream has. It reports whether that was anything, and whether more may come, for which err says
+// why the stream ended.
+func (c *Client) watchOnce(ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool) (progress, more bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := c.engine.Watch(ctx, &rsyncv1.WatchRequest{Id: id, FromRevision: p.next})
+	if err != nil {
+		return false, true, err
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return progress, !errors.Is(err, io.EOF), err
+		}
+		if p.next == 0 {
+			p.next = snapshotEnd(response)
+			for _, m := range response.GetChanges() {
+				if !yield(changeOf(m), nil) {
+					return true, false, nil
+				}
+			}
+			progress = true
+			continue
+		}
+		for _, m := range response.GetChanges() {
+			change := changeOf(m)
+			if !p.advance(&change) {
+				continue
+			}
+			progress = true
+			if !yield(change, nil) || change.Deleted {
+				return true, false, nil
+			}
+		}
+	}
+}
+
+// snapshotEnd returns the revision from which a watch goes on after what it began with.
+func snapshotEnd(m *rsyncv1.WatchResponse) int64 {
+	var last int64
+	for _, change := range m.GetChanges() {
+		last = max(last, change.GetRevision())
+	}
+	return last + 1
+}
+
+// position is where a watch is. A stream may break between two changes of one revision, so that revision is asked for again,
+// and what was seen of it is left out. In one revision nothing changes twice.
+type position struct {
+	next     int64 // to ask from; 0 is the beginning
+	revision int64 // of the last change
+	seen     map[subject]bool
+}
+
+// subject is what a change is about.
+type subject struct {
+	seq     uint64
+	app     string
+	cluster appcontext.ClusterID
+	deleted bool
+}
+
+func subjectOf(c *rsync.Change) subject {
+	switch {
+	case c.Element != nil:
+		return subject{seq: c.Element.Seq}
+	case c.Cluster != nil:
+		return subject{app: c.Cluster.App, cluster: c.Cluster.Cluster}
+	}
+	return subject{deleted: c.Deleted}
+}
+
+// advance reports whether a change is new, and remembers it.
+func (p *position) advance(c *rsync.Change) bool {
+	switch {
+	case c.Revision < p.revision:
+		return false
+	case c.Revision > p.revision:
+		p.revision, p.next, p.seen = c.Revision, c.Revision, map[subject]bool{}
+	}
+	s := subjectOf(c)
+	if p.seen[s] {
+		return false
+	}
+	p.seen[s] = true
+	return true
+}

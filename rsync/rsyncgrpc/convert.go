@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// appContextMessage makes a message of a context.
+func appContextMessage(c *appcontext.AppContext) *rsyncv1.AppContext {
+	m := c.Meta
+	out := &rsyncv1.AppContext{Id: c.ID, Meta: &rsyncv1.Meta{
+		Project: m.Project, CompositeApp: m.CompositeApp, Version: m.Version, Release: m.Release, DeploymentIntentGroup: m.DeploymentIntentGroup,
+		Namespace: m.Namespace, Level: m.Level, ChildContextIds: m.ChildContextIDs, LogicalCloud: m.LogicalCloud,
+		LogicalCloudNamespace: m.LogicalCloudNamespace, LogicalCloudLevel: m.LogicalCloudLevel,
+	}}
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		app := &rsyncv1.App{Name: a.Name}
+		for _, d := range a.DependsOn {
+			app.DependsOn = append(app.DependsOn, &rsyncv1.Dependency{App: d.App, Status: string(d.Status), Wait: durationpb.New(d.Wait)})
+		}
+		for _, cluster := range a.Clusters {
+			to := &rsyncv1.Cluster{Id: clusterMessage(cluster.ClusterID)}
+			for _, r := range cluster.Resources {
+				to.Resources = append(to.Resources, &rsyncv1.Resource{Object: objectMessage(r.Object), Hook: string(r.Hook), Manifest: r.Manifest})
+			}
+			app.Clusters = append(app.Clusters, to)
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	return out
+}
+
+// appContextOf reads a context. Whether it is valid is for others to say; what is wrong here is what it could not express.
+func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
+	if m == nil {
+		return nil, fmt.Errorf("%w: there is no app_context", rsync.ErrInvalidInput)
+	}
+	meta := m.GetMeta()
+	out := &appcontext.AppContext{ID: m.Id, Meta: appcontext.Meta{
+		Project: meta.GetProject(), CompositeApp: meta.GetCompositeApp(), Version: meta.GetVersion(), Release: meta.GetRelease(),
+		DeploymentIntentGroup: meta.GetDeploymentIntentGroup(), Namespace: meta.GetNamespace(), Level: meta.GetLevel(),
+		ChildContextIDs: meta.GetChildContextIds(), LogicalCloud: meta.GetLogicalCloud(),
+		LogicalCloudNamespace: meta.GetLogicalCloudNamespace(), LogicalCloudLevel: meta.GetLogicalCloudLevel(),
+	}}
+	for _, a := range m.Apps {
+		app := appcontext.App{Name: a.GetName()}
+		for _, d := range a.GetDependsOn() {
+			if d.Wait != nil && (d.Wait.CheckValid() != nil || durationpb.New(d.Wait.AsDuration()).Seconds != d.Wait.Seconds) {
+				return nil, fmt.Errorf("%w: app %q: the wait for app %q is out of range", rsync.ErrInvalidInput, app.Name, d.GetApp())
+			}
+			app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.GetApp(), Status: appcontext.OpStatus(d.GetStatus()), Wait: d.GetWait().AsDuration()})
+		}
+		for _, c := range a.GetClusters() {
+			app.Clusters = append(app.Clusters, appcontext.Cluster{ClusterID: clusterOf(c.GetId()), Resources: resourcesOf(c.GetResources())})
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	return out, nil
+}
+
+func resourcesOf(all []*rsyncv1.Resource) []appcontext.Resource {
+	var out []appcontext.Resource
+	for _, r := range all {
+		resource := appcontext.Resource{Hook: appcontext.Hook(r.GetHook()), Manifest: r.GetManifest()}
+		if r.Object != nil {
+			resource.Object = objectOf(r.Object)
+		} else if object, err := appcontext.ParseObject(r.GetManifest()); err == nil {
+			resource.Object = object // otherwise validation says what is wrong with the manifest
+		}
+		out = append(out, resource)
+	}
+	return out
+}
+
+func clusterMessage(c appcontext.ClusterID) *rsyncv1.ClusterID {
+	return &rsyncv1.ClusterID{Provider: c.Provider, Name: c.Name}
+}
+
+func clusterOf(m *rsyncv1.ClusterID) appcontext.ClusterID {
+	return appcontext.ClusterID{Provider: m.GetProvider(), Name: m.GetName()}
+}
+
+func objectMessage(o appcontext.Object) *rsyncv1.Object {
+	return &rsyncv1.Object{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+func objectOf(m *rsyncv1.Object) appcontext.Object {
+	return appcontext.Object{Group: m.GetGroup(), Kind: m.GetKind(), Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+func refMessage(r rsync.EventRef) *rsyncv1.EventRef {
+	return &rsyncv1.EventRef{Id: r.AppContextID, Seq: r.Seq}
+}
+
+func refOf(m *rsyncv1.EventRef) rsync.EventRef {
+	return rsync.EventRef{AppContextID: m.GetId(), Seq: m.GetSeq()}
+}
+
+// checkText refuses what a message cannot have.
+func checkText(what string, texts ...string) error {
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%w: %s %q is not UTF-8", rsync.ErrInvalidInput, what, text)
+		}
+	}
+	return nil
+}
+
+// checkMeta refuses what a message cannot have, of what validation does not look at.
+func checkMeta(m *appcontext.Meta) error {
+	return checkText("the meta value", append([]string{
+		m.Project, m.CompositeApp, m.Version, m.Release, m.DeploymentIntentGroup, m.Namespace, m.Level, m.LogicalCloud,
+		m.LogicalCloudNamespace, m.LogicalCloudLevel,
+	}, m.ChildContextIDs...)...)
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+func statusMessage(s *rsync.Status) *rsyncv1.Status {
+	if s == nil {
+		return nil
+	}
+	out := &rsyncv1.Status{
+		Id: s.ID, State: string(s.State), Stopped: s.Stopped, Transitions: s.Transitions, Revision: s.Revision,
+	}
+	for i := range s.Queue {
+		out.Queue = append(out.Queue, elementMessage(&s.Queue[i]))
+	}
+	for i := range s.Clusters {
+		out.Clusters = append(out.Clusters, clusterStatusMessage(&s.Clusters[i]))
+	}
+	return out
+}
+
+func statusOf(m *rsyncv1.Status) *rsync.Status {
+	if m == nil {
+		return nil
+	}
+	out := &rsync.Status{
+		ID: m.Id, State: rsync.State(m.State), Stopped: m.Stopped, Transitions: m.Transitions, Revision: m.Revision,
+	}
+	for _, e := range m.Queue {
+		out.Queue = append(out.Queue, *elementOf(e))
+	}
+	for _, c := range m.Clusters {
+		out.Clusters = append(out.Clusters, *clusterStatusOf(c))
+	}
+	return out
+}
+
+func elementMessage(e *rsync.Element) *rsyncv1.Element {
+	out := &rsyncv1.Element{
+		Seq: e.Seq, Event: string(e.Event), OtherId: e.UCID, Status: string(e.Status), Reason: string(e.Reason), Message: e.Message,
+		IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued), Finished: timeMessage(e.Finished),
+	}
+	if e.Next != nil {
+		out.Next = refMessage(*e.Next)
+	}
+	return out
+}
+
+func elementOf(m *rsyncv1.Element) *rsync.Element {
+	out := &rsync.Element{
+		Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), UCID: m.GetOtherId(), Status: rsync.ElementStatus(m.GetStatus()),
+		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), IdempotencyKey: m.GetIdempotencyKey(),
+		Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()),
+	}
+	if m.GetNext() != nil {
+		next := refOf(m.GetNext())
+		out.Next = &next
+	}
+	return out
+}
+
+func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
+	out := &rsyncv1.ClusterStatus{
+		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
+		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time),
+	}
+	for _, r := range c.Resources {
+		out.Resources = append(out.Resources, &rsyncv1.ResourceState{
+			Object: objectMessage(r.Object), Exists: r.Exists, Ready: r.Ready, Failed: r.Failed, Message: r.Message,
+		})
+	}
+	return out
+}
+
+func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
+	out := &rsync.ClusterStatus{
+		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), Phase: rsync.Phase(m.GetPhase()),
+		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()),
+	}
+	for _, r := range m.GetResources() {
+		out.Resources = append(out.Resources, connector.State{
+			Object: objectOf(r.GetObject()), Exists: r.GetExists(), Ready: r.GetReady(), Failed: r.GetFailed(), Message: r.GetMessage(),
+		})
+	}
+	return out
+}
+
+func changeMessage(c *rsync.Change) *rsyncv1.Change {
+	out := &rsyncv1.Change{Revision: c.Revision}
+	switch {
+	case c.Deleted:
+		out.Change = &rsyncv1.Change_Deleted{Deleted: true}
+	case c.Element != nil:
+		out.Change = &rsyncv1.Change_Element{Element: elementMessage(c.Element)}
+	case c.Cluster != nil:
+		out.Change = &rsyncv1.Change_Cluster{Cluster: clusterStatusMessage(c.Cluster)}
+	default:
+		out.Change = &rsyncv1.Change_State{State: string(c.State)}
+	}
+	return out
+}
+
+func changeOf(m *rsyncv1.Change) rsync.Change {
+	out := rsync.Change{Revision: m.GetRevision()}
+	switch c := m.GetChange().(type) {
+	case *rsyncv1.Change_Deleted:
+		out.Deleted = c.Deleted
+	case *rsyncv1.Change_Element:
+		out.Element = elementOf(c.Element)
+	case *rsyncv1.Change_Cluster:
+		out.Cluster = clusterStatusOf(c.Cluster)
+	case *rsyncv1.Change_State:
+		out.State = rsync.State(c.State)
+	}
+	return out
+}
+
+// snapshot is a status as the changes with which a Watch begins.
+func snapshot(s *rsync.Status) *rsyncv1.WatchResponse {
+	out := &rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&rsync.Change{Revision: s.Revision, State: s.State})}}
+	for i := range s.Queue {
+		out.Changes = append(out.Changes, changeMessage(&rsync.Change{Revision: s.Revision, Element: &s.Queue[i]}))
+	}
+	for i := range s.Clusters {
+		out.Changes = append(out.Changes, changeMessage(&rsync.Change{Revision: s.Revision, Cluster: &s.Clusters[i]}))
+	}
+	return out
+}
+
+func timeMessage(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func timeOf(m *timestamppb.Timestamp) time.Time {
+	if m == nil {
+		return time.Time{}
+	}
+	return m.AsTime()
+}

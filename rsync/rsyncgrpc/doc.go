@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rsyncgrpc serves an engine of package rsync over gRPC, and has the client for it, whose methods, results and errors
+// are those of the engine.
+//
+//	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt"})
+//	go engine.Start(ctx)
+//	go server.Start(ctx) // at :9031
+//
+//	client, err := rsyncgrpc.NewClient("rsync.example.com:9031", rsyncgrpc.ClientOptions{CAFile: "ca.crt", CertFile: "me.crt", KeyFile: "me.key"})
+//	ref, err := client.Instantiate(ctx, "shop")
+//	status, err := client.Wait(ctx, ref)
+//
+// Both are an [Engine], so a program can use either. [Register] adds the services to a gRPC server that is there already; what
+// that one has of TLS, interceptors and limits is then its own business.
+//
+// # Client
+//
+// Errors are those of the engine, for errors.Is and errors.As: [rsync.ErrNotFound] and the other sentinels, [*rsync.EventError],
+// [*appcontext.Error] with all problems and where they are, [*store.SizeError], store.ErrCompacted, and the errors of the
+// context. A server that does not answer is [ErrUnavailable].
+//
+// A call that failed because the connection or the server did, is made again, for [ClientOptions].RetryTimeout. It does
+// nothing twice: events are queued with an idempotency key, the caller's or a random one; a Create that finds the same context,
+// byte for byte, after an attempt without an answer, and a Delete that then finds none, have succeeded.
+//
+// Wait and Watch go on over any number of connections and servers on the same store, until their context ends. A Watch has
+// each change once and in order; it asks for what it missed by the revision of the last change. When that is too long ago, or
+// the server's store is another one than before, it ends with store.ErrCompacted: begin with 0.
+//
+// # Server
+//
+// The service is rsync.v1.Engine; rsync/proto/rsync/v1/rsync.proto has it for other languages, and says which codes and
+// reasons errors have. With it come health (SERVING while the store answers; asked for when a client asks), and reflection.
+//
+// A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
+// with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client
+// makes the server keep more and more.
+//
+// Certificates, keys and CAs are read anew for each handshake. What cannot be read or used, like one half of a pair that is
+// being replaced, is logged and leaves the one before in place. Connections that exist go on.
+//
+// # EMCO
+//
+// The services installapp, updateapp and readyNotify of EMCO's rsync are served too, unless [Options].WithoutEMCO is set, with their
+// full names, such as /installapp/InstallApp. A true answer means that the event is queued; false that it is not, and the
+// message says why. There is no status of gRPC beside. They have no idempotency keys: a call that is made again queues again.
+// The app context must be in the engine: see Create, and appcontext.Decode for what is in EMCO's etcd.
+//
+// Alert streams a Notification for each app on each cluster where an Instantiate or an Update has been done: at once for those
+// that are, and later for the others. It ends with Unsubscribe by the same client name about the same context, or the
+// context's deletion. EMCO sends from the reports of its agents on clusters; here the event being done there is what counts, which for
+// hooks and dependencies on Ready includes that the objects are ready.
+//
+// The messages of these services are in a registry of their own, see package emcopb, so that a program may link EMCO's generated
+// code too.
+//
+// # Metrics
+//
+// With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_rsync_grpc_:
+//
+//	calls_total{method,code}    counter    calls that ended, by the code of gRPC; false answers of EMCO's services are OK
+//	call_seconds{method}        histogram  how long they took, but for Wait, Watch and Alert
+//	calls_in_flight{method}     gauge      calls that have not ended
+//	slow_watches_total          counter    watches that were ended because their client read too slowly
+//	certificate_errors_total    counter    files that could not be used
+package rsyncgrpc

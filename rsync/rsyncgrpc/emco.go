@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
+)
+
+// emcoServer is the name of the server in notifications.
+const emcoServer = "rsync"
+
+var errUnsubscribed = errors.New("unsubscribed")
+
+// emco is EMCO's services. An answer says whether the event is queued; gRPC's own status is always OK.
+type emco struct {
+	emcopb.UnimplementedInstallappServer
+	emcopb.UnimplementedUpdateappServer
+	emcopb.UnimplementedReadyNotifyServer
+
+	service *Service
+
+	mu     sync.Mutex
+	alerts map[topic]map[*alert]struct{}
+}
+
+// topic is who listens to what.
+type topic struct{ client, appContext string }
+
+// alert is one stream of a topic.
+type alert struct{ end context.CancelCauseFunc }
+
+func newEMCO(s *Service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
+
+// queue does a call, and returns what to answer.
+func (e *emco) queue(ctx context.Context, method string, f func() (rsync.EventRef, error)) (ok bool, message string) {
+	err := e.service.call(ctx, method, false, func() error {
+		ref, err := f()
+		switch {
+		case err != nil:
+			message = err.Error()
+		default:
+			ok, message = true, fmt.Sprintf("queued as event %d of app context %s", ref.Seq, ref.AppContextID)
+		}
+		return nil
+	})
+	if err != nil {
+		message = errPanic.Error()
+	}
+	return ok, message
+}
+
+// InstallApp implements EMCO's installapp.
+func (e *emco) InstallApp(ctx context.Context, r *emcopb.InstallAppRequest) (*emcopb.InstallAppResponse, error) {
+	ok, message := e.queue(ctx, "InstallApp", func() (rsync.EventRef, error) { return e.service.engine.Instantiate(ctx, r.GetAppContext()) })
+	return &emcopb.InstallAppResponse{AppContextInstalled: ok, AppContextInstallMessage: message}, nil
+}
+
+// UninstallApp implements EMCO's installapp.
+func (e *emco) UninstallApp(ctx context.Context, r *emcopb.UninstallAppRequest) (*emcopb.UninstallAppResponse, error) {
+	ok, message := e.queue(ctx, "UninstallApp", func() (rsync.EventRef, error) { return e.service.engine.Terminate(ctx, r.GetAppContext()) })
+	return &emcopb.UninstallAppResponse{AppContextUninstalled: ok, AppContextUninstallMessage: message}, nil
+}
+
+// ReadAppContext implements EMCO's installapp.
+func (e *emco) ReadAppContext(ctx context.Context, r *emcopb.ReadAppContextRequest) (*emcopb.ReadAppContextResponse, error) {
+	ok, message := e.queue(ctx, "ReadAppContext", func() (rsync.EventRef, error) { return e.service.engine.Read(ctx, r.GetAppContext()) })
+	return &emcopb.ReadAppContextResponse{AppContextReadSuccessful: ok, AppContextReadMessage: message}, nil
+}
+
+// UpdateApp implements EMCO's updateapp.
+func (e *emco) UpdateApp(ctx context.Context, r *emcopb.UpdateAppRequest) (*emcopb.UpdateAppResponse, error) {
+	ok, message := e.queue(ctx, "UpdateApp", func() (rsync.EventRef, error) {
+		return e.service.engine.Update(ctx, r.GetUpdateFromAppContext(), r.GetUpdateToAppContext())
+	})
+	return &emcopb.UpdateAppResponse{AppContextUpdated: ok, AppContextUpdateMessage: message}, nil
+}
+
+// RollbackApp implements EMCO's updateapp.
+func (e *emco) RollbackApp(ctx context.Context, r *emcopb.RollbackAppRequest) (*emcopb.RollbackAppResponse, error) {
+	ok, message := e.queue(ctx, "RollbackApp", func() (rsync.EventRef, error) {
+		return e.service.engine.Rollback(ctx, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
+	})
+	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, nil
+}
+
+// Alert implements EMCO's readyNotify.
+func (e *emco) Alert(r *emcopb.Topic, stream grpc.ServerStreamingServer[emcopb.Notification]) error {
+	return e.service.call(stream.Context(), "Alert", true, func() error {
+		ctx, cancel := e.service.during(stream.Context())
+		defer cancel()
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		defer e.subscribe(topic{r.GetClientName(), r.GetAppContext()}, &alert{end})()
+		err := pump(ctx, e.service, e.notifications(ctx, r), stream.Send)
+		if errors.Is(err, errUnsubscribed) {
+			return nil
+		}
+		return err
+	})
+}
+
+// notifications tells of each app on each cluster where an event has been done that brings something there.
+func (e *emco) notifications(ctx context.Context, t *emcopb.Topic) iter.Seq2[*emcopb.Notification, error] {
+	return func(yield func(*emcopb.Notification, error) bool) {
+		for change, err := range e.service.engine.Watch(ctx, t.GetAppContext(), 0) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			c := change.Cluster
+			if c == nil || c.Phase != rsync.PhaseDone || c.Event != rsync.Instantiate && c.Event != rsync.Update {
+				continue
+			}
+			n := &emcopb.Notification{
+				ClientName: t.GetClientName(), ServerName: emcoServer, AppContext: t.GetAppContext(), App: c.App, Cluster: c.Cluster.String(),
+			}
+			if !yield(n, nil) {
+				return
+			}
+		}
+	}
+}
+
+// subscribe makes an alert known to Unsubscribe, until what it returns is called.
+func (e *emco) subscribe(t topic, a *alert) (forget func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.alerts[t] == nil {
+		e.alerts[t] = map[*alert]struct{}{}
+	}
+	e.alerts[t][a] = struct{}{}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.alerts[t], a)
+		if len(e.alerts[t]) == 0 {
+			delete(e.alerts, t)
+		}
+	}
+}
+
+// Unsubscribe implements EMCO's readyNotify. Nobody to unsubscribe is no error.
+func (e *emco) Unsubscribe(ctx context.Context, r *emcopb.Topic) (*emcopb.UnsubscribeResponse, error) {
+	return &emcopb.UnsubscribeResponse{}, e.service.call(ctx, "Unsubscribe", false, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for a := range e.alerts[topic{r.GetClientName(), r.GetAppContext()}] {
+			a.end(errUnsubscribed)
+		}
+		return nil
+	})
+}

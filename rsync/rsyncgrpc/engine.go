@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Engine is what is served: [*rsync.Engine], or a [*Client] of another server. All methods may be called from any goroutine;
+// what they return is said there.
+type Engine interface {
+	Contexts
+	Queue
+	Latch
+	Observer
+}
+
+// Contexts keeps app contexts.
+type Contexts interface {
+	Create(ctx context.Context, c *appcontext.AppContext) error
+	AppContext(ctx context.Context, id string) (*appcontext.AppContext, error)
+	Delete(ctx context.Context, id string) error
+	List(ctx context.Context) ([]rsync.Summary, error)
+}
+
+// Queue queues events.
+type Queue interface {
+	Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
+	Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
+	Update(ctx context.Context, from, to string, options ...rsync.CallOption) (rsync.EventRef, error)
+	Rollback(ctx context.Context, from, to string, options ...rsync.CallOption) (rsync.EventRef, error)
+	Read(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
+}
+
+// Latch stops app contexts.
+type Latch interface {
+	Stop(ctx context.Context, id string) error
+	ClearStop(ctx context.Context, id string) error
+}
+
+// Observer tells what becomes of app contexts.
+type Observer interface {
+	Status(ctx context.Context, id string) (*rsync.Status, error)
+	Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error)
+	Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[rsync.Change, error]
+}
+
+var (
+	_ Engine = &rsync.Engine{}
+	_ Engine = &Client{}
+)

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Domain is that of the reasons in the google.rpc.ErrorInfo of errors.
+const Domain = "rsync.spokewire.io"
+
+// ErrUnavailable: no server answered within [ClientOptions].RetryTimeout, or its store does not. Whether it did what it was
+// asked for is not known; calling again with the same idempotency key does nothing twice.
+var ErrUnavailable = errors.New("the rsync server does not answer")
+
+var (
+	errStopping = errors.New("the server is stopping")
+	errSlow     = errors.New("the watch was read too slowly: go on from the last revision")
+	errPanic    = errors.New("the call failed in a way that was not foreseen: the server's log has more")
+)
+
+// problemLimit is how many problems of a context an error carries, and textLimit how much text: both travel in a header.
+const (
+	problemLimit = 100
+	textLimit    = 8 << 10
+)
+
+// reasons has the code and the reason of each error, and where the error has figures of its own, those. The first that fits
+// counts.
+var reasons = []struct {
+	err    error
+	reason string
+	code   codes.Code
+}{
+	{errPanic, "PANIC", codes.Internal},
+	{errSlow, "SLOW", codes.Aborted},
+	{errStopping, "STOPPING", codes.Unavailable},
+	{appcontext.ErrInvalid, "INVALID_CONTEXT", codes.InvalidArgument},
+	{rsync.ErrInvalidInput, "INVALID_INPUT", codes.InvalidArgument},
+	{rsync.ErrNotFound, "NOT_FOUND", codes.NotFound},
+	{rsync.ErrConflict, "CONFLICT", codes.Aborted},
+	{rsync.ErrInvalidState, "INVALID_STATE", codes.FailedPrecondition},
+	{rsync.ErrStopped, "STOPPED", codes.FailedPrecondition},
+	{rsync.ErrFenced, "FENCED", codes.Unavailable},
+	{rsync.ErrBroken, "BROKEN", codes.DataLoss},
+	{store.ErrTooLarge, "TOO_LARGE", codes.ResourceExhausted},
+	{store.ErrCompacted, "COMPACTED", codes.OutOfRange},
+	{ErrUnavailable, "STORE", codes.Unavailable},
+}
+
+// toStatus makes an error of gRPC of one of an engine. Others than those that it names are the store's, which may answer later.
+func toStatus(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, shorten(err.Error()))
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, shorten(err.Error()))
+	}
+	var remote *remoteError
+	if errors.As(err, &remote) {
+		return remote.status.Err() // this server passes calls on to another one
+	}
+	code, info := codes.Unavailable, &errdetails.ErrorInfo{Domain: Domain, Reason: "STORE"}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			code, info.Reason = r.code, r.reason
+			break
+		}
+	}
+	details := []protoadapt.MessageV1{info}
+	var invalid *appcontext.Error
+	var size *store.SizeError
+	switch {
+	case errors.As(err, &invalid):
+		info.Metadata = map[string]string{"id": invalid.ID, "problems": strconv.Itoa(len(invalid.Problems))}
+		details = append(details, badRequest(invalid))
+	case errors.As(err, &size):
+		info.Metadata = map[string]string{"what": size.What, "key": size.Key, "have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
+	}
+	s, detailErr := status.New(code, shorten(err.Error())).WithDetails(details...)
+	if detailErr != nil { // only of a code OK
+		return status.Error(code, shorten(err.Error()))
+	}
+	return s.Err()
+}
+
+func badRequest(invalid *appcontext.Error) *errdetails.BadRequest {
+	out := &errdetails.BadRequest{}
+	for _, p := range invalid.Problems[:min(len(invalid.Problems), problemLimit)] {
+		out.FieldViolations = append(out.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: p.Where, Description: p.What, Reason: string(p.Fault)})
+	}
+	return out
+}
+
+func shorten(text string) string {
+	if len(text) <= textLimit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:textLimit], "") + "…"
+}
+
+// remoteError is an error of a server. It is the error that the engine had there.
+type remoteError struct {
+	status *status.Status
+	is     []error
+}
+
+// Error returns what the server said.
+func (e *remoteError) Error() string {
+	if errors.Is(errors.Join(e.is...), ErrUnavailable) {
+		return fmt.Sprintf("%s: %s", ErrUnavailable, e.status.Message())
+	}
+	if len(e.is) == 0 {
+		return fmt.Sprintf("%s: %s", e.status.Code(), e.status.Message())
+	}
+	return e.status.Message()
+}
+
+// Unwrap returns the sentinel, and errors with data.
+func (e *remoteError) Unwrap() []error { return e.is }
+
+// GRPCStatus returns what came over the wire.
+func (e *remoteError) GRPCStatus() *status.Status { return e.status }
+
+// fromStatus makes an engine's error of one of gRPC.
+func fromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	s := status.Convert(err)
+	out := &remoteError{status: s}
+	switch s.Code() {
+	case codes.DeadlineExceeded:
+		out.is = []error{context.DeadlineExceeded}
+		return out
+	case codes.Canceled:
+		out.is = []error{context.Canceled}
+		return out
+	case codes.Unavailable:
+		out.is = []error{ErrUnavailable}
+	}
+	info, bad := detailsOf(s)
+	if info == nil {
+		return out
+	}
+	switch info.Reason {
+	case "INVALID_CONTEXT":
+		out.is = []error{invalidOf(info, bad)}
+		return out
+	case "TOO_LARGE":
+		if size := sizeOf(info); size != nil {
+			out.is = []error{size}
+			return out
+		}
+	case "STORE", "STOPPING":
+		return out
+	}
+	for _, r := range reasons {
+		if r.reason == info.Reason {
+			out.is = []error{r.err}
+		}
+	}
+	return out
+}
+
+// reasonOf returns the reason that an error of gRPC has from us, or "".
+func reasonOf(err error) string {
+	info, _ := detailsOf(status.Convert(err))
+	return info.GetReason()
+}
+
+func detailsOf(s *status.Status) (info *errdetails.ErrorInfo, bad *errdetails.BadRequest) {
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if d.Domain == Domain {
+				info = d
+			}
+		case *errdetails.BadRequest:
+			bad = d
+		}
+	}
+	return info, bad
+}
+
+func invalidOf(info *errdetails.ErrorInfo, bad *errdetails.BadRequest) *appcontext.Error {
+	out := &appcontext.Error{ID: info.Metadata["id"]}
+	for _, v := range bad.GetFieldViolations() {
+		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.Fault(v.Reason), Where: v.Field, What: v.Description})
+	}
+	if all, err := strconv.Atoi(info.Metadata["problems"]); err == nil && all > len(out.Problems) {
+		out.Problems = append(out.Problems, &appcontext.Problem{What: fmt.Sprintf("and %d more problems", all-len(out.Problems))})
+	}
+	return out
+}
+
+func sizeOf(info *errdetails.ErrorInfo) *store.SizeError {
+	have, haveErr := strconv.Atoi(info.Metadata["have"])
+	limit, limitErr := strconv.Atoi(info.Metadata["limit"])
+	if haveErr != nil || limitErr != nil {
+		return nil
+	}
+	return &store.SizeError{What: info.Metadata["what"], Key: info.Metadata["key"], Have: have, Limit: limit}
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+// DefaultAddr is where a server listens: EMCO's port.
+const DefaultAddr = ":9031"
+
+// DefaultMaxMessageBytes is how large a message may be: 32 MiB. A context is one message, and so is a status.
+const DefaultMaxMessageBytes = 32 << 20
+
+// Options configures the services; the zero value is useful.
+type Options struct {
+	// Name is a label of the metrics. Defaults to "rsync".
+	Name string
+	// WithoutEMCO leaves EMCO's services out.
+	WithoutEMCO bool
+	// WatchBuffer is how many changes a Watch holds whose client does not read them. Defaults to 256.
+	WatchBuffer int
+	// WatchLag is how long that many may be waiting without a break before the Watch is ended. Defaults to 10 s.
+	WatchLag time.Duration
+	// MetricsRegisterer takes the metrics. Nil means none.
+	MetricsRegisterer prometheus.Registerer
+}
+
+func (o *Options) validate() error {
+	if o.WatchBuffer < 0 || o.WatchLag < 0 {
+		return fmt.Errorf("%w: Options.WatchBuffer and WatchLag must not be negative", rsync.ErrInvalidInput)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Name = orDefault(o.Name, "rsync")
+	o.WatchBuffer = orDefault(o.WatchBuffer, 256)
+	o.WatchLag = orDefault(o.WatchLag, 10*time.Second)
+	return o
+}
+
+// ServerOptions configures a [Server]. CertFile and KeyFile are required, or Insecure.
+type ServerOptions struct {
+	Options
+	// Addr is where the server listens, host:port. Defaults to DefaultAddr. Port 0 takes any free one: see [Server].Addr.
+	Addr string
+
+	// CertFile and KeyFile are the server's certificate, with intermediate ones after it, and its key, in PEM.
+	CertFile, KeyFile string
+	// ClientCAFile, if it is set, holds the CAs of clients in PEM: nobody gets in without a certificate of theirs. Whoever does may
+	// do everything; for finer rules add an interceptor with ServerOptions.
+	ClientCAFile string
+	// Insecure serves without TLS: for tests, and where something else encrypts.
+	Insecure bool
+
+	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
+	MaxMessageBytes int
+	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 1,000.
+	MaxConcurrentStreams uint32
+	// MinKeepAlive is how often clients may ask whether the connection lives. One that does more often is cut off. Defaults to 5 s.
+	MinKeepAlive time.Duration
+	// KeepAlive is how long a connection may be silent before the server asks whether it lives; without an answer it is closed
+	// after as long again. Defaults to 30 s.
+	KeepAlive time.Duration
+	// ShutdownTimeout is how long the end of Start waits for calls that are being answered. Waits and watches end at once. Defaults
+	// to 10 s.
+	ShutdownTimeout time.Duration
+	// ServerOptions are added to those that this package sets: interceptors, for example.
+	ServerOptions []grpc.ServerOption
+}
+
+func (o *ServerOptions) validate() error {
+	if _, _, err := net.SplitHostPort(o.Addr); o.Addr != "" && err != nil {
+		return fmt.Errorf("%w: ServerOptions.Addr %q is not host:port: %w", rsync.ErrInvalidInput, o.Addr, err)
+	}
+	var problem error
+	switch {
+	case o.Insecure && (o.CertFile != "" || o.KeyFile != "" || o.ClientCAFile != ""):
+		problem = errors.New("ServerOptions.Insecure means no TLS, so there can be no certificates")
+	case !o.Insecure && (o.CertFile == "" || o.KeyFile == ""):
+		problem = errors.New("ServerOptions.CertFile and KeyFile are required: set Insecure to serve without TLS")
+	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0:
+		problem = errors.New("ServerOptions.MaxMessageBytes, MinKeepAlive, KeepAlive and ShutdownTimeout must not be negative")
+	}
+	if problem != nil {
+		return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, problem)
+	}
+	return o.Options.validate()
+}
+
+func (o ServerOptions) withDefaults() ServerOptions {
+	o.Options = o.Options.withDefaults()
+	o.Addr = orDefault(o.Addr, DefaultAddr)
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.MaxConcurrentStreams = orDefault(o.MaxConcurrentStreams, 1000)
+	o.MinKeepAlive = orDefault(o.MinKeepAlive, 5*time.Second)
+	o.KeepAlive = orDefault(o.KeepAlive, 30*time.Second)
+	o.ShutdownTimeout = orDefault(o.ShutdownTimeout, 10*time.Second)
+	return o
+}
+
+// ClientOptions configures a [Client]; the zero value speaks TLS, and trusts the CAs of the system.
+type ClientOptions struct {
+	// CAFile holds the CAs of the server in PEM. Defaults to those of the system.
+	CAFile string
+	// CertFile and KeyFile are the client's certificate and key in PEM, where the server wants one.
+	CertFile, KeyFile string
+	// ServerName is the name that the server's certificate must have. Defaults to the host of the target.
+	ServerName string
+	// Insecure speaks without TLS.
+	Insecure bool
+
+	// RetryTimeout is how long a call is made again that a connection or the server failed; Wait and Watch have no such limit.
+	// Defaults to 30 s. A negative one means never.
+	RetryTimeout time.Duration
+	// Backoff is the delay before the next attempt. Defaults to 100 ms, doubled up to 5 s.
+	Backoff rsync.Backoff
+	// KeepAlive is how long a connection may be silent before the client asks whether it lives; without an answer it is closed
+	// after as long again. At least 10 s. Defaults to 20 s.
+	KeepAlive time.Duration
+	// MaxMessageBytes is how large an answer may be. Defaults to DefaultMaxMessageBytes.
+	MaxMessageBytes int
+	// DialOptions are added to those that this package sets.
+	DialOptions []grpc.DialOption
+}
+
+func (o *ClientOptions) validate(target string) error {
+	var problem error
+	switch {
+	case target == "":
+		problem = errors.New("the target is empty: it is host:port")
+	case o.Insecure && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""):
+		problem = errors.New("ClientOptions.Insecure means no TLS, so there can be no certificates")
+	case (o.CertFile == "") != (o.KeyFile == ""):
+		problem = errors.New("ClientOptions.CertFile and KeyFile go together")
+	case o.MaxMessageBytes < 0 || o.Backoff.Base < 0 || o.Backoff.Max < 0:
+		problem = errors.New("ClientOptions.MaxMessageBytes and Backoff must not be negative")
+	case o.KeepAlive != 0 && o.KeepAlive < 10*time.Second:
+		problem = errors.New("ClientOptions.KeepAlive is less than 10 s")
+	}
+	if problem != nil {
+		return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, problem)
+	}
+	return nil
+}
+
+func (o ClientOptions) withDefaults() ClientOptions {
+	o.RetryTimeout = orDefault(o.RetryTimeout, 30*time.Second)
+	o.Backoff.Base = orDefault(o.Backoff.Base, 100*time.Millisecond)
+	o.Backoff.Max = max(orDefault(o.Backoff.Max, 5*time.Second), o.Backoff.Base)
+	o.KeepAlive = orDefault(o.KeepAlive, 20*time.Second)
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	return o
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}

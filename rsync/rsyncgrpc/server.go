@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
+)
+
+// handshakeTimeout is how long a connection may take to come to be.
+const handshakeTimeout = 20 * time.Second
+
+// ErrServerStarted is what Start returns the second time.
+var ErrServerStarted = errors.New("the server was started before")
+
+// Server serves an engine. Its methods may be called from any goroutine.
+type Server struct {
+	engine  Engine
+	options ServerOptions
+	ready   chan struct{}
+
+	mu      sync.Mutex
+	started bool
+	addr    net.Addr
+}
+
+// NewServer returns a server that does nothing yet. It returns rsync.ErrInvalidInput for options that cannot be.
+func NewServer(engine Engine, options ServerOptions) (*Server, error) {
+	if engine == nil {
+		return nil, fmt.Errorf("%w: rsyncgrpc.NewServer needs an engine", rsync.ErrInvalidInput)
+	}
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	return &Server{engine: engine, options: options.withDefaults(), ready: make(chan struct{})}, nil
+}
+
+// Ready is closed when the server accepts connections.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Addr is where the server listens, or nil before Ready.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Start serves until ctx ends. It then ends waits and watches, takes nothing more, lets calls that are being answered end, for
+// [ServerOptions].ShutdownTimeout, and returns nil. It fails at once where certificates cannot be read, nothing can listen at the
+// address or metrics cannot be registered, and with [ErrServerStarted] the second time.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	started := s.started
+	s.started = true
+	s.mu.Unlock()
+	if started {
+		return ErrServerStarted
+	}
+	var service *Service
+	server, err := s.server(ctx, func() *Service { return service })
+	if err != nil {
+		return err
+	}
+	if service, err = Register(server, s.engine, s.options.Options); err != nil {
+		return err
+	}
+	defer service.Drain()
+	healthv1.RegisterHealthServer(server, newHealth(service, server))
+	registerReflection(server)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Addr)
+	if err != nil {
+		return fmt.Errorf("listen at %s: %w", s.options.Addr, err)
+	}
+	s.mu.Lock()
+	s.addr = listener.Addr()
+	s.mu.Unlock()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	close(s.ready)
+	klog.FromContext(ctx).Info("Serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
+	select {
+	case err := <-served:
+		server.Stop()
+		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	service.Drain()
+	s.stop(ctx, server)
+	return <-served
+}
+
+// server makes the gRPC server. What is wrong with certificates is booked with the service, once there is one.
+func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
+	// Calls carry the logger, and outlive ctx while the server stops.
+	logger := klog.FromContext(ctx)
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive}),
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			return handle(klog.NewContext(ctx, logger), r)
+		}),
+		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return handle(server, &loggedStream{stream, klog.NewContext(stream.Context(), logger)})
+		}),
+	}
+	if !s.options.Insecure {
+		creds, err := serverTLS(&s.options, func(err error) {
+			if service := service(); service != nil {
+				service.metrics.certificateError()
+			}
+			logger.Error(err, "What was read before stays in use")
+		})
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, grpc.Creds(creds))
+	}
+	return grpc.NewServer(append(options, s.options.ServerOptions...)...), nil
+}
+
+// loggedStream has a context with a logger.
+type loggedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns it.
+func (s *loggedStream) Context() context.Context { return s.ctx }
+
+// stop waits for calls, and ends what is left.
+func (s *Server) stop(ctx context.Context, server *grpc.Server) {
+	timer := time.AfterFunc(s.options.ShutdownTimeout, func() {
+		klog.FromContext(ctx).Info("Calls were cut off at the end", "after", s.options.ShutdownTimeout)
+		server.Stop()
+	})
+	defer timer.Stop()
+	server.GracefulStop()
+}
+
+// registerReflection lets clients ask for the services and their messages, EMCO's too.
+func registerReflection(server *grpc.Server) {
+	options := reflection.ServerOptions{Services: server, DescriptorResolver: bothRegistries{}}
+	reflectionv1.RegisterServerReflectionServer(server, reflection.NewServerV1(options))
+	reflectionv1alpha.RegisterServerReflectionServer(server, reflection.NewServer(options))
+}
+
+// bothRegistries finds EMCO's files in their own registry, and all others in that of the process.
+type bothRegistries struct{}
+
+// FindFileByPath implements protodesc.Resolver.
+func (bothRegistries) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if f, err := emcopb.Registry.Files.FindFileByPath(path); err == nil {
+		return f, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+// FindDescriptorByName implements protodesc.Resolver.
+func (bothRegistries) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if d, err := emcopb.Registry.Files.FindDescriptorByName(name); err == nil {
+		return d, nil
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}

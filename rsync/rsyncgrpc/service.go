@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// listChunk is how many contexts a message of List has.
+const listChunk = 500
+
+// Service is an engine's services on a gRPC server.
+type Service struct {
+	rsyncv1.UnimplementedEngineServer
+
+	engine   Engine
+	options  Options
+	metrics  *metrics
+	stopping context.Context
+	drain    context.CancelFunc
+}
+
+// Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput for options that cannot be.
+// Call [Service.Drain] before the server's GracefulStop, which otherwise waits for watches that never end.
+func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Service, error) {
+	if server == nil || engine == nil {
+		return nil, fmt.Errorf("%w: rsyncgrpc.Register needs a server and an engine", rsync.ErrInvalidInput)
+	}
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{engine: engine, options: options.withDefaults()}
+	m, err := newMetrics(&s.options)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics = m
+	s.stopping, s.drain = context.WithCancel(context.Background())
+	rsyncv1.RegisterEngineServer(server, s)
+	if !options.WithoutEMCO {
+		e := newEMCO(s)
+		emcopb.RegisterInstallappServer(server, e)
+		emcopb.RegisterUpdateappServer(server, e)
+		emcopb.RegisterReadyNotifyServer(server, e)
+	}
+	return s, nil
+}
+
+// Drain ends all waits and watches, also those that come later, so that clients go to another server, and takes the metrics
+// back. Calling it again does nothing.
+func (s *Service) Drain() {
+	s.drain()
+	s.metrics.unregister()
+}
+
+// during returns a context that also ends when the service does, with errStopping as its cause.
+func (s *Service) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// ended returns why a call ended that went on until its context did.
+func ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
+		return errStopping
+	}
+	return err
+}
+
+// call does what all methods have in common: metrics, errors and panics.
+func (s *Service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
+	done := s.metrics.begin(method, waits)
+	defer func() {
+		if p := recover(); p != nil {
+			klog.FromContext(ctx).Error(errPanic, "A call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errPanic
+		}
+		err = toStatus(err)
+		done(err)
+	}()
+	return f()
+}
+
+// Create implements the service.
+func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv1.CreateResponse, error) {
+	out := &rsyncv1.CreateResponse{}
+	err := s.call(ctx, "Create", false, func() error {
+		c, err := appContextOf(r.GetAppContext())
+		if err != nil {
+			return err
+		}
+		return s.engine.Create(ctx, c)
+	})
+	if status.Code(err) == codes.Aborted { // there is one
+		p := status.Convert(err).Proto()
+		p.Code = int32(codes.AlreadyExists)
+		err = status.FromProto(p).Err()
+	}
+	return out, err
+}
+
+// GetAppContext implements the service.
+func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
+	out := &rsyncv1.GetAppContextResponse{}
+	return out, s.call(ctx, "GetAppContext", false, func() error {
+		c, err := s.engine.AppContext(ctx, r.GetId())
+		if err == nil {
+			out.AppContext = appContextMessage(c)
+		}
+		return err
+	})
+}
+
+// Delete implements the service.
+func (s *Service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
+	return &rsyncv1.DeleteResponse{}, s.call(ctx, "Delete", false, func() error { return s.engine.Delete(ctx, r.GetId()) })
+}
+
+// List implements the service.
+func (s *Service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
+	ctx := stream.Context()
+	return s.call(ctx, "List", false, func() error {
+		all, err := s.engine.List(ctx)
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(all, listChunk) {
+			out := &rsyncv1.ListResponse{}
+			for _, summary := range chunk {
+				out.AppContexts = append(out.AppContexts, &rsyncv1.Summary{Id: summary.ID, State: string(summary.State)})
+			}
+			if err := stream.Send(out); err != nil {
+				return errors.Join(context.Canceled, err) // the client has gone
+			}
+		}
+		return nil
+	})
+}
+
+// Enqueue implements the service.
+func (s *Service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyncv1.EnqueueResponse, error) {
+	out := &rsyncv1.EnqueueResponse{}
+	return out, s.call(ctx, "Enqueue", false, func() error {
+		ref, err := s.enqueue(ctx, r)
+		if err == nil {
+			out.Ref = refMessage(ref)
+		}
+		return err
+	})
+}
+
+func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync.EventRef, error) {
+	key := rsync.IdempotencyKey(r.GetIdempotencyKey())
+	update := r.GetEvent() == string(rsync.Update) || r.GetEvent() == rollback
+	if r.GetFromId() != "" && !update {
+		return rsync.EventRef{}, fmt.Errorf("%w: from_id is for %s and %s, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
+	}
+	switch r.GetEvent() {
+	case string(rsync.Instantiate):
+		return s.engine.Instantiate(ctx, r.GetId(), key)
+	case string(rsync.Terminate):
+		return s.engine.Terminate(ctx, r.GetId(), key)
+	case string(rsync.Read):
+		return s.engine.Read(ctx, r.GetId(), key)
+	case string(rsync.Update):
+		return s.engine.Update(ctx, r.GetFromId(), r.GetId(), key)
+	case rollback:
+		return s.engine.Rollback(ctx, r.GetFromId(), r.GetId(), key)
+	}
+	return rsync.EventRef{}, fmt.Errorf("%w: the event %q is none of Instantiate, Terminate, Read, Update and Rollback", rsync.ErrInvalidInput, r.GetEvent())
+}
+
+// rollback is the event of Enqueue that the engine has as an Update.
+const rollback = "Rollback"
+
+// Stop implements the service.
+func (s *Service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
+	return &rsyncv1.StopResponse{}, s.call(ctx, "Stop", false, func() error { return s.engine.Stop(ctx, r.GetId()) })
+}
+
+// ClearStop implements the service.
+func (s *Service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
+	return &rsyncv1.ClearStopResponse{}, s.call(ctx, "ClearStop", false, func() error { return s.engine.ClearStop(ctx, r.GetId()) })
+}
+
+// GetStatus implements the service.
+func (s *Service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {
+	out := &rsyncv1.GetStatusResponse{}
+	return out, s.call(ctx, "GetStatus", false, func() error {
+		status, err := s.engine.Status(ctx, r.GetId())
+		out.Status = statusMessage(status)
+		return err
+	})
+}
+
+// Wait implements the service.
+func (s *Service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.WaitResponse, error) {
+	out := &rsyncv1.WaitResponse{}
+	return out, s.call(ctx, "Wait", true, func() error {
+		if r.GetRef() == nil {
+			return fmt.Errorf("%w: there is no ref", rsync.ErrInvalidInput)
+		}
+		ctx, cancel := s.during(ctx)
+		defer cancel()
+		status, err := s.engine.Wait(ctx, refOf(r.GetRef()))
+		var failure *rsync.EventError
+		if errors.As(err, &failure) {
+			out.Failure = &rsyncv1.EventFailure{
+				Ref: refMessage(failure.Ref), Event: string(failure.Event), Status: string(failure.Status),
+				Reason: string(failure.Reason), Message: failure.Message,
+			}
+			err = nil
+		}
+		out.Status = statusMessage(status)
+		return ended(ctx, err)
+	})
+}

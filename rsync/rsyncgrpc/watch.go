@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// goneGrace is how long a watch of a context that is not there may have something to tell: that it was deleted meanwhile.
+const goneGrace = time.Second
+
+// Watch implements the service.
+func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
+	return s.call(stream.Context(), "Watch", true, func() error {
+		ctx, cancel := s.during(stream.Context())
+		defer cancel()
+		return pump(ctx, s, s.changes(ctx, r.GetId(), r.GetFromRevision()), stream.Send)
+	})
+}
+
+// changes are the messages of a watch. What there is at the beginning is one message, so that a client has it or has it not.
+func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
+	return func(yield func(*rsyncv1.WatchResponse, error) bool) {
+		if from < 0 {
+			yield(nil, fmt.Errorf("%w: from_revision is %d: it must not be negative", rsync.ErrInvalidInput, from))
+			return
+		}
+		status, err := s.engine.Status(ctx, id)
+		gone := errors.Is(err, rsync.ErrNotFound) && from > 0
+		switch {
+		case err != nil && !gone:
+			yield(nil, err)
+			return
+		case from == 0:
+			if !yield(snapshot(status), nil) {
+				return
+			}
+			from = status.Revision + 1
+		case !gone && from > status.Revision+1:
+			yield(nil, fmt.Errorf("the store is at revision %d, so it is another one than that of revision %d: %w", status.Revision, from, store.ErrCompacted))
+			return
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		if gone {
+			timer := time.AfterFunc(goneGrace, func() { cancel(err) })
+			defer timer.Stop()
+		}
+		for change, err := range s.engine.Watch(ctx, id, from) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) || change.Deleted {
+				return
+			}
+		}
+		// It ends by itself only with its context.
+		if err := context.Cause(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(nil, errors.New("the watch of the store ended"))
+	}
+}
+
+// pump sends what it gets, in order, and holds a limited number that could not be sent yet. While it holds all that it may,
+// it takes nothing more; what takes long then waits in the store, so it ends with errSlow.
+//
+// Nothing interrupts a Send that waits for its client but the end of the call, which is why it has a goroutine of its own.
+func pump[M any](ctx context.Context, s *Service, messages iter.Seq2[M, error], send func(M) error) error {
+	queue := make(chan M, s.options.WatchBuffer)
+	closeQueue := sync.OnceFunc(func() { close(queue) })
+	defer closeQueue()
+	sent := make(chan error, 1)
+	go func() {
+		for m := range queue {
+			if err := send(m); err != nil {
+				sent <- errors.Join(context.Canceled, err) // the client has gone
+				return
+			}
+		}
+		sent <- nil
+	}()
+	lag := &lag{limit: s.options.WatchLag}
+	defer lag.none()
+	var end error
+	for m, err := range messages {
+		if err != nil {
+			end = err
+			break
+		}
+		select {
+		case queue <- m:
+			lag.none()
+			continue
+		default:
+		}
+		select {
+		case queue <- m:
+		case err := <-sent:
+			return err
+		case <-lag.over():
+			s.metrics.slowWatch()
+			return errSlow
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	closeQueue() // and wait until all is sent
+	select {
+	case err := <-sent:
+		return cmp.Or(err, end)
+	case <-lag.over():
+		s.metrics.slowWatch()
+		return errSlow
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lag measures how long something has been behind without a break.
+type lag struct {
+	limit time.Duration
+	timer *time.Timer
+}
+
+// none says that it is not behind.
+func (l *lag) none() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
+
+// over returns what tells that it has been behind for too long, from the first call after none.
+func (l *lag) over() <-chan time.Time {
+	if l.timer == nil {
+		l.timer = time.NewTimer(l.limit)
+	}
+	return l.timer.C
+}
