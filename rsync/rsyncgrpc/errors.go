@@ -33,6 +33,12 @@ var (
 	errPanic    = errors.New("the call failed in a way that was not foreseen: the server's log has more")
 )
 
+// existsError is the conflict of a Create.
+type existsError struct{ error }
+
+// Unwrap returns the engine's error.
+func (e *existsError) Unwrap() error { return e.error }
+
 // problemLimit is how many problems of a context an error carries, and textLimit how much text: both travel in a header.
 const (
 	problemLimit = 100
@@ -82,6 +88,9 @@ func toStatus(err error) error {
 			code, info.Reason = r.code, r.reason
 			break
 		}
+	}
+	if errors.As(err, new(*existsError)) {
+		code = codes.AlreadyExists
 	}
 	details := []protoadapt.MessageV1{info}
 	var invalid *appcontext.Error

@@ -104,7 +104,10 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	service.Drain()
 	s.stop(ctx, server)
-	return <-served
+	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // ctx ended before it served
+		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+	}
+	return nil
 }
 
 // server makes the gRPC server. What is wrong with certificates is booked with the service, once there is one.

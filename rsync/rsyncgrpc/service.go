@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync"
@@ -101,20 +99,16 @@ func (s *Service) call(ctx context.Context, method string, waits bool, f func() 
 
 // Create implements the service.
 func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv1.CreateResponse, error) {
-	out := &rsyncv1.CreateResponse{}
-	err := s.call(ctx, "Create", false, func() error {
+	return &rsyncv1.CreateResponse{}, s.call(ctx, "Create", false, func() error {
 		c, err := appContextOf(r.GetAppContext())
 		if err != nil {
 			return err
 		}
-		return s.engine.Create(ctx, c)
+		if err = s.engine.Create(ctx, c); errors.Is(err, rsync.ErrConflict) {
+			return &existsError{err}
+		}
+		return err
 	})
-	if status.Code(err) == codes.Aborted { // there is one
-		p := status.Convert(err).Proto()
-		p.Code = int32(codes.AlreadyExists)
-		err = status.FromProto(p).Err()
-	}
-	return out, err
 }
 
 // GetAppContext implements the service.

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc_test
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
+)
+
+//go:embed testdata/emco-grpc.json
+var emcoFacts []byte
+
+// facts is what is known of EMCO's services.
+type facts struct {
+	Services map[string]map[string][2]string
+	Messages map[string]map[string]string
+}
+
+// peer is a program with EMCO's own messages, made of the facts, and none of our generated code.
+type peer struct {
+	t    *testing.T
+	conn grpc.ClientConnInterface
+	file protoreflect.FileDescriptor
+}
+
+func readFacts(t *testing.T) facts {
+	t.Helper()
+	var f facts
+	check(t, json.Unmarshal(emcoFacts, &f))
+	return f
+}
+
+func newPeer(t *testing.T, conn grpc.ClientConnInterface) *peer {
+	t.Helper()
+	file := &descriptorpb.FileDescriptorProto{Name: new("emco-facts.proto"), Syntax: new("proto3")}
+	for name, fields := range readFacts(t).Messages {
+		message := &descriptorpb.DescriptorProto{Name: &name}
+		for number, text := range fields {
+			kind, field, _ := strings.Cut(text, " ")
+			n := int32(must[int](t)(strconv.Atoi(number)))
+			types := map[string]descriptorpb.FieldDescriptorProto_Type{
+				"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "bool": descriptorpb.FieldDescriptorProto_TYPE_BOOL,
+			}
+			message.Field = append(message.Field, &descriptorpb.FieldDescriptorProto{
+				Name: &field, Number: &n, Type: types[kind].Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+			})
+		}
+		file.MessageType = append(file.MessageType, message)
+	}
+	return &peer{t, conn, must[protoreflect.FileDescriptor](t)(protodesc.NewFile(file, nil))}
+}
+
+// message makes one of names and values of fields.
+func (p *peer) message(name string, fields ...string) *dynamicpb.Message {
+	p.t.Helper()
+	out := dynamicpb.NewMessage(p.file.Messages().ByName(protoreflect.Name(name)))
+	for i := 0; i < len(fields); i += 2 {
+		out.Set(out.Descriptor().Fields().ByName(protoreflect.Name(fields[i])), protoreflect.ValueOfString(fields[i+1]))
+	}
+	return out
+}
+
+// call calls a method, and returns the two fields of its answer.
+func (p *peer) call(method, request, response string, fields ...string) (bool, string) {
+	p.t.Helper()
+	out := p.message(response)
+	check(p.t, p.conn.Invoke(p.t.Context(), method, p.message(request, fields...), out))
+	all := out.Descriptor().Fields()
+	return out.Get(all.ByNumber(1)).Bool(), out.Get(all.ByNumber(2)).String()
+}
+
+// alert subscribes, and returns what reads the next notification as "client server context app cluster".
+func (p *peer) alert(ctx context.Context, client, appContext string) func() (string, error) {
+	p.t.Helper()
+	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/readyNotify/Alert")
+	check(p.t, err)
+	check(p.t, stream.SendMsg(p.message("Topic", "clientName", client, "appContext", appContext)))
+	check(p.t, stream.CloseSend())
+	return func() (string, error) {
+		out := p.message("Notification")
+		if err := stream.RecvMsg(out); err != nil {
+			return "", err
+		}
+		var words []string
+		for n := range protoreflect.FieldNumber(5) {
+			words = append(words, out.Get(out.Descriptor().Fields().ByNumber(n+1)).String())
+		}
+		return strings.Join(words, " "), nil
+	}
+}
+
+// TestEMCODescriptors: our files have just what EMCO's have, by name, number and type.
+func TestEMCODescriptors(t *testing.T) {
+	got := facts{Services: map[string]map[string][2]string{}, Messages: map[string]map[string]string{}}
+	emcopb.Registry.Files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		if f.Package() != "" || f.Syntax() != protoreflect.Proto3 {
+			t.Errorf("%s has package %q and syntax %v", f.Path(), f.Package(), f.Syntax())
+		}
+		for i := range f.Messages().Len() {
+			m := f.Messages().Get(i)
+			fields := map[string]string{}
+			for j := range m.Fields().Len() {
+				field := m.Fields().Get(j)
+				fields[strconv.Itoa(int(field.Number()))] = field.Kind().String() + " " + string(field.Name())
+			}
+			got.Messages[string(m.FullName())] = fields
+		}
+		for i := range f.Services().Len() {
+			s := f.Services().Get(i)
+			methods := map[string][2]string{}
+			for j := range s.Methods().Len() {
+				m := s.Methods().Get(j)
+				output := string(m.Output().FullName())
+				if m.IsStreamingServer() {
+					output = "stream " + output
+				}
+				methods[string(m.Name())] = [2]string{string(m.Input().FullName()), output}
+			}
+			got.Services[string(s.FullName())] = methods
+		}
+		return true
+	})
+	same(t, "EMCO's files", got, readFacts(t), nil, nil)
+}
+
+// TestEMCONamesAreFree: a program that links EMCO's own code registers the same names in the registry of the process.
+func TestEMCONamesAreFree(t *testing.T) {
+	theirs := newPeer(t, nil).file
+	if err := protoregistry.GlobalFiles.RegisterFile(theirs); err != nil {
+		t.Error(err)
+	}
+	if _, err := emcopb.Registry.Types.FindMessageByName("InstallAppRequest"); err != nil {
+		t.Error(err)
+	}
+	wire := must[[]byte](t)(proto.Marshal(&emcopb.InstallAppRequest{AppContext: "a"}))
+	if other := must[[]byte](t)(proto.Marshal(newPeer(t, nil).message("InstallAppRequest", "app_context", "a"))); !slices.Equal(wire, other) {
+		t.Errorf("%x, want %x", wire, other)
+	}
+}
+
+// TestEMCO: a peer with EMCO's messages installs, reads, updates, rolls back and uninstalls, and learns why not.
+func TestEMCO(t *testing.T) {
+	s, client := remote(t, rsyncgrpc.ServerOptions{})
+	ctx := limited(t)
+	check(t, s.engine.Create(ctx, shop(t, "one", "1", "c1", "c2")))
+	check(t, s.engine.Create(ctx, shop(t, "two", "2", "c1")))
+	p := newPeer(t, client.Conn())
+	for _, step := range []struct {
+		method, request, response string
+		fields                    []string
+		id                        string
+		state                     rsync.State
+	}{
+		{"/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", []string{"app_context", "one"}, "one", rsync.Instantiated},
+		{"/installapp/ReadAppContext", "ReadAppContextRequest", "ReadAppContextResponse", []string{"app_context", "one"}, "one", rsync.Instantiated},
+		{"/updateapp/UpdateApp", "UpdateAppRequest", "UpdateAppResponse", []string{"update_from_appContext", "one", "update_to_appContext", "two"}, "two", rsync.Instantiated},
+		{"/updateapp/RollbackApp", "RollbackAppRequest", "RollbackAppResponse", []string{"rollback_from_appContext", "two", "rollback_to_appContext", "one"}, "one", rsync.Instantiated},
+		{"/installapp/UninstallApp", "UninstallAppRequest", "UninstallAppResponse", []string{"app_context", "one"}, "one", rsync.Terminated},
+	} {
+		ok, message := p.call(step.method, step.request, step.response, step.fields...)
+		before := must[*rsync.Status](t)(s.engine.Status(ctx, step.id))
+		seq := before.Queue[len(before.Queue)-1].Seq
+		if want := "queued as event " + strconv.Itoa(int(seq)) + " of app context " + step.id; !ok || message != want {
+			t.Fatalf("%s: %v, %q, want %q", step.method, ok, message, want)
+		}
+		if after := must[*rsync.Status](t)(s.engine.Wait(ctx, rsync.EventRef{AppContextID: step.id, Seq: seq})); after.State != step.state {
+			t.Errorf("after %s the state is %s, want %s", step.method, after.State, step.state)
+		}
+		bad := slices.Clone(step.fields)
+		bad[1] = "none"
+		if ok, message := p.call(step.method, step.request, step.response, bad...); ok || !strings.Contains(message, `app context "none": there is no such`) {
+			t.Errorf("%s: %v, %q", step.method, ok, message)
+		}
+	}
+	check(t, s.engine.Stop(ctx, "two"))
+	if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", "two"); ok || !strings.Contains(message, "stopped") {
+		t.Errorf("a stopped context: %v, %q", ok, message)
+	}
+}
+
+// TestEMCOAlert: notifications come for each app on each cluster that is done, now or later, until Unsubscribe.
+func TestEMCOAlert(t *testing.T) {
+	s, client := remote(t, rsyncgrpc.ServerOptions{})
+	ctx := limited(t)
+	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1", "c2")))
+	s.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+	p := newPeer(t, client.Conn())
+	early := p.alert(ctx, "me", "a")
+	ref := must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "a"))
+	expect := func(next func() (string, error), want string) {
+		t.Helper()
+		if got, err := next(); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	expect(early, "me rsync a web edge+c1")
+	late := p.alert(ctx, "you", "a")
+	expect(late, "you rsync a web edge+c1")
+	s.clusters.Cluster("edge", "c2").SetMode(fake.Works)
+	must[*rsync.Status](t)(s.engine.Wait(ctx, ref))
+	expect(early, "me rsync a web edge+c2")
+	expect(late, "you rsync a web edge+c2")
+
+	check(t, client.Conn().Invoke(ctx, "/readyNotify/Unsubscribe", p.message("Topic", "clientName", "me", "appContext", "a"), p.message("UnsubscribeResponse")))
+	if got, err := early(); !errors.Is(err, io.EOF) {
+		t.Errorf("after Unsubscribe: %q, %v", got, err)
+	}
+	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Terminate(ctx, "a"))))
+	check(t, s.engine.Delete(ctx, "a"))
+	if got, err := late(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the context's end: %q, %v; its deletion on clusters is nothing to notify of", got, err)
+	}
+	if _, err := p.alert(ctx, "me", "none")(); status.Code(err) != codes.NotFound {
+		t.Errorf("a context that is not there: %v", err)
+	}
+}
