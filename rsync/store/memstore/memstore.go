@@ -28,6 +28,9 @@ import (
 type Options struct {
 	// History is how many events are kept for watches that begin in the past. Defaults to 100,000.
 	History int
+	// Revision is that of the empty store, so that one that is filled from elsewhere goes on with revisions that were not there
+	// before. Watches that begin before get ErrCompacted. Defaults to 0.
+	Revision int64
 	// MaxTxnBytes and MaxTxnOps limit transactions. Default to those of package store.
 	MaxTxnBytes, MaxTxnOps int
 	// Clock defaults to the real one.
@@ -84,7 +87,7 @@ func New(options Options) *Store {
 		options.Clock = clock.RealClock{}
 	}
 	return &Store{
-		options: options, data: map[string]*store.KeyValue{},
+		options: options, revision: options.Revision, dropped: options.Revision, data: map[string]*store.KeyValue{},
 		watches: map[*watch]struct{}{}, leases: map[store.Lease]*lease{},
 	}
 }

@@ -56,6 +56,23 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestRevision: a store goes on where another one was.
+func TestRevision(t *testing.T) {
+	s := memstore.New(memstore.Options{Revision: 100})
+	result, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
+	if err != nil || result.Revision != 101 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if message := <-s.Watch(ctx, "/", 100); !errors.Is(message.Err, store.ErrCompacted) {
+		t.Errorf("before its time: %+v", message)
+	}
+	if message := <-s.Watch(ctx, "/", 101); message.Err != nil || message.Revision != 101 {
+		t.Errorf("from its first revision: %+v", message)
+	}
+}
+
 // TestLeaseTime: a lease ends when its time is over, to the nanosecond.
 func TestLeaseTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli reads the command line.
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Usage is what --help shows.
+const Usage = `Usage: go run ./examples/rsync COMMAND [flags] [arguments]
+
+Applies apps to many clusters and takes them away again. "serve" is the engine with its gRPC
+service; all other commands are its client.
+
+  serve                  serve until Ctrl-C
+  create ID DIR          store a context: each folder in DIR is an app, on each --cluster
+  instantiate ID         apply it
+  update FROM TO         lead from one context to another, and rollback FROM TO back
+  terminate ID           delete it from its clusters
+  read ID                ask the clusters what is there
+  stop ID                end what is under way, until clear-stop ID
+  status ID              what is known of it; with --watch also what changes
+  list                   all contexts
+  delete ID              forget one
+
+Flags of serve:
+  --listen ADDR      where to serve (default 127.0.0.1:9031)
+  --store FILE       keep everything in FILE (default rsync.db in the current folder)
+  --etcd URLS        keep everything in etcd instead: host:port, more after commas
+  --fake N           have clusters in memory: fake+cluster1 to fake+clusterN (default 3)
+  --client-ca FILE   let clients in that have a certificate of this CA, and nobody else
+
+Flags of clients:
+  --server ADDR      where the engine is (default 127.0.0.1:9031)
+  --ca FILE          the CA of the server (default: those of the system)
+  --cluster P+C      for create: provider and cluster; once per cluster
+  --app NAME         for create: the app of what is in DIR itself (default main)
+  --key KEY          for events: queue one only once, however often it is asked for
+  --no-wait          for events: do not wait until they are done
+  --watch            for status: go on until Ctrl-C, or until the context is deleted
+
+Flags of both:
+  --cert FILE        the own certificate, and
+  --key-file FILE    its key, in PEM
+  --verbose          log what the SDK does, to standard error
+  --help             show this
+
+Without certificates it serves and calls addresses of this machine alone: there is no other
+protection. Objects on clusters in memory end with "serve"; what the store says of them stays.
+
+Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+`
+
+// DefaultAddr is where a server and its clients meet.
+const DefaultAddr = "127.0.0.1:9031"
+
+// Options is what the command line asks for.
+type Options struct {
+	// Command is one of those in Usage, and Args its arguments.
+	Command string
+	Args    []string
+
+	Listen, Store string
+	Etcd          []string
+	// Clusters has the values of the flags that ask for a kind of clusters.
+	Clusters map[string]string
+
+	Server string
+	On     []appcontext.ClusterID
+	App    string
+	Key    string
+	NoWait bool
+	Watch  bool
+
+	ClientCA, CA, Cert, KeyFile string
+	Verbose                     bool
+}
+
+// arguments are those of each command, and flags those of its own.
+var commands = map[string]struct{ arguments, flags string }{
+	"serve":       {"", "listen store etcd client-ca"},
+	"create":      {"ID DIR", "cluster app"},
+	"instantiate": {"ID", "key no-wait"},
+	"update":      {"FROM TO", "key no-wait"},
+	"rollback":    {"FROM TO", "key no-wait"},
+	"terminate":   {"ID", "key no-wait"},
+	"read":        {"ID", "key no-wait"},
+	"stop":        {"ID", ""},
+	"clear-stop":  {"ID", ""},
+	"status":      {"ID", "watch"},
+	"list":        {"", ""},
+	"delete":      {"ID", ""},
+}
+
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+func Parse(args []string) (Options, error) {
+	o := Options{Clusters: map[string]string{}}
+	if len(args) == 0 {
+		return o, errors.New("which command?")
+	}
+	flags := command.NewFlags("rsync")
+	if strings.HasPrefix(args[0], "-") {
+		return o, errors.Join(flags.FlagSet.Parse(args[:1]), errors.New("the command comes first"))
+	}
+	o.Command = args[0]
+	c, ok := commands[o.Command]
+	if !ok {
+		return o, fmt.Errorf("unknown command %q", o.Command)
+	}
+	o.define(flags.FlagSet, c.flags)
+	if err := flags.FlagSet.Parse(args[1:]); err != nil {
+		return o, err
+	}
+	o.Args = flags.Args()
+	if want := strings.Fields(c.arguments); len(o.Args) != len(want) {
+		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want), cmpOr(c.arguments, "none"), len(o.Args))
+	}
+	return o, o.check(flags)
+}
+
+func cmpOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// define adds the flags of a command.
+func (o *Options) define(flags *flag.FlagSet, own string) {
+	flags.StringVar(&o.Cert, "cert", "", "")
+	flags.StringVar(&o.KeyFile, "key-file", "", "")
+	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	if o.Command == "serve" {
+		for _, p := range clusters.Providers {
+			flags.Func(p.Flag, "", func(value string) error { o.Clusters[p.Flag] = value; return nil })
+		}
+	} else {
+		flags.StringVar(&o.Server, "server", DefaultAddr, "")
+		flags.StringVar(&o.CA, "ca", "", "")
+	}
+	for _, name := range strings.Fields(own) {
+		switch name {
+		case "listen":
+			flags.StringVar(&o.Listen, name, DefaultAddr, "")
+		case "store":
+			flags.StringVar(&o.Store, name, "rsync.db", "")
+		case "etcd":
+			flags.Func(name, "", o.etcd)
+		case "client-ca":
+			flags.StringVar(&o.ClientCA, name, "", "")
+		case "cluster":
+			flags.Func(name, "", o.cluster)
+		case "app":
+			flags.StringVar(&o.App, name, "main", "")
+		case "key":
+			flags.StringVar(&o.Key, name, "", "")
+		case "no-wait":
+			flags.BoolVar(&o.NoWait, name, false, "")
+		case "watch":
+			flags.BoolVar(&o.Watch, name, false, "")
+		}
+	}
+}
+
+func (o *Options) etcd(value string) error {
+	for addr := range strings.SplitSeq(value, ",") {
+		if addr == "" {
+			return errors.New("an address is empty")
+		}
+		o.Etcd = append(o.Etcd, addr)
+	}
+	return nil
+}
+
+func (o *Options) cluster(value string) error {
+	provider, name, found := strings.Cut(value, "+")
+	if !found || provider == "" || name == "" {
+		return errors.New("a cluster is provider+name")
+	}
+	o.On = append(o.On, appcontext.ClusterID{Provider: provider, Name: name})
+	return nil
+}
+
+func (o *Options) check(flags command.Flags) error {
+	addr, name := o.Server, "server"
+	if o.Command == "serve" {
+		addr, name = o.Listen, "listen"
+		if len(o.Clusters) == 0 {
+			o.Clusters["fake"] = "3"
+		}
+	}
+	host, _, err := net.SplitHostPort(addr)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--%s %q is not host:port", name, addr)
+	case (o.Cert == "") != (o.KeyFile == ""):
+		return errors.New("--cert and --key-file go together")
+	case o.ClientCA != "" && o.Cert == "":
+		return errors.New("--client-ca needs --cert and --key-file")
+	case o.Command == "serve" && o.Cert == "" && !loopback(host):
+		return fmt.Errorf("--listen %s can be reached from elsewhere: give --cert, --key-file and --client-ca", addr)
+	case o.Command == "create" && len(o.On) == 0:
+		return errors.New("create needs --cluster, once or more")
+	case flags.Given("store") && flags.Given("etcd"):
+		return errors.New("--store and --etcd are two places for the same")
+	}
+	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key")
+}
+
+// Insecure reports whether there is no TLS between a client and its server: both are on this machine, and nobody gave
+// certificates.
+func (o *Options) Insecure() bool {
+	if o.Command == "serve" {
+		return o.Cert == ""
+	}
+	host, _, _ := net.SplitHostPort(o.Server)
+	return o.CA == "" && o.Cert == "" && loopback(host)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

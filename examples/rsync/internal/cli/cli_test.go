@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+func TestParse(t *testing.T) {
+	none := map[string]string{}
+	for line, want := range map[string]cli.Options{
+		"serve":                           {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Clusters: map[string]string{"fake": "3"}},
+		"serve --etcd a:1,b:2 --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Etcd: []string{"a:1", "b:2"}, Clusters: map[string]string{"fake": "7"}},
+		"create --cluster fake+c1 shop .": {Command: "create", Args: []string{"shop", "."}, Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "fake", Name: "c1"}}, Clusters: none},
+		"update --no-wait --key k a b":    {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
+		"status --watch --server h:1 a":   {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
+		"list":                            {Command: "list", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
+	} {
+		got, err := cli.Parse(strings.Fields(line))
+		if want.Args == nil {
+			want.Args = []string{}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", line, err, diff)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "cert", "key-file", "verbose")
+	commandtest.Refuses(t, cli.Parse, map[string]string{
+		"":                                 "unknown command",
+		"go":                               `unknown command "go"`,
+		"--verbose list":                   "-verbose",
+		"list a":                           "list needs 0 arguments, none, and got 1",
+		"update a":                         "update needs 2 arguments, FROM TO, and got 1",
+		"status a --watch":                 "flags come before them",
+		"status --no-wait a":               "-no-wait",
+		"serve --listen :9031":             "can be reached from elsewhere",
+		"serve --listen here":              "not host:port",
+		"serve --client-ca f":              "--client-ca needs",
+		"serve --cert f":                   "go together",
+		"serve --store f --etcd h:1":       "two places",
+		"serve --etcd a:1,":                "an address is empty",
+		"serve --store=":                   "--store must not be empty",
+		"create a .":                       "create needs --cluster",
+		"create --cluster c1 a .":          "provider+name",
+		"instantiate --server nowhere a":   "not host:port",
+		"terminate --key= a":               "--key must not be empty",
+		"status --watch --server=h:1 a b":  "got 2",
+		"stop --key k a":                   "-key",
+		"serve --fake 1 --server h:1":      "-server",
+		"delete --store f a":               "-store",
+		"clear-stop --etcd h:1 a":          "-etcd",
+		"rollback --cluster a+b from to":   "-cluster",
+		"read --app x a":                   "-app",
+		"list --watch":                     "-watch",
+		"serve --listen 0.0.0.0:1":         "can be reached from elsewhere",
+		"serve --listen example.com:9031":  "can be reached from elsewhere",
+		"create --cluster +c --app x a .":  "provider+name",
+		"create --cluster p+ --app x a .":  "provider+name",
+		"serve --cert f --key-file= extra": "serve needs 0 arguments",
+	})
+}

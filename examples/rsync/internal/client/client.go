@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client does what the commands of the client say, and writes what came of it.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Run does one command.
+func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
+	engine, err := rsyncgrpc.NewClient(o.Server, rsyncgrpc.ClientOptions{
+		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = engine.Close() }()
+	c := &client{engine: engine, options: o, out: stdout}
+	switch o.Command {
+	case "create":
+		return c.create(ctx)
+	case "list":
+		return c.list(ctx)
+	case "status":
+		return c.status(ctx)
+	case "stop", "clear-stop", "delete":
+		return c.now(ctx)
+	}
+	return c.event(ctx)
+}
+
+type client struct {
+	engine  rsyncgrpc.Engine
+	options cli.Options
+	out     io.Writer
+}
+
+func (c *client) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+func (c *client) create(ctx context.Context) error {
+	id, dir := c.options.Args[0], c.options.Args[1]
+	shop, err := folder.Read(os.DirFS(dir), id, c.options.App, c.options.On)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := c.engine.Create(ctx, shop); err != nil {
+		return err
+	}
+	c.say("%s: created with %d apps on %d clusters", id, len(shop.Apps), len(c.options.On))
+	return nil
+}
+
+func (c *client) list(ctx context.Context) error {
+	all, err := c.engine.List(ctx)
+	for _, s := range all {
+		c.say("%-40s %s", s.ID, s.State)
+	}
+	return err
+}
+
+// now does what needs no event.
+func (c *client) now(ctx context.Context) error {
+	id := c.options.Args[0]
+	do, done := c.engine.Stop, "stopped"
+	switch c.options.Command {
+	case "clear-stop":
+		do, done = c.engine.ClearStop, "no longer stopped"
+	case "delete":
+		do, done = c.engine.Delete, "deleted"
+	}
+	if err := do(ctx, id); err != nil {
+		return err
+	}
+	c.say("%s: %s", id, done)
+	return nil
+}
+
+// event queues an event, and waits for it.
+func (c *client) event(ctx context.Context) error {
+	args, key := c.options.Args, rsync.IdempotencyKey(c.options.Key)
+	var ref rsync.EventRef
+	var err error
+	switch c.options.Command {
+	case "instantiate":
+		ref, err = c.engine.Instantiate(ctx, args[0], key)
+	case "terminate":
+		ref, err = c.engine.Terminate(ctx, args[0], key)
+	case "read":
+		ref, err = c.engine.Read(ctx, args[0], key)
+	case "update":
+		ref, err = c.engine.Update(ctx, args[0], args[1], key)
+	case "rollback":
+		ref, err = c.engine.Rollback(ctx, args[0], args[1], key)
+	default:
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return err
+	}
+	c.say("%s: queued as event %d", ref.AppContextID, ref.Seq)
+	if c.options.NoWait {
+		return nil
+	}
+	status, err := c.engine.Wait(ctx, ref)
+	if status != nil {
+		c.show(status, ref.Seq)
+	}
+	return err
+}
+
+// show writes a status; with a number only what one event did.
+func (c *client) show(s *rsync.Status, seq uint64) {
+	stopped := ""
+	if s.Stopped {
+		stopped = ", stopped"
+	}
+	c.say("%s: %s%s", s.ID, s.State, stopped)
+	for i := range s.Queue {
+		if seq == 0 || s.Queue[i].Seq == seq {
+			c.say("  %s", element(&s.Queue[i]))
+		}
+	}
+	for i := range s.Clusters {
+		if seq == 0 || s.Clusters[i].Seq == seq {
+			c.cluster(&s.Clusters[i])
+		}
+	}
+}
+
+func (c *client) cluster(s *rsync.ClusterStatus) {
+	c.say("  %s", words(s.App, "on", s.Cluster, s.Event, s.Phase, s.Reason, s.Message))
+	for _, r := range s.Resources {
+		state := []string{}
+		for word, so := range map[string]bool{"missing": !r.Exists, "ready": r.Ready, "failed": r.Failed, "not ready": r.Exists && !r.Ready && !r.Failed} {
+			if so {
+				state = append(state, word)
+			}
+		}
+		slices.Sort(state)
+		c.say("    %s: %s", r.Object, words(strings.Join(state, ", "), r.Message))
+	}
+}
+
+func element(e *rsync.Element) string {
+	from := ""
+	if e.UCID != "" {
+		from = "(with " + e.UCID + ")"
+	}
+	return words("event", e.Seq, e.Event, from, e.Status, e.Reason, e.Message)
+}
+
+// words writes what is not empty.
+func words(all ...any) string {
+	var out []string
+	for _, w := range all {
+		if text := fmt.Sprint(w); text != "" {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// status writes what is known, or all that changes from there.
+func (c *client) status(ctx context.Context) error {
+	id := c.options.Args[0]
+	if !c.options.Watch {
+		s, err := c.engine.Status(ctx, id)
+		if err == nil {
+			c.show(s, 0)
+		}
+		return err
+	}
+	for missed := false; ; missed = true {
+		err := c.watch(ctx, id)
+		if missed && errors.Is(err, rsync.ErrNotFound) {
+			c.say("%s: deleted meanwhile", id)
+			return nil
+		}
+		if !errors.Is(err, store.ErrCompacted) {
+			return err
+		}
+		c.say("%s: what changed meanwhile is not known any more; from now on:", id)
+	}
+}
+
+// watch writes all that there is and that changes, until the context is deleted or ctx ends.
+func (c *client) watch(ctx context.Context, id string) error {
+	for change, err := range c.engine.Watch(ctx, id, 0) {
+		switch {
+		case err != nil:
+			return err
+		case change.Deleted:
+			c.say("%s: deleted", id)
+		case change.Element != nil:
+			c.say("  %s", element(change.Element))
+		case change.Cluster != nil:
+			c.cluster(change.Cluster)
+		default:
+			c.say("%s: %s", id, change.State)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusters finds the connector of a cluster by the name of its provider.
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+)
+
+// Provider is a kind of clusters that a command line can ask for.
+type Provider struct {
+	// Name is what contexts call it: the first part of provider+cluster.
+	Name string
+	// Flag asks for it, with a value that Open understands.
+	Flag string
+	Open func(value string) (connector.Connectors, error)
+}
+
+// Providers are all that there are.
+var Providers = []Provider{
+	{Name: "fake", Flag: "fake", Open: openFake},
+}
+
+// Mux are the clusters of several providers.
+type Mux map[string]connector.Connectors
+
+// Open makes those that are asked for, by the names of their flags.
+func Open(asked map[string]string) (Mux, error) {
+	out := Mux{}
+	for _, p := range Providers {
+		value, ok := asked[p.Flag]
+		if !ok {
+			continue
+		}
+		connectors, err := p.Open(value)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", p.Flag, err)
+		}
+		out[p.Name] = connectors
+	}
+	return out, nil
+}
+
+// Connector implements [connector.Connectors].
+func (m Mux) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
+	if connectors := m[provider]; connectors != nil {
+		return connectors.Connector(ctx, provider, cluster)
+	}
+	known := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q here, only: %s", provider, known)}
+}
+
+// maxFake bounds --fake.
+const maxFake = 10_000
+
+// openFake makes clusters in memory: cluster1, cluster2 and so on.
+func openFake(value string) (connector.Connectors, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > maxFake {
+		return nil, fmt.Errorf("%q is no number from 1 to %d", value, maxFake)
+	}
+	all := fake.New()
+	return connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+		i, err := strconv.Atoi(strings.TrimPrefix(name, "cluster"))
+		if err != nil || i < 1 || i > n || name != "cluster"+strconv.Itoa(i) {
+			return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no cluster %q, only cluster1 to cluster%d", name, n)}
+		}
+		return all.Connector(ctx, provider, name)
+	}), nil
+}

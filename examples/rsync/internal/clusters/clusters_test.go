@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+func TestMux(t *testing.T) {
+	mux, err := clusters.Open(map[string]string{"fake": "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := mux.Connector(t.Context(), "fake", "cluster2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Probe(t.Context()), c.Close()); err != nil {
+		t.Error(err)
+	}
+	for _, tt := range [][3]string{
+		{"edge", "cluster1", `there is no provider "edge" here, only: fake`},
+		{"fake", "cluster3", "only cluster1 to cluster2"},
+		{"fake", "cluster0", "only cluster1 to cluster2"},
+		{"fake", "cluster01", "only cluster1 to cluster2"},
+		{"fake", "1", "only cluster1 to cluster2"},
+	} {
+		_, err := mux.Connector(t.Context(), tt[0], tt[1])
+		if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), tt[2]) {
+			t.Errorf("%s+%s: %v, want %q", tt[0], tt[1], err, tt[2])
+		}
+	}
+	for _, bad := range []string{"", "0", "many", "10001"} {
+		if _, err := clusters.Open(map[string]string{"fake": bad}); err == nil || !strings.Contains(err.Error(), "--fake: ") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package filestore is a store of package rsync for one process: in memory, with a file in which all is that was put without
+// a lease. What a transaction writes is on the disk before its caller hears of it.
+//
+// It is small rather than fast: each transaction waits for the disk. Leases end with the process, as do the sessions of
+// engines that they are for.
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+)
+
+// lockTimeout is how long another process may have the file.
+const lockTimeout = 2 * time.Second
+
+var (
+	dataBucket  = []byte("rsync")
+	metaBucket  = []byte("meta")
+	revisionKey = []byte("revision")
+)
+
+// Store is a store in memory and in a file. Close it in the end. All methods may be called from any goroutine.
+type Store struct {
+	*memstore.Store
+	db *bbolt.DB
+
+	mu     sync.Mutex // transactions get to the file in the order in which they were done
+	failed error      // why the file no longer has what the memory has
+}
+
+var _ store.Store = &Store{}
+
+// Open reads a file, or makes it.
+func Open(ctx context.Context, file string) (*Store, error) {
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", file, err)
+	}
+	s := &Store{db: db}
+	if err := s.load(ctx); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("store %s: %w", file, err)
+	}
+	return s, nil
+}
+
+// Close frees the file. Nothing may be under way.
+func (s *Store) Close() error { return s.db.Close() }
+
+func (s *Store) load(ctx context.Context) error {
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		data, err := tx.CreateBucketIfNotExists(dataBucket)
+		if err != nil {
+			return err
+		}
+		meta, err := tx.CreateBucketIfNotExists(metaBucket)
+		if err != nil {
+			return err
+		}
+		var revision int64
+		if value := meta.Get(revisionKey); len(value) == 8 {
+			revision = int64(binary.BigEndian.Uint64(value))
+		}
+		// The revision after the last one may have been told of a transaction that did not reach the file.
+		s.Store = memstore.New(memstore.Options{Revision: revision + 1})
+		return data.ForEach(func(key, value []byte) error {
+			_, err := s.Store.Txn(ctx, nil, []store.Op{store.Put(string(key), bytes.Clone(value))})
+			return err
+		})
+	})
+}
+
+// Txn implements [store.Data].
+func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return store.TxnResult{}, s.failed
+	}
+	result, err := s.Store.Txn(ctx, compares, ops)
+	if err != nil || !result.Succeeded || len(ops) == 0 {
+		return result, err
+	}
+	if err := s.db.Update(func(tx *bbolt.Tx) error { return write(tx, ops, result.Revision) }); err != nil {
+		s.failed = fmt.Errorf("the store's file can no longer be written, start again when it can: %w", err)
+		return store.TxnResult{}, s.failed
+	}
+	return result, nil
+}
+
+func write(tx *bbolt.Tx, ops []store.Op, revision int64) error {
+	data := tx.Bucket(dataBucket)
+	for _, op := range ops {
+		var err error
+		switch {
+		case op.Kind == store.OpPut && op.Lease == 0:
+			err = data.Put([]byte(op.Key), op.Value)
+		case op.Kind == store.OpDeletePrefix:
+			err = deletePrefix(data, []byte(op.Key))
+		default: // a key with a lease is not in the file any more
+			err = data.Delete([]byte(op.Key))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(metaBucket).Put(revisionKey, binary.BigEndian.AppendUint64(nil, uint64(revision)))
+}
+
+func deletePrefix(data *bbolt.Bucket, prefix []byte) error {
+	cursor := data.Cursor()
+	for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Seek(prefix) {
+		if err := cursor.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package folder makes an app context of a folder of manifests.
+package folder
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Read makes a context with an app for each folder in a folder, in the order of their names, and one of the given name for what is
+// in the folder itself. Each app is on all clusters. Its resources are the documents of all files that end in .yaml, .yml or
+// .json, in the order of their names.
+func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcontext.AppContext, error) {
+	b := appcontext.NewBuilder(id)
+	found := false
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		switch path.Ext(name) {
+		case ".yaml", ".yml", ".json":
+		default:
+			return nil
+		}
+		owner := app
+		if dir := path.Dir(name); dir != "." {
+			owner = dir
+		}
+		documents, err := split(files, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, document := range documents {
+			found = true
+			for _, c := range clusters {
+				b.App(owner).Resource(c.Provider, c.Name, document)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, errors.New("no manifest in a file that ends in .yaml, .yml or .json")
+	}
+	return b.Build()
+}
+
+// split returns the documents of a file that are not empty.
+func split(files fs.FS, name string) ([][]byte, error) {
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !empty(document) {
+			out = append(out, document)
+		}
+	}
+}
+
+// empty reports whether a document has only comments.
+func empty(document []byte) bool {
+	for line := range bytes.Lines(document) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Rsync is an engine of package rsync with its gRPC service, and a command line for it. With clusters in memory and its store in
+// a file it needs nothing:
+//
+//	go run ./examples/rsync serve --fake 2
+//
+//	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/applied-work/manifests/v1
+//	go run ./examples/rsync instantiate shop
+//	go run ./examples/rsync status --watch shop
+//	go run ./examples/rsync terminate shop
+//
+// --help lists all commands. Where the SDK comes in is function serve, and internal/client for its other end.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/client"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/filestore"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
+)
+
+func main() { command.Main(run) }
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	p := command.Program[cli.Options]{Name: "rsync", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		if o.Command == "serve" {
+			return serve(ctx, o, stdout)
+		}
+		return client.Run(ctx, o, stdout)
+	})
+}
+
+// serve runs the engine and its service until ctx ends.
+func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
+	connectors, err := clusters.Open(o.Clusters)
+	if err != nil {
+		return err
+	}
+	s, closeStore, err := openStore(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	engine, err := rsync.New(s, connectors, rsync.Options{})
+	if err != nil {
+		return err
+	}
+	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{
+		Addr: o.Listen, CertFile: o.Cert, KeyFile: o.KeyFile, ClientCAFile: o.ClientCA, Insecure: o.Insecure(),
+	})
+	if err != nil {
+		return err
+	}
+	// The engine outlives the service, so that calls that are being answered find it.
+	group, ctx := errgroup.WithContext(ctx)
+	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEngine()
+	group.Go(func() error { return engine.Start(engineCtx) })
+	group.Go(func() error {
+		defer stopEngine()
+		return server.Start(ctx)
+	})
+	select {
+	case <-server.Ready():
+		fmt.Fprintf(stdout, "serving at %s\n", server.Addr())
+	case <-ctx.Done():
+	}
+	return group.Wait()
+}
+
+// openStore opens the store that is asked for, and returns what closes it.
+func openStore(ctx context.Context, o cli.Options) (store.Store, func(), error) {
+	if len(o.Etcd) == 0 {
+		s, err := filestore.Open(ctx, o.Store)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, func() { _ = s.Close() }, nil
+	}
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: o.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, nil, fmt.Errorf("etcd: %w", err)
+	}
+	s, err := etcdstore.New(etcd, etcdstore.Options{})
+	if err == nil {
+		_, err = s.Get(ctx, "/rsync-example-reachable/")
+	}
+	if err != nil {
+		_ = etcd.Close()
+		return nil, nil, fmt.Errorf("etcd %v: %w", o.Etcd, err)
+	}
+	return s, func() { _ = etcd.Close() }, nil
+}

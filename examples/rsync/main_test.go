@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/internal/certtest"
+)
+
+// asProgram makes the test's binary the program itself, so that servers and clients are processes of their own.
+const asProgram = "RSYNC_EXAMPLE_IS_THE_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const patience = 30 * time.Second
+
+func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(ctx, self, args...)
+	c.Env = append(os.Environ(), asProgram+"=yes")
+	return c
+}
+
+// server is a process that serves.
+type server struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	addr   string
+	stderr bytes.Buffer
+	end    func()
+}
+
+func startServer(t *testing.T, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, cmd: program(context.Background(), t, append([]string{"serve"}, args...)...)}
+	s.cmd.Stderr = &s.stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.end = sync.OnceFunc(func() {
+		if err := s.cmd.Wait(); err != nil && s.cmd.ProcessState.ExitCode() >= 0 {
+			t.Errorf("serve: %v\n%s", err, s.stderr.String())
+		}
+	})
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		s.end()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server said %q: %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	s.addr = strings.TrimSpace(strings.TrimPrefix(line, "serving at "))
+	return s
+}
+
+// signal ends the server, as an operator or the kernel does.
+func (s *server) signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+	s.end()
+}
+
+// call runs a client to its end.
+func call(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	out, err := program(ctx, t, args...).CombinedOutput()
+	if c := exitCode(err); c != status {
+		t.Fatalf("%q ended with %d (%v), want %d:\n%s", args, c, err, status, out)
+	}
+	return string(out)
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // what exec returns
+		return e.ExitCode()
+	}
+	return -1
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	rest := text
+	for _, p := range parts {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			t.Fatalf("no %q where it should be in:\n%s", p, text)
+		}
+		rest = rest[i+len(p):]
+	}
+}
+
+func manifests(t *testing.T, value string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, app := range []string{"db", "web"} {
+		if err := os.Mkdir(filepath.Join(dir, app), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + app + "}\ndata: {value: " + value + "}\n"
+		if err := os.WriteFile(filepath.Join(dir, app, "app.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestPrograms: a context goes through its life by the hands of clients, over two servers that are killed and one that ends.
+func TestPrograms(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "store")
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", file, "--fake", "2")
+	at := func(command string, args ...string) []string {
+		return append([]string{command, "--server", s.addr}, args...)
+	}
+	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2"}
+	contains(t, call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...), "one: created with 2 apps on 2 clusters")
+	contains(t, call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...), "two: created")
+	contains(t, call(t, 1, at("create", append(on, "two", manifests(t, "2"))...)...), "rsync: app context \"two\" exists")
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watch := program(ctx, t, at("status", "--watch", "one")...)
+	watchedFile := filepath.Join(t.TempDir(), "watched")
+	watched, err := os.Create(watchedFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Close()
+	watch.Stdout, watch.Stderr = watched, watched
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(read(t, watchedFile), "one: Created") {
+		if ctx.Err() != nil {
+			t.Fatalf("the watch says %q", read(t, watchedFile))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	contains(t, call(t, 0, at("instantiate", "one")...), "one: queued as event 1\n", "one: Instantiated\n", "event 1 Instantiate Done", "web on fake+cluster2 Instantiate Done")
+	contains(t, call(t, 0, at("read", "one")...), "event 2", "db on fake+cluster1 Read Done", "ConfigMap db: ready")
+
+	// A kill in the middle of a watch; the store has everything, but the clusters in memory are new.
+	s.signal(syscall.SIGKILL)
+	s = startServer(t, "--listen", s.addr, "--store", file, "--fake", "2")
+	contains(t, call(t, 0, at("list")...), "one", "Instantiated", "two", "Created")
+	contains(t, call(t, 0, at("update", "one", "two")...), "two: queued as event 1", "two: Instantiated", "event 1 Update (with one) Done")
+	contains(t, call(t, 0, at("rollback", "two", "one")...), "one: queued as event", "one: Instantiated")
+	contains(t, call(t, 0, at("stop", "one")...), "one: stopped")
+	contains(t, call(t, 1, at("terminate", "one")...), "rsync: app context \"one\": the app context is stopped")
+	contains(t, call(t, 0, at("status", "one")...), "one: Instantiated, stopped")
+	contains(t, call(t, 0, at("clear-stop", "one")...), "no longer stopped")
+	contains(t, call(t, 1, at("delete", "one")...), "terminate it first")
+	contains(t, call(t, 0, at("terminate", "--no-wait", "--key", "k", "one")...), "one: queued as event")
+
+	s.signal(syscall.SIGINT)
+	s = startServer(t, "--listen", s.addr, "--store", file, "--fake", "2")
+	contains(t, call(t, 0, at("terminate", "--key", "k", "one")...), "one: Terminated")
+	contains(t, call(t, 0, at("delete", "one")...), "one: deleted")
+	if err := watch.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, read(t, watchedFile))
+	}
+	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "not known any more", "one: deleted")
+	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": there is no such app context")
+}
+
+// TestProgramsOverTLS: with certificates a server is for its own clients alone.
+func TestProgramsOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	ca := certtest.New(t)
+	caFile := ca.Write(t, dir, "ca")
+	cert, key := ca.Issue(t, "me").Write(t, dir, "me")
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store"), "--cert", cert, "--key-file", key, "--client-ca", caFile)
+	call(t, 0, "list", "--server", s.addr, "--ca", caFile, "--cert", cert, "--key-file", key)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if out, err := program(ctx, t, "list", "--server", s.addr, "--ca", caFile).CombinedOutput(); err == nil {
+		t.Errorf("without a certificate: %s", out)
+	}
+}
+
+// TestFailures: what is wrong is said in a line.
+func TestFailures(t *testing.T) {
+	nobody := closedPort(t)
+	for _, tt := range []struct {
+		reason string
+		args   []string
+		status int
+		want   string
+	}{
+		{"no command", nil, command.Misuse, "which command?"},
+		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed, "is a directory"},
+		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "etcd [" + nobody + "]: "},
+		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed, `--fake: "many" is no number`},
+		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
+		{"no CA", []string{"list", "--ca", "/nowhere"}, command.Failed, "no such file"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status || !strings.Contains(stderr.String(), tt.want) || stdout.Len() > 0 {
+				t.Errorf("%d, %q, %q; want %d, %q", status, stdout.String(), stderr.String(), tt.status, tt.want)
+			}
+		})
+	}
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
