@@ -104,7 +104,12 @@ var rules = []rule{
 	{packages: "rsync/connector/kube", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "..."}},
 	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...", "golang.org/x/crypto/ssh/..."}},
 	{packages: "rsync/connector/manifestwork", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork}},
-	{packages: "rsync/rsyncgrpc/...", may: []string{"rsync", "rsync/appcontext", "google.golang.org/..."}},
+	{packages: "rsync/rsyncgrpc", may: []string{
+		"rsync", "rsync/appcontext", "rsync/store", "rsync/connector", "rsync/rsyncgrpc/emcopb", "rsync/rsyncgrpc/rsyncv1",
+		"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails",
+	}},
+	{packages: "rsync/rsyncgrpc/emcopb", may: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
+	{packages: "rsync/rsyncgrpc/rsyncv1", may: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 
 	{packages: "examples/...", leaf: true, may: []string{anything}},
 
@@ -163,6 +168,7 @@ var budgets = map[string]int{
 	"rsync/store/etcdstore": 153, // etcd's client, with gRPC
 	"rsync/connector":       2,
 	"rsync/connector/fake":  2,
+	"rsync/rsyncgrpc": 144, // what rsync links, and gRPC with health, reflection and error details
 }
 
 // totals is how many packages, the standard library and Prometheus included, a program links that uses one package only.
