@@ -14,7 +14,7 @@
 //	status, err := engine.Wait(ctx, ref)
 //
 // connectors reach the clusters: package connector is their interface, connector/fake has clusters in memory for tests.
-// Package store is where all is kept: store/etcdstore in etcd, store/memstore in memory.
+// Package store is where all is kept: store/etcdstore in etcd, store/memstore in memory. rsyncgrpc serves an engine over gRPC.
 //
 // # Guarantees
 //

@@ -54,7 +54,7 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: options.Backoff.Base, Multiplier: 2, Jitter: 0.5, MaxDelay: options.Backoff.Max},
 			MinConnectTimeout: options.KeepAlive,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: options.KeepAlive, Timeout: options.KeepAlive}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: options.KeepAlive, Timeout: options.KeepAlive / 2}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(options.MaxMessageBytes)),
 	}, options.DialOptions...)...)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Create stores a context: see [rsync.Engine.Create]. What is not valid is refused without asking the server.
+// Create stores a context: see [rsync.Engine.Create]. What is not valid is refused without asking the server. A context that is
+// larger than the server's MaxMessageBytes is refused with codes.ResourceExhausted.
 func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 	if a == nil {
 		return fmt.Errorf("%w: there is no app context", rsync.ErrInvalidInput)

@@ -70,7 +70,7 @@ type ServerOptions struct {
 	// MinKeepAlive is how often clients may ask whether the connection lives. One that does more often is cut off. Defaults to 5 s.
 	MinKeepAlive time.Duration
 	// KeepAlive is how long a connection may be silent before the server asks whether it lives; without an answer it is closed
-	// after as long again. Defaults to 30 s.
+	// after half of it more. Defaults to 30 s.
 	KeepAlive time.Duration
 	// ShutdownTimeout is how long the end of Start waits for calls that are being answered. Waits and watches end at once. Defaults
 	// to 10 s.
@@ -126,7 +126,7 @@ type ClientOptions struct {
 	// Backoff is the delay before the next attempt. Defaults to 100 ms, doubled up to 5 s.
 	Backoff rsync.Backoff
 	// KeepAlive is how long a connection may be silent before the client asks whether it lives; without an answer it is closed
-	// after as long again. At least 10 s. Defaults to 20 s.
+	// after half of it more. At least 10 s. Defaults to 20 s.
 	KeepAlive time.Duration
 	// MaxMessageBytes is how large an answer may be. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int

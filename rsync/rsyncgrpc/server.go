@@ -119,7 +119,7 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive / 2}),
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			return handle(klog.NewContext(ctx, logger), r)

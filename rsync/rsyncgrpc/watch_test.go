@@ -8,8 +8,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +184,55 @@ func TestServerRestarts(t *testing.T) {
 	want := []string{"Instantiating", "Instantiated", "Terminating", "Terminated", "deleted"}
 	if first := slices.Index(states, "Instantiating"); first < 0 || !slices.Equal(states[first:], want) || len(slices.Compact(slices.Clone(got))) != len(got) {
 		t.Errorf("the watch was told %q", got)
+	}
+}
+
+// TestSilentNetwork: a network that loses everything and tells nobody is noticed, and watches and waits go on another way.
+func TestSilentNetwork(t *testing.T) {
+	t.Parallel() // it waits for gRPC's shortest keep-alive, 10 s
+	s := newScene(t)
+	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
+	proxy := tcpproxy.Start(t, addr)
+	var dials atomic.Int64
+	client := dial(t, addr, rsyncgrpc.ClientOptions{KeepAlive: 10 * time.Second, DialOptions: []grpc.DialOption{grpc.WithContextDialer(
+		func(ctx context.Context, addr string) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				addr = proxy.Addr()
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		})}})
+	ctx := limitedTo(t, 2*patience)
+	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
+	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
+	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "a"))
+	waited, watched := make(chan error, 1), make(chan []string, 1)
+	began := make(chan struct{}, 100)
+	go func() { waited <- err2(client.Wait(ctx, ref)) }()
+	go func() {
+		var got []string
+		for change, err := range client.Watch(ctx, "a", begin+1) {
+			got = append(got, fmt.Sprint(change.Revision, " ", describe(change)))
+			if err != nil {
+				got = append(got, err.Error())
+			}
+			began <- struct{}{}
+		}
+		watched <- got
+	}()
+	<-began
+	proxy.Stall() // links stay open, and nothing comes through them
+	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	must[*rsync.Status](t)(s.engine.Wait(ctx, ref))
+	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Terminate(ctx, "a"))))
+	check(t, s.engine.Delete(ctx, "a"))
+	// The context is gone, and with it the event.
+	if err := <-waited; !errors.Is(err, rsync.ErrNotFound) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	want := must[[]string](t)(collect(ctx, s.engine, "a", begin+1))
+	if diff := cmp.Diff(want, <-watched); diff != "" {
+		t.Errorf("-engine +client:\n%s", diff)
 	}
 }
 
