@@ -210,8 +210,8 @@ func TestUnavailable(t *testing.T) {
 	if _, err := patient.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 1}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rsyncgrpc.ErrUnavailable) {
 		t.Errorf("%v, want the end of the context, and why it lasted", err)
 	}
-	for range patient.Watch(ctx, "a", 0) {
-		t.Error("a watch of a server that is not there has something")
+	for change, err := range patient.Watch(ctx, "a", 0) {
+		t.Errorf("a watch of a server that is not there has %+v, %v", change, err)
 	}
 	check(t, client.Close())
 	if _, err := client.Status(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "closing") {

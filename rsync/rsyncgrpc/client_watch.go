@@ -124,7 +124,7 @@ func (p *position) advance(c *rsync.Change) bool {
 	switch {
 	case c.Revision < p.revision:
 		return false
-	case c.Revision > p.revision:
+	case c.Revision > p.revision || p.seen == nil:
 		p.revision, p.next, p.seen = c.Revision, c.Revision, map[subject]bool{}
 	}
 	s := subjectOf(c)

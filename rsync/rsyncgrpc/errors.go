@@ -23,8 +23,8 @@ import (
 // Domain is that of the reasons in the google.rpc.ErrorInfo of errors.
 const Domain = "rsync.spokewire.io"
 
-// ErrUnavailable: no server answered within [ClientOptions].RetryTimeout, or its store does not. Whether it did what it was
-// asked for is not known; calling again with the same idempotency key does nothing twice.
+// ErrUnavailable is that no server answered within [ClientOptions].RetryTimeout, or that its store did not. Whether it did what
+// it was asked for is not known; calling again with the same idempotency key does nothing twice.
 var ErrUnavailable = errors.New("the rsync server does not answer")
 
 var (

@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -86,7 +87,7 @@ type Options struct {
 	Verbose                     bool
 }
 
-// arguments are those of each command, and flags those of its own.
+// commands have arguments, and flags of their own.
 var commands = map[string]struct{ arguments, flags string }{
 	"serve":       {"", "listen store etcd client-ca"},
 	"create":      {"ID DIR", "cluster app"},
@@ -123,16 +124,10 @@ func Parse(args []string) (Options, error) {
 	}
 	o.Args = flags.Args()
 	if want := strings.Fields(c.arguments); len(o.Args) != len(want) {
-		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want), cmpOr(c.arguments, "none"), len(o.Args))
+		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want), cmp.Or(c.arguments, "none"), len(o.Args))
 	}
-	return o, o.check(flags)
-}
-
-func cmpOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
+	err := o.check(flags)
+	return o, err
 }
 
 // define adds the flags of a command.
