@@ -97,7 +97,7 @@ func TestGRPCReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched := make(chan []string, 1)
-	go func() { watched <- told(ctx, client, created.Revision+1) }()
+	go func() { watched <- linesOf(ctx, client, created.Revision+1) }()
 	for i := range 12 {
 		n, stopped := i/3%2, make(chan struct{})
 		go func() {
@@ -132,13 +132,13 @@ func TestGRPCReplicas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := told(ctx, reader, created.Revision+1); !slices.Equal(got, want) || len(got) < 12*6 {
+	if want := linesOf(ctx, reader, created.Revision+1); !slices.Equal(got, want) || len(got) < 12*6 {
 		t.Errorf("the client's watch has %d changes, the store's %d:\n%s\n\n%s", len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// told collects a watch until the context is deleted.
-func told(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
+// linesOf collects a watch until the context is deleted.
+func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 	var out []string
 	for change, err := range e.Watch(ctx, "shop", from) {
 		line := fmt.Sprint(change.Revision, change.State, change.Deleted, err)
