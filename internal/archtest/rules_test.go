@@ -131,7 +131,6 @@ var testHelpers = []string{
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",
 	"internal/certtest",
-	"internal/ruletest",
 	"internal/daemon",
 	"internal/gitserver",
 	"internal/metertest",
