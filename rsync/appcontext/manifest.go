@@ -6,19 +6,38 @@ package appcontext
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 )
 
 // header is what identifies an object in its manifest.
-type header struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name      string `json:"name"`
-		Namespace string `json:"namespace"`
-	} `json:"metadata"`
+type header struct{ apiVersion, kind, name, namespace string }
+
+// parseHeader reads the fields by their exact names, as Kubernetes does; encoding/json takes "Kind" for "kind" in a struct.
+func parseHeader(text []byte) (header, error) {
+	var h header
+	var top, metadata map[string]json.RawMessage
+	if err := json.Unmarshal(text, &top); err != nil {
+		return h, err
+	}
+	for _, field := range []struct {
+		value json.RawMessage
+		into  any
+	}{{top["apiVersion"], &h.apiVersion}, {top["kind"], &h.kind}, {top["metadata"], &metadata}} {
+		if err := unmarshalGiven(field.value, field.into); err != nil {
+			return h, err
+		}
+	}
+	return h, errors.Join(unmarshalGiven(metadata["name"], &h.name), unmarshalGiven(metadata["namespace"], &h.namespace))
+}
+
+func unmarshalGiven(value json.RawMessage, into any) error {
+	if value == nil {
+		return nil
+	}
+	return json.Unmarshal(value, into)
 }
 
 // ParseObject reads what identifies the object of a manifest. It returns a [*Problem] with BadManifest for what is not a
@@ -26,41 +45,49 @@ type header struct {
 func ParseObject(manifest []byte) (Object, error) {
 	bad := func(what string) (Object, error) { return Object{}, &Problem{Fault: BadManifest, What: what} }
 	if severalDocuments(manifest) {
-		return bad("the manifest has more than one YAML document: add each as a resource of its own")
+		return bad("the manifest has more than one document: add each as a resource of its own")
 	}
-	var h header
 	// JSON is the fast way; most of what is no JSON ends at the first byte.
-	if err := json.Unmarshal(manifest, &h); err != nil {
-		h = header{}
+	h, err := parseHeader(manifest)
+	if err != nil {
 		// By way of JSON a name like y or 1, which YAML reads as something else than text, is refused as Kubernetes refuses it.
-		text, err := yaml.YAMLToJSON(manifest)
-		if err != nil || json.Unmarshal(text, &h) != nil {
-			return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name") // the parser's error quotes what it read
+		var text []byte
+		if text, err = yaml.YAMLToJSON(manifest); err == nil {
+			h, err = parseHeader(text)
 		}
 	}
 	switch {
-	case h.APIVersion == "":
+	case err != nil:
+		return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name") // the parser's error quotes what it read
+	case h.apiVersion == "":
 		return bad("the manifest has no apiVersion")
-	case h.Kind == "":
+	case h.kind == "":
 		return bad("the manifest has no kind")
-	case h.Metadata.Name == "":
+	case h.name == "":
 		return bad("the manifest has no metadata.name")
 	}
 	group := ""
-	if i := strings.LastIndexByte(h.APIVersion, '/'); i >= 0 {
-		group = h.APIVersion[:i]
+	if i := strings.LastIndexByte(h.apiVersion, '/'); i >= 0 {
+		group = h.apiVersion[:i]
 	}
-	return Object{Group: group, Kind: h.Kind, Namespace: h.Metadata.Namespace, Name: h.Metadata.Name}, nil
+	return Object{Group: group, Kind: h.kind, Namespace: h.namespace, Name: h.name}, nil
 }
 
-// severalDocuments looks for a line --- with content before and after it. Such a line in a block of text is indented.
+// severalDocuments looks for what a parser of one document would pass over in silence: JSON after JSON, and content after a line
+// --- or ... that follows on content. Such a line in a block of text is indented.
 func severalDocuments(manifest []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(manifest))
+	if decoder.Decode(new(json.RawMessage)) == nil {
+		if rest := bytes.TrimSpace(manifest[decoder.InputOffset():]); len(rest) > 0 && rest[0] == '{' {
+			return true
+		}
+	}
 	content, separated := false, false
-	for line := range bytes.Lines(manifest) {
-		text := bytes.TrimRight(line, " \t\r\n")
+	for line := range bytes.FieldsFuncSeq(manifest, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		text := bytes.TrimRight(line, " \t")
 		switch {
 		case len(text) == 0, text[0] == '#', text[0] == '%':
-		case bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || text[3] == ' '):
+		case separator(text):
 			separated = content
 		case separated:
 			return true
@@ -69,4 +96,10 @@ func severalDocuments(manifest []byte) bool {
 		}
 	}
 	return false
+}
+
+// separator reports whether a line ends a document.
+func separator(line []byte) bool {
+	mark, _, _ := bytes.Cut(bytes.ReplaceAll(line, []byte("\t"), []byte(" ")), []byte(" "))
+	return string(mark) == "---" || string(mark) == "..."
 }

@@ -22,6 +22,9 @@ const (
 // Validate returns an [*Error] with all that is wrong with a context, or nil. It also reads each manifest, to see that it
 // is of the object that the resource names.
 func Validate(c *AppContext) error {
+	if c == nil {
+		return &Error{Problems: []*Problem{{Fault: BadName, What: "there is no app context, but nil"}}}
+	}
 	var v validator
 	v.context(c, true)
 	if len(v.problems) == 0 {
