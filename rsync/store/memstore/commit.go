@@ -4,6 +4,8 @@
 package memstore
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -11,6 +13,21 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/store"
 )
+
+// errTwice is what etcd says too.
+var errTwice = errors.New("two operations of a transaction are about the same key")
+
+// checkKeys refuses puts of a key that another op is about.
+func checkKeys(ops []store.Op) error {
+	keys := map[string]bool{}
+	for _, op := range ops {
+		if op.Kind != store.OpDeletePrefix && keys[op.Key] {
+			return fmt.Errorf("%w: %s", errTwice, op.Key)
+		}
+		keys[op.Key] = true
+	}
+	return nil
+}
 
 // commit does the ops at a new revision and tells watches. With s.mu held.
 func (s *Store) commit(ops []store.Op) {

@@ -46,6 +46,7 @@ func Run(t *testing.T, newStore func(t *testing.T) store.Store) {
 		"Cancelled":       testCancelled,
 		"ConcurrentAdds":  testConcurrentAdds,
 		"NothingHalfDone": testNothingHalfDone,
+		"OneKeyTwice":     testOneKeyTwice,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, newStore(t)) })
@@ -209,6 +210,17 @@ func testConcurrentAdds(t *testing.T, s store.Store) {
 	all.Wait()
 	if got := len(get(t, s, "/n/").Value); got != workers*each {
 		t.Errorf("%d additions are %d", workers*each, got)
+	}
+}
+
+func testOneKeyTwice(t *testing.T, s store.Store) {
+	for _, second := range []store.Op{store.Put("/a/", []byte("2")), store.Delete("/a/")} {
+		if _, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", []byte("1")), second}); err == nil {
+			t.Errorf("a transaction with two operations on a key, of which the second is %+v, has no error", second)
+		}
+	}
+	if got := keys(t, s, "/"); got != nil {
+		t.Errorf("what was refused was written: %v", got)
 	}
 }
 
