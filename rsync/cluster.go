@@ -6,6 +6,7 @@ package rsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -152,15 +153,7 @@ func (c *cluster) call(o *op) {
 	conn, err := c.connector(ctx)
 	var states []connector.State
 	if err == nil {
-		batch := connector.Batch{AppContextID: o.run.id, App: o.task.app, Cluster: c.id, Resources: o.phase.resources}
-		switch o.phase.verb {
-		case applyVerb:
-			err = conn.Apply(ctx, batch)
-		case deleteVerb:
-			err = conn.Delete(ctx, batch)
-		default:
-			states, err = conn.Get(ctx, batch)
-		}
+		states, err = o.do(ctx, conn)
 	}
 	if c.session.ctx.Err() != nil {
 		c.mu.Lock()
@@ -170,6 +163,43 @@ func (c *cluster) call(o *op) {
 	}
 	c.session.engine.metrics.called(o.phase.verb, err)
 	c.finish(o, states, err, conn)
+}
+
+// do makes the call.
+func (o *op) do(ctx context.Context, conn connector.Connector) (states []connector.State, err error) {
+	defer recovered(&err)
+	batch := connector.Batch{AppContextID: o.run.id, App: o.task.app, Cluster: o.cluster.id, Resources: o.phase.resources}
+	switch o.phase.verb {
+	case applyVerb:
+		return nil, conn.Apply(ctx, batch)
+	case deleteVerb:
+		return nil, conn.Delete(ctx, batch)
+	}
+	if states, err = conn.Get(ctx, batch); err == nil {
+		err = checkStates(batch.Resources, states)
+	}
+	return states, err
+}
+
+// checkStates demands a state of each object: what a connector leaves out would pass for ready, or for gone.
+func checkStates(resources []appcontext.Resource, states []connector.State) error {
+	if len(states) != len(resources) {
+		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector tells %d states of %d objects", len(states), len(resources))}
+	}
+	for i := range states {
+		if states[i].Object != resources[i].Object {
+			return &connector.Error{Class: connector.ErrTerminal, Object: resources[i].Object, Err: errors.New("its connector tells the state of another object in its place")}
+		}
+	}
+	return nil
+}
+
+// recovered makes an error of a connector's panic, so that it ends neither the work on other clusters nor the process. What
+// it panicked with may be content of a manifest, and is in no error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector panicked with a %T", p)}
+	}
 }
 
 // finish takes the outcome of a call.

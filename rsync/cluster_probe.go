@@ -5,6 +5,7 @@ package rsync
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -113,10 +114,20 @@ func (c *cluster) ask() error {
 	defer cancel()
 	conn, err := c.connector(ctx)
 	if err == nil {
-		err = conn.Probe(ctx)
+		err = probe(ctx, conn)
 	}
 	c.session.engine.metrics.called("probe", err)
 	return err
+}
+
+func probe(ctx context.Context, conn connector.Connector) (err error) {
+	defer recovered(&err)
+	return conn.Probe(ctx)
+}
+
+func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func()) (err error) {
+	defer recovered(&err)
+	return w.WatchStatus(ctx, changed)
 }
 
 // answered takes the outcome of a probe. It reports whether probing is over.
@@ -154,7 +165,7 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 	c.use(1)
 	if !c.session.spawn(func() {
 		defer cancel()
-		if err := watcher.WatchStatus(ctx, c.changed); err != nil && ctx.Err() == nil {
+		if err := watchStatus(ctx, watcher, c.changed); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(1).Info("The watch on a cluster's objects ended, it is polled", "cluster", c.id.String(), "reason", err.Error())
 		}
 		c.mu.Lock()
@@ -192,13 +203,21 @@ func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
 	if c.conn == nil {
-		conn, err := c.session.engine.connectors.Connector(ctx, c.id.Provider, c.id.Name)
+		conn, err := open(ctx, c.session.engine.connectors, c.id)
 		if err != nil {
 			return nil, err
 		}
 		c.conn = conn
 	}
 	return c.conn, nil
+}
+
+func open(ctx context.Context, connectors connector.Connectors, id appcontext.ClusterID) (conn connector.Connector, err error) {
+	defer recovered(&err)
+	if conn, err = connectors.Connector(ctx, id.Provider, id.Name); err == nil && conn == nil {
+		err = &connector.Error{Class: connector.ErrTerminal, Err: errors.New("there is no connector for it, and no error")}
+	}
+	return conn, err
 }
 
 // use counts users of the connector. When it has had none for some time the cluster is forgotten.
@@ -218,15 +237,12 @@ func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
 	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
-	if !busy {
+	if !busy && c.session.spawn(c.close) { // by the session, which ends when the connector is closed
 		c.dead = true
 		delete(c.session.clusters, c.id)
 	}
 	c.mu.Unlock()
 	c.session.mu.Unlock()
-	if !busy {
-		c.close()
-	}
 }
 
 func (c *cluster) close() {
@@ -235,7 +251,11 @@ func (c *cluster) close() {
 	if c.conn == nil {
 		return
 	}
-	if err := c.conn.Close(); err != nil {
+	closeIt := func(conn connector.Connector) (err error) {
+		defer recovered(&err)
+		return conn.Close()
+	}
+	if err := closeIt(c.conn); err != nil {
 		klog.FromContext(c.session.ctx).Error(err, "A connector could not be closed", "cluster", c.id.String())
 	}
 	c.conn = nil

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -47,8 +46,11 @@ func (e *brokenError) Error() string { return "the value of " + e.key + " is " +
 // Unwrap returns ErrBroken.
 func (e *brokenError) Unwrap() error { return ErrBroken }
 
-// AppContext returns a context as it was created. It returns ErrNotFound.
+// AppContext returns a context as it was created. It returns ErrNotFound, ErrInvalidInput and ErrBroken.
 func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppContext, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil {
 		return nil, err
@@ -93,8 +95,8 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 
 // image reads all of a context but its manifests.
 func (e *Engine) image(ctx context.Context, id string) (*image, error) {
-	if id == "" || strings.ContainsRune(id, '/') {
-		return nil, fmt.Errorf("%w: %q cannot be the ID of an app context", ErrInvalidInput, id)
+	if err := checkID(id); err != nil {
+		return nil, err
 	}
 	result, err := e.store.Range(ctx, contextKey(id))
 	if err != nil {

@@ -55,7 +55,10 @@
 //
 // What a cluster refuses for now is tried again with [Backoff]; for one that does not answer there is one prober. Both go on
 // until Stop or Terminate, or [Options].MaxRetries. What it refuses for good, and a hook that fails, fails the app there. The event is
-// then an Error when all others have ended; [EventError] says which and why.
+// then an Error when all others have ended; [EventError] says which and why. A connector that panics, or that does not tell the state of each
+// object, has refused for good.
+//
+// A value of the store that cannot be read is [ErrBroken] with its key. It holds up the context that it belongs to, and no other.
 //
 // # Errors and limits
 //

@@ -98,6 +98,7 @@ type tail struct {
 
 // image is what is stored of a context beside its manifests, at one revision.
 type image struct {
+	found    bool // the head is among it
 	head     head
 	record   record
 	stateKV  store.KeyValue
@@ -108,17 +109,32 @@ type image struct {
 	revision int64
 }
 
-// parseImage reads the keys of a context. It reports whether there is one.
+// parseImage reads the keys of a context, all or one that is needed is missing. It reports whether there is a context.
 func parseImage(id string, result store.RangeResult) (*image, bool, error) {
+	img, err := parseKeys(id, result)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !img.found:
+		return nil, false, nil
+	case !img.stateKV.Exists():
+		return nil, false, &brokenError{stateKey(id)}
+	case !img.tailKV.Exists():
+		return nil, false, &brokenError{queueKey(id)}
+	}
+	return img, true, nil
+}
+
+// parseKeys reads some of the keys of a context.
+func parseKeys(id string, result store.RangeResult) (*image, error) {
 	img := &image{revision: result.Revision}
-	found := false
 	for _, kv := range result.KVs {
 		rest := strings.TrimPrefix(kv.Key, contextKey(id))
 		part, _, _ := strings.Cut(rest, "/")
 		var err error
 		switch {
 		case rest == "":
-			found = true
+			img.found = true
 			err = json.Unmarshal(kv.Value, &img.head)
 		case part == "state":
 			img.stateKV = kv
@@ -136,10 +152,10 @@ func parseImage(id string, result store.RangeResult) (*image, bool, error) {
 			img.statuses = append(img.statuses, s)
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("the value of %s is not what this version writes: %w", kv.Key, err)
+			return nil, &brokenError{kv.Key}
 		}
 	}
-	return img, found, nil
+	return img, nil
 }
 
 // encode never fails: the types are all of this package.

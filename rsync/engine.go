@@ -26,6 +26,8 @@ type Engine struct {
 	mu      sync.Mutex
 	started bool
 	session *session // the one that works now, or nil
+	ready   chan struct{}
+	failure error // why there is no session
 }
 
 // New returns an engine. It starts nothing. It returns ErrInvalidInput for options that cannot be.
@@ -36,7 +38,7 @@ func New(s store.Store, connectors connector.Connectors, options Options) (*Engi
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: s, connectors: connectors, options: options.withDefaults()}
+	e := &Engine{store: s, connectors: connectors, options: options.withDefaults(), ready: make(chan struct{}), failure: errNotStarted}
 	m, err := newMetrics(e)
 	if err != nil {
 		return nil, err
@@ -62,11 +64,11 @@ func (e *Engine) Start(ctx context.Context) error {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		s, err := newSession(ctx, e)
 		if err == nil {
-			e.setSession(s)
+			e.setSession(s, nil)
 			err = s.run(ctx)
-			e.setSession(nil)
 			attempt = 1
 		}
+		e.setSession(nil, err)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -77,10 +79,33 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) setSession(s *session) {
+var errNotStarted = errors.New("the engine is not started")
+
+// Ready is closed when the engine has its first lease, and so works.
+func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Healthy returns nil while the engine has a lease, else why it has none: it is not started, has ended, or the store does not
+// answer. It asks the store nothing; an engine that is cut off knows within [Options].LeaseTTL.
+func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.session = s
+	if s := e.session; s != nil {
+		return context.Cause(s.ctx)
+	}
+	return fmt.Errorf("the engine has no lease: %w", e.failure)
+}
+
+func (e *Engine) setSession(s *session, failure error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session, e.failure = s, failure
+	if s != nil {
+		select {
+		case <-e.ready:
+		default:
+			close(e.ready)
+		}
+	}
 }
 
 func (e *Engine) current() *session {

@@ -139,7 +139,8 @@ func (e *Engine) Stop(ctx context.Context, id string) error {
 	return e.latch(ctx, id, store.Put(stopKey(id), encode(id)))
 }
 
-// ClearStop takes Stop back: new events can be queued. What was skipped stays skipped.
+// ClearStop takes Stop back: new events can be queued. What was skipped stays skipped. Taken back
+// before an engine has seen it, a Stop may have no effect: wait until what it is to end has ended.
 func (e *Engine) ClearStop(ctx context.Context, id string) error {
 	return e.latch(ctx, id, store.Delete(stopKey(id)))
 }

@@ -74,9 +74,12 @@ type Backoff struct {
 
 // delay returns how long to wait before the attempt after that many.
 func (b Backoff) delay(attempts int) time.Duration {
-	d := b.Max
-	if attempts < 30 {
-		d = min(b.Base<<max(attempts-1, 0), b.Max)
+	d := min(b.Base, b.Max)
+	for ; attempts > 1 && d < b.Max; attempts-- {
+		d = min(2*d, b.Max)
+		if d <= 0 { // it has overflowed
+			d = b.Max
+		}
 	}
 	return d/2 + rand.N(d/2+1)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -56,6 +58,7 @@ type requirement struct {
 	ready bool
 	wait  time.Duration
 	since time.Time // when it was first seen to be met
+	timer clock.Timer
 }
 
 // planner makes the tasks of an event. Planning is the same after a restart, because it depends on what is stored alone.

@@ -55,9 +55,9 @@ var rules = []ruletest.Rule{
 	{Name: "Terminate skips what is queued before it", Test: "TestTerminatePreempts", Edits: edits{
 		{"run_next.go", "i := len(pending) - 1; i > 0; i--", "i := len(pending) - 1; i > len(pending); i--"}}},
 	{Name: "only where it is valid", Test: "TestTerminateOfCreated", Edits: edits{
-		{"run_next.go", "r.img.record.State); valid && pending[i].Event == Terminate", "r.img.record.State); (valid || true) && pending[i].Event == Terminate"}}},
+		{"run_next.go", "\tif _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {", "\tif _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid || true {"}}},
 	{Name: "Terminate cuts waits only where it is valid", Test: "TestReadOfCreated", Edits: edits{
-		{"run_next.go", "r.img.record.State); valid && e.Event == Terminate", "r.img.record.State); (valid || true) && e.Event == Terminate"}}},
+		{"run_next.go", "else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {", "else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid || true {"}}},
 	{Name: "Terminate lets clusters that answer finish", Test: "TestTerminatePreempts", Edits: edits{
 		{"cluster.go", "		if c.down && o.cancel != nil {", "		if o.cancel != nil {"}}},
 	{Name: "the active record goes only with an empty queue", Test: "TestQueuedWhileFinishing", Edits: edits{

@@ -75,12 +75,19 @@ func (r *run) abandon() {
 	r.abandoned = true
 	r.inbox = nil
 	r.mu.Unlock()
+	r.letGo()
+}
+
+// stopTimers ends the waits of dependencies.
+func (r *run) stopTimers() {
 	if r.work == nil {
 		return
 	}
 	for _, t := range r.work.tasks {
-		if t.op != nil && t.op.cluster != nil {
-			t.op.cluster.forget(t.op)
+		for i := range t.requires {
+			if timer := t.requires[i].timer; timer != nil {
+				timer.Stop()
+			}
 		}
 	}
 }
@@ -101,6 +108,7 @@ func (r *run) step(ctx context.Context) (bool, error) {
 // letGo drops the event in progress in memory, to take it up again from what is stored.
 func (r *run) letGo() {
 	if r.work != nil {
+		r.stopTimers()
 		for _, t := range r.work.tasks {
 			if t.op != nil && t.op.cluster != nil {
 				t.op.cluster.forget(t.op)
@@ -164,12 +172,17 @@ func (r *run) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	img, _, err := parseImage(r.id, result)
+	img, err := parseKeys(r.id, result)
 	if err != nil {
 		return err
 	}
-	for _, e := range img.elements {
-		if r.img.element(e.Seq) == nil && !e.Status.Final() {
+	// What others add comes after all that was there.
+	last := uint64(0)
+	if n := len(r.img.elements); n > 0 {
+		last = r.img.elements[n-1].Seq
+	}
+	for _, e := range img.elements { // in the order of their keys, which is that of the queue
+		if e.Seq > last {
 			r.img.elements = append(r.img.elements, e)
 		}
 	}
@@ -178,10 +191,8 @@ func (r *run) refresh(ctx context.Context) error {
 }
 
 func (img *image) element(seq uint64) *Element {
-	for _, e := range img.elements {
-		if e.Seq == seq {
-			return e
-		}
+	if i, ok := slices.BinarySearchFunc(img.elements, seq, func(e *Element, seq uint64) int { return cmp.Compare(e.Seq, seq) }); ok {
+		return img.elements[i]
 	}
 	return nil
 }
@@ -271,18 +282,25 @@ func (r *run) nextRecord() *record {
 	return &next
 }
 
-// elementOps writes a final element, and lets go of the one that is as old as the history is long.
+// forgetAtOnce is how many elements are forgotten with each that ends: more than one, so that a history gets shorter that is too
+// long, because its limit was lowered or another engine has added elements that were final at once.
+const forgetAtOnce = 2
+
+// elementOps writes a final element, and lets go of those that are older than the history is long.
 func (r *run) elementOps(e *Element) []store.Op {
 	e.Finished = r.engine.now()
 	ops := []store.Op{putElement(r.id, e)}
 	limit := uint64(r.engine.options.HistoryLimit)
-	if e.Seq > limit {
-		if old := r.img.element(e.Seq - limit); old != nil && old.Status.Final() {
-			ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))
-			if old.IdempotencyKey != "" {
-				ops = append(ops, store.Delete(idempotencyKey(r.id, old.IdempotencyKey)))
-			}
+	for range forgetAtOnce {
+		old := r.img.elements[0]                                                           // there is e at least
+		if old.Seq+limit > e.Seq || !old.Status.Final() || slices.Contains(r.ended, old) { // one that ends just now goes next time
+			break
 		}
+		ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))
+		if old.IdempotencyKey != "" {
+			ops = append(ops, store.Delete(idempotencyKey(r.id, old.IdempotencyKey)))
+		}
+		r.img.elements = r.img.elements[1:]
 	}
 	r.ended = append(r.ended, e)
 	return ops

@@ -6,15 +6,18 @@ package rsync
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 const (
-	// statusBatch is how many statuses are written in one transaction.
-	statusBatch = 40
+	// maxStates is how many bytes the messages of an app's resources on a cluster may have in all. Without them its states take less
+	// than its manifests, which are one value too.
+	maxStates = 64 << 10
 	// maxMessage is how much of an error's text is stored.
 	maxMessage = 500
 )
@@ -65,21 +68,35 @@ func (r *run) apply(res result) {
 		t.deployed = t.deployed || p.deployed
 		t.ready = t.ready || p.ready
 		if p.verb == readVerb {
-			t.states = res.states
+			t.states = withinLimit(res.states)
 		}
 		t.at++
 	}
+}
+
+func shortenTo(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
 }
 
 func shorten(err error) string {
 	if err == nil {
 		return ""
 	}
-	s := strings.ToValidUTF8(err.Error(), "?")
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	return shortenTo(err.Error(), maxMessage)
+}
+
+// withinLimit shortens what connectors say of resources, as far as it takes.
+func withinLimit(states []connector.State) []connector.State {
+	states = slices.Clone(states)
+	each := maxStates / max(len(states), 1)
+	for i := range states {
+		states[i].Message = shortenTo(states[i].Message, min(each, maxMessage))
 	}
-	return s
+	return states
 }
 
 func (t *task) fail(reason Reason, message string) {
@@ -139,7 +156,7 @@ func (r *run) blocked(t *task) (blocked bool, failed string) {
 		if q.since.IsZero() {
 			q.since = now
 			if q.wait > 0 {
-				r.session.addAfter(r.id, q.wait)
+				q.timer = r.session.addAfter(r.id, q.wait)
 			}
 		}
 		blocked = blocked || now.Before(q.since.Add(q.wait))
@@ -150,14 +167,6 @@ func (r *run) blocked(t *task) (blocked bool, failed string) {
 // store writes the statuses of tasks that have changed, all in as few transactions as possible.
 func (r *run) store(ctx context.Context) error {
 	var ops []store.Op
-	flush := func() error {
-		if len(ops) == 0 {
-			return nil
-		}
-		err := r.commit(ctx, nil, nil, ops)
-		ops = nil
-		return err
-	}
 	now := r.engine.now()
 	for _, t := range r.work.tasks {
 		if !t.dirty {
@@ -165,13 +174,13 @@ func (r *run) store(ctx context.Context) error {
 		}
 		t.dirty = false
 		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
-		if len(ops) == statusBatch {
-			if err := flush(); err != nil {
-				return err
-			}
+	}
+	for _, batch := range r.engine.batches(ops) {
+		if err := r.commit(ctx, nil, nil, batch); err != nil {
+			return err
 		}
 	}
-	return flush()
+	return nil
 }
 
 func (t *task) status(e *Element, now time.Time) *ClusterStatus {

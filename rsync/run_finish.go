@@ -6,6 +6,7 @@ package rsync
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,18 +55,22 @@ func (r *run) finish(ctx context.Context) error {
 	e.Status, e.Reason, e.Message = w.outcome()
 	next := r.nextRecord()
 	next.Current = 0
-	if e.Event != Read {
-		next.State = w.row.Desired
-		if e.Status == Error {
-			next.State = w.row.Error
-		}
-	}
 	var compares []store.Compare
 	var ops []store.Op
 	if e.Event == Update && e.Status == Done {
 		var err error
-		if compares, ops, err = r.follow(ctx, e); err != nil {
+		compares, ops, err = r.follow(ctx, e)
+		switch {
+		case errors.Is(err, ErrBroken): // no repetition helps, and others wait in this queue
+			e.Status, e.Reason, e.Message = Error, ReasonInvalidContext, err.Error()
+		case err != nil:
 			return err
+		}
+	}
+	if e.Event != Read {
+		next.State = w.row.Desired
+		if e.Status == Error {
+			next.State = w.row.Error
 		}
 	}
 	ops = append(ops, r.elementOps(e)...)

@@ -14,7 +14,7 @@ import (
 )
 
 // skipBatch is how many elements are skipped in one transaction, so that it stays under any limit.
-const skipBatch = 30
+const skipBatch = 20
 
 // next goes on with the event in progress, begins the next one, or finds that there is none. It reports the last.
 func (r *run) next(ctx context.Context) (drained bool, err error) {
@@ -31,9 +31,11 @@ func (r *run) next(ctx context.Context) (drained bool, err error) {
 		}
 		return false, err
 	}
-	for i := len(pending) - 1; i > 0; i-- {
-		if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid && pending[i].Event == Terminate {
-			return false, r.skip(ctx, pending[:i], ReasonPreempted)
+	if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {
+		for i := len(pending) - 1; i > 0; i-- {
+			if pending[i].Event == Terminate {
+				return false, r.skip(ctx, pending[:i], ReasonPreempted)
+			}
 		}
 	}
 	return false, r.begin(ctx, pending[0])
@@ -98,6 +100,9 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	switch e.Event {
 	case Update:
 		kv, state, err := r.stateOf(ctx, e.UCID)
+		if errors.Is(err, ErrBroken) {
+			return r.refuse(ctx, e, ReasonInvalidContext, "%s", err)
+		}
 		if err != nil {
 			return err
 		}
@@ -109,7 +114,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		}
 		compares = append(compares, store.Unchanged(kv))
 	case UpdateDelete:
-		kv, _, err := r.stateOf(ctx, e.UCID)
+		kv, err := r.engine.store.Get(ctx, headKey(e.UCID))
 		if err != nil {
 			return err
 		}
@@ -209,9 +214,9 @@ func (r *run) cut(ctx context.Context) error {
 		return err
 	} else if stopped {
 		reason, hard = ReasonStopped, true
-	} else {
-		for _, e := range r.img.pending() {
-			if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid && e.Event == Terminate {
+	} else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {
+		for _, e := range r.img.elements {
+			if e.Status == Pending && e.Event == Terminate {
 				reason = ReasonPreempted
 			}
 		}

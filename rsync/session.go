@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -40,6 +41,7 @@ type session struct {
 	stopped  map[string]bool
 	runs     map[string]*run
 	failures map[string]int // of steps, one after the other
+	timers   map[string]clock.Timer
 	clusters map[appcontext.ClusterID]*cluster
 }
 
@@ -52,7 +54,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	s := &session{
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(),
 		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{},
-		runs: map[string]*run{}, failures: map[string]int{}, clusters: map[appcontext.ClusterID]*cluster{},
+		runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
 		[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), lease)})
@@ -61,6 +63,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		return nil, fmt.Errorf("put the session's key: %w", errors.Join(err, ctx.Err()))
 	}
 	s.epoch = result.Revision
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s, nil
 }
 
@@ -78,7 +81,6 @@ func (s *session) fence() store.Compare { return store.SameLife(engineKey(s.name
 
 // run works until ctx ends or the lease is lost.
 func (s *session) run(ctx context.Context) error {
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
 	s.spawn(s.keepAlive)
 	s.spawn(s.sweep)
@@ -94,6 +96,12 @@ func (s *session) run(ctx context.Context) error {
 	s.groupMu.Unlock()
 	s.ready.close()
 	s.group.Wait()
+	for _, t := range s.timers {
+		t.Stop()
+	}
+	for _, r := range s.runs {
+		r.stopTimers()
+	}
 	s.closeClusters()
 	s.revoke(ctx)
 	return context.Cause(s.ctx)
@@ -119,7 +127,7 @@ func (s *session) keepAlive() {
 	ttl := s.engine.options.LeaseTTL
 	deadline := s.engine.options.Clock.Now().Add(ttl)
 	for {
-		s.engine.sleep(s.ctx, ttl/3)
+		s.engine.sleep(s.ctx, min(ttl/3, deadline.Sub(s.engine.options.Clock.Now())))
 		asked := s.engine.options.Clock.Now()
 		if s.ctx.Err() != nil {
 			return
@@ -151,23 +159,28 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// followPause is the longest pause between a watch and the next.
+const followPause = 500 * time.Millisecond
+
 // follow keeps a set up to date with the keys of a prefix, and calls saw for each that comes, is put again or goes. It reads
 // all again when a watch cannot go on.
 func (s *session) follow(prefix string, saw func(name string, there bool), set map[string]bool) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
+		began := s.engine.options.Clock.Now()
 		result, err := s.engine.store.Range(s.ctx, prefix)
 		if err == nil {
 			s.replace(prefix, result.KVs, saw, set)
 			for message := range s.engine.store.Watch(s.ctx, prefix, result.Revision+1) {
 				for _, event := range message.Events {
-					attempt = 0
 					s.note(set, idOf(prefix, event.KV.Key), !event.Deleted, saw)
 				}
 			}
 		}
-		if s.ctx.Err() == nil {
-			s.engine.sleep(s.ctx, s.engine.options.Backoff.delay(attempt))
+		// A watch that breaks off now and then must not be waited for longer each time: until it is back no Stop is seen.
+		if s.engine.options.Clock.Since(began) > followPause {
+			attempt = 1
 		}
+		s.engine.sleep(s.ctx, min(s.engine.options.Backoff.delay(attempt), followPause))
 	}
 }
 
@@ -287,7 +300,7 @@ func (s *session) work() {
 		case err != nil && !errors.Is(err, errLost):
 			klog.FromContext(s.ctx).Error(err, "An app context could not be worked on, it is tried again", "appContext", id)
 			s.drop(r)
-			s.addAfter(id, s.engine.options.Backoff.delay(s.failed(id, true)))
+			s.retryAfter(id, s.engine.options.Backoff.delay(s.failed(id, true)))
 		case err != nil || !again:
 			s.failed(id, false)
 			s.drop(r)
@@ -306,12 +319,27 @@ func (s *session) failed(id string, failed bool) int {
 		s.failures[id]++
 	} else {
 		delete(s.failures, id)
+		if t := s.timers[id]; t != nil {
+			t.Stop()
+			delete(s.timers, id)
+		}
 	}
 	return s.failures[id]
 }
 
-func (s *session) addAfter(id string, d time.Duration) {
-	s.engine.options.Clock.AfterFunc(d, func() { s.ready.add(id) })
+// retryAfter hands a context out again after a time. There is one timer for each, else each event that is queued meanwhile would
+// begin a chain of its own.
+func (s *session) retryAfter(id string, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.timers[id]; t != nil {
+		t.Stop()
+	}
+	s.timers[id] = s.addAfter(id, d)
+}
+
+func (s *session) addAfter(id string, d time.Duration) clock.Timer {
+	return s.engine.options.Clock.AfterFunc(d, func() { s.ready.add(id) })
 }
 
 func (s *session) runOf(id string) *run {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -37,19 +38,24 @@ func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	return out, nil
 }
 
-// List returns all contexts with their states, by ID.
+// List returns all contexts with their states, by ID. Those whose entry cannot be read are left out, and beside the others there is
+// an ErrBroken that names them.
 func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	result, err := e.store.Range(ctx, indexPrefix)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Summary, len(result.KVs))
-	for i, kv := range result.KVs {
-		if err := json.Unmarshal(kv.Value, &out[i]); err != nil {
-			return nil, &brokenError{kv.Key}
+	out := make([]Summary, 0, len(result.KVs))
+	var broken []error
+	for _, kv := range result.KVs {
+		var summary Summary
+		if err := json.Unmarshal(kv.Value, &summary); err != nil {
+			broken = append(broken, &brokenError{kv.Key})
+			continue
 		}
+		out = append(out, summary)
 	}
-	return out, nil
+	return out, errors.Join(broken...)
 }
 
 // Change is a change of a context. One of State, Element and Cluster is set, or Deleted is.
@@ -65,8 +71,11 @@ type Change struct {
 }
 
 // Watch tells of what changes in a context from a revision on: of the one that a Status or the last Change had, the next
-// one. 0 begins with what there is now. It ends with ctx, when the context is deleted, and after an error: ErrNotFound, or
-// store.ErrCompacted when the revision is too long ago; then begin with 0.
+// one. 0 begins with what there is now. It ends with ctx, when the context is deleted, and after an error: ErrNotFound,
+// ErrInvalidInput for a negative revision, or store.ErrCompacted when the store does not have the revision, because it is too long
+// ago or, in a store that was restored, yet to come; then begin with 0.
+//
+// Of a context that is not there any more a Watch from a revision before its deletion tells what there was until then.
 func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -75,12 +84,20 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 			yield(Change{}, err)
 			return
 		}
-		if fromRevision == 0 {
-			status, err := e.Status(ctx, id)
-			if err != nil {
-				yield(Change{}, err)
-				return
-			}
+		if fromRevision < 0 {
+			yield(Change{}, fmt.Errorf("%w: a watch cannot begin at revision %d", ErrInvalidInput, fromRevision))
+			return
+		}
+		status, err := e.Status(ctx, id)
+		gone := errors.Is(err, ErrNotFound) && fromRevision > 0
+		switch {
+		case err != nil && !gone:
+			yield(Change{}, err)
+			return
+		case !gone && fromRevision > status.Revision+1:
+			yield(Change{}, fmt.Errorf("revision %d is yet to come, the store is at %d: %w", fromRevision, status.Revision, store.ErrCompacted))
+			return
+		case fromRevision == 0:
 			for _, c := range status.changes() {
 				if !yield(c, nil) {
 					return
@@ -88,22 +105,52 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 			}
 			fromRevision = status.Revision + 1
 		}
-		for message := range e.store.Watch(ctx, contextKey(id), fromRevision) {
-			if message.Err != nil {
-				yield(Change{}, message.Err)
+		var over <-chan time.Time // of a context that is gone: it has nothing more to tell
+		if gone {
+			timer := e.options.Clock.NewTimer(goneGrace)
+			defer timer.Stop()
+			over = timer.C()
+		}
+		messages := e.store.Watch(ctx, contextKey(id), fromRevision)
+		for {
+			var message store.Watched
+			var ok bool
+			select {
+			case message, ok = <-messages:
+			case <-over:
+				yield(Change{}, notFound(id))
 				return
 			}
-			for _, event := range message.Events {
-				c, ok, err := changeOf(id, event)
-				if err != nil || ok && (!yield(c, nil) || c.Deleted) {
-					if err != nil {
-						yield(Change{}, err)
-					}
-					return
-				}
+			if !ok {
+				return
+			}
+			if !tell(id, message, yield) {
+				return
 			}
 		}
 	}
+}
+
+// goneGrace is how long the store may take to tell of the deletion of a context that is gone.
+const goneGrace = time.Second
+
+// tell passes on what a message says. It reports whether the watch goes on.
+func tell(id string, message store.Watched, yield func(Change, error) bool) bool {
+	if message.Err != nil {
+		yield(Change{}, message.Err)
+		return false
+	}
+	for _, event := range message.Events {
+		c, ok, err := changeOf(id, event)
+		if err != nil {
+			yield(Change{}, err)
+			return false
+		}
+		if ok && (!yield(c, nil) || c.Deleted) {
+			return false
+		}
+	}
+	return true
 }
 
 // changes is a status as if it had just come to be.

@@ -58,7 +58,8 @@ type Connector interface {
 	// Delete asks for the deletion of the objects, in the order given. What is gone already is no error. It need not wait until
 	// objects are gone: the engine asks Get.
 	Delete(ctx context.Context, batch Batch) error
-	// Get returns the state of each object, in the order of the batch. One that does not exist is no error.
+	// Get returns the state of each object, in the order of the batch: as many, else the engine takes the call for refused. One that
+	// does not exist is no error.
 	Get(ctx context.Context, batch Batch) ([]State, error)
 	// Probe returns nil when the cluster answers. It should cost the cluster as little as possible.
 	Probe(ctx context.Context) error

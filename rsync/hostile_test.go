@@ -1,0 +1,429 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// hostile is a connector that does what no connector should.
+type hostile struct {
+	connector.Connector
+	get   func([]connector.State) []connector.State
+	apply func() error
+	close func()
+}
+
+func (h *hostile) Get(ctx context.Context, b connector.Batch) ([]connector.State, error) {
+	states, err := h.Connector.Get(ctx, b)
+	if h.get != nil && err == nil {
+		states = h.get(states)
+	}
+	return states, err
+}
+
+func (h *hostile) Apply(ctx context.Context, b connector.Batch) error {
+	if h.apply != nil {
+		return h.apply()
+	}
+	return h.Connector.Apply(ctx, b)
+}
+
+func (h *hostile) Close() error {
+	if h.close != nil {
+		h.close()
+	}
+	return h.Connector.Close()
+}
+
+// withHostile starts an engine whose cluster c1 has a hostile connector.
+func withHostile(t *testing.T, h *hostile, options rsync.Options) (*scene, func()) {
+	t.Helper()
+	s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
+	var stop func()
+	s.engine, stop = startEngineWith(t, s.memory, connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+		conn, err := s.clusters.Connector(ctx, provider, name)
+		if name != "c1" {
+			return conn, err
+		}
+		return &hostile{conn, h.get, h.apply, h.close}, err
+	}), options)
+	return s, stop
+}
+
+// TestWrongStates: a connector that does not tell the state of each object fails the event: what it leaves out is neither ready
+// nor gone.
+func TestWrongStates(t *testing.T) {
+	for name, get := range map[string]func([]connector.State) []connector.State{
+		"none":     func([]connector.State) []connector.State { return nil },
+		"too few":  func(s []connector.State) []connector.State { return s[:1] },
+		"too many": func(s []connector.State) []connector.State { return append(s, s...) },
+		"others":   func(s []connector.State) []connector.State { s[0], s[1] = s[1], s[0]; return s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, stop := withHostile(t, &hostile{get: get}, rsync.Options{})
+				defer stop()
+				s.clusters.Cluster("edge", "c1").SetFinalizer(true)
+				s.create("a", "web@c1 x=1 y=1")
+				s.done(s.engine.Instantiate(t.Context(), "a"))
+				s.fails(rsync.ReasonRefused, s.ref(s.engine.Terminate(t.Context(), "a")), nil)
+				s.state("a", rsync.TerminationFailed)
+			})
+		})
+	}
+}
+
+// TestConnectorPanics: a connector that panics, or is nil, fails the event on its cluster alone, and nothing of the panic is told.
+func TestConnectorPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := withHostile(t, &hostile{apply: func() error { panic("secret") }, close: func() { panic("secret") }}, rsync.Options{})
+		defer stop()
+		s.create("a", "web@c1 x=1; web@c2 x=1")
+		failure := s.failure(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
+		if strings.Contains(failure.Error(), "secret") {
+			t.Errorf("the error has what the connector panicked with: %v", failure)
+		}
+		s.shows("c2", "x=1")
+	})
+	for name, f := range map[string]connector.Func{
+		"nil":    func(context.Context, string, string) (connector.Connector, error) { return nil, nil },
+		"panics": func(context.Context, string, string) (connector.Connector, error) { panic("secret") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &scene{t: t, memory: memstore.New(memstore.Options{})}
+				var stop func()
+				s.engine, stop = startEngineWith(t, s.memory, f, rsync.Options{})
+				defer stop()
+				s.create("a", "web@c1 x=1")
+				s.fails(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
+			})
+		})
+	}
+}
+
+// TestCloseIsAwaited: Start does not return before a connector is closed whose time was over.
+func TestCloseIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Bool
+		s, stop := withHostile(t, &hostile{close: func() { time.Sleep(10 * time.Second); closed.Store(true) }}, rsync.Options{ConnectorIdle: time.Second})
+		s.create("a", "web@c1 x=1")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(2 * time.Second)
+		stop()
+		if !closed.Load() {
+			t.Error("Start has returned while a connector is being closed")
+		}
+	})
+}
+
+// TestBackoffIsBounded: however long the delays are and however often a cluster refuses, it is tried again.
+func TestBackoffIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{Backoff: rsync.Backoff{Base: 5 * time.Minute, Max: 24 * time.Hour}})
+		s.create("a", "web@c1 x=1")
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetMode(fake.Failing)
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(60 * 24 * time.Hour)
+		if n := c.Count(fake.Apply); n < 50 || n > 200 {
+			t.Errorf("%d calls in 60 days", n)
+		}
+		c.SetMode(fake.Works)
+		time.Sleep(24 * time.Hour)
+		s.done(ref, nil)
+	})
+}
+
+// TestLargeRead: what a Read finds is stored in as many transactions as it takes, and messages are shortened.
+func TestLargeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := withHostile(t, &hostile{get: func(s []connector.State) []connector.State {
+			for i := range s {
+				s[i].Message = strings.Repeat("x", 5000)
+			}
+			return s
+		}}, rsync.Options{})
+		defer stop()
+		b := appcontext.NewBuilder("a")
+		for app := range 10 {
+			for i := range 1500 {
+				b.App(fmt.Sprint("app", app)).Resource("edge", "c1", manifest("ConfigMap", fmt.Sprintf("%d-%d", app, i), "1"))
+			}
+		}
+		c, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.engine.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		status := s.done(s.engine.Read(t.Context(), "a"))
+		for _, c := range status.Clusters {
+			if len(c.Resources) != 1500 || c.Resources[0].Message == "" {
+				t.Errorf("%s has %d states", c.App, len(c.Resources))
+			}
+		}
+	})
+}
+
+// TestStopAfterBrokenWatches: watches that break off now and then do not make the engine slower to see a stop.
+func TestStopAfterBrokenWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := memstore.New(memstore.Options{})
+		s := newScene(t, &breaking{memory}, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(time.Hour)
+		for range 20 {
+			time.Sleep(7 * time.Second)
+			if err := s.engine.Stop(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			s.fails(rsync.ReasonStopped, ref, nil)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the stop was seen after %s", took)
+			}
+			if err := s.engine.ClearStop(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			ref = s.ref(s.engine.Instantiate(t.Context(), "a"))
+		}
+	})
+}
+
+// breaking is a store whose watches on prefixes of all contexts break off every ten seconds.
+type breaking struct{ store.Store }
+
+func (b *breaking) Watch(ctx context.Context, prefix string, from int64) <-chan store.Watched {
+	if !strings.HasPrefix(prefix, "/context/") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		context.AfterFunc(ctx, cancel)
+	}
+	return b.Store.Watch(ctx, prefix, from)
+}
+
+// TestShortHistory: many events that end in one transaction do not stand in each other's way where the history is shorter.
+func TestShortHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := memstore.New(memstore.Options{})
+		first, stop := startEngine(t, memory, fake.New(), rsync.Options{})
+		r := &scene{t: t, engine: first, memory: memory}
+		r.create("a", "web@c1 x=1")
+		for range 50 {
+			r.done(first.Instantiate(t.Context(), "a"))
+		}
+		stop()
+		for i := range 50 {
+			r.ref(first.Read(t.Context(), "a", rsync.IdempotencyKey(fmt.Sprint(i))))
+			r.ref(first.Read(t.Context(), "a"))
+		}
+		r.ref(first.Terminate(t.Context(), "a"))
+		s := newScene(t, memory, rsync.Options{HistoryLimit: 1})
+		time.Sleep(time.Minute)
+		s.state("a", rsync.Terminated)
+		for range 20 {
+			s.done(s.engine.Read(t.Context(), "a"))
+		}
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil || len(status.Queue) != 1 {
+			t.Errorf("the history has %d elements: %v", len(status.Queue), err)
+		}
+	})
+}
+
+// TestLongQueue: thousands of events on one context are worked on in a time that grows with their number.
+func TestLongQueue(t *testing.T) {
+	const events = 3000
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		var last rsync.EventRef
+		for range events {
+			last = s.ref(s.engine.Read(t.Context(), "a"))
+		}
+		s.done(last, nil)
+	})
+}
+
+// TestBrokenValues: a value that cannot be read is told to who asks, and holds up its own context alone.
+func TestBrokenValues(t *testing.T) {
+	for _, key := range []string{
+		"/context/a/", "/context/a/state/", "/context/a/queue/", "/context/a/queue/0000000000000001/", "/context/a/status/web/edge+c1/",
+		"/rsync/index/a/",
+	} {
+		for _, op := range []store.Op{store.Put(key, []byte("\x00{")), store.Delete(key)} {
+			t.Run(fmt.Sprint(key, op.Kind), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { broken(t, key, op) })
+			})
+		}
+	}
+}
+
+func broken(t *testing.T, key string, op store.Op) {
+	memory := memstore.New(memstore.Options{})
+	s := newScene(t, memory, rsync.Options{})
+	s.create("a", "web@c1 x=1")
+	s.create("b", "web@c1 y=1")
+	s.create("other", "web@c1 z=1")
+	s.done(s.engine.Instantiate(t.Context(), "a"))
+	if _, err := memory.Txn(t.Context(), nil, []store.Op{op}); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		_, _ = s.engine.Read(t.Context(), "a")
+		time.Sleep(50 * time.Millisecond)
+	}
+	before := memory.Counts()
+	time.Sleep(10 * time.Minute)
+	if after := memory.Counts(); after.Ranges-before.Ranges > 100 {
+		t.Errorf("it was read %d times in ten minutes", after.Ranges-before.Ranges)
+	}
+	harmless := op.Kind == store.OpDelete && strings.Contains(key, "/000") || strings.Contains(key, "/index/") || op.Kind == store.OpDelete && strings.Contains(key, "/status/")
+	switch _, err := s.engine.Status(t.Context(), "a"); {
+	case key == "/context/a/" && op.Kind == store.OpDelete:
+		if !errors.Is(err, rsync.ErrNotFound) {
+			t.Errorf("the status: %v", err)
+		}
+	case !harmless && (!errors.Is(err, rsync.ErrBroken) || !strings.Contains(err.Error(), key)):
+		t.Errorf("the status: %v", err)
+	}
+	_, _ = s.wait(s.ref(s.engine.Update(t.Context(), "other", "b")), nil) // other is not instantiated
+	s.done(s.engine.Instantiate(t.Context(), "other"))
+	if list, err := s.engine.List(t.Context()); len(list) < 2 || err != nil && !errors.Is(err, rsync.ErrBroken) {
+		t.Errorf("the list has %v: %v", list, err)
+	}
+	if ref, err := s.engine.Update(t.Context(), "a", "b"); err == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if key == "/context/a/queue/" || strings.HasSuffix(key, "/state/") {
+			if _, err := s.engine.Wait(ctx, ref); !errors.As(err, new(*rsync.EventError)) {
+				t.Errorf("an update from it: %v", err)
+			}
+		}
+	}
+}
+
+// TestOddIDs: what cannot be an ID is refused by each method.
+func TestOddIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		for _, id := range []string{"a/state", "a/queue", "", "/", strings.Repeat("x", 300)} {
+			if c, err := s.engine.AppContext(t.Context(), id); !errors.Is(err, rsync.ErrInvalidInput) {
+				t.Errorf("AppContext(%q): %v, %v", id, c, err)
+			}
+			if err := s.engine.Delete(t.Context(), id); !errors.Is(err, rsync.ErrInvalidInput) {
+				t.Errorf("Delete(%q): %v", id, err)
+			}
+		}
+		for _, id := range []string{"..", ".", "%2f", "ä", "a\x00"} {
+			if _, err := s.engine.Status(t.Context(), id); !errors.Is(err, rsync.ErrNotFound) {
+				t.Errorf("Status(%q): %v", id, err)
+			}
+		}
+		if err := s.engine.Create(t.Context(), nil); !errors.Is(err, appcontext.ErrInvalid) {
+			t.Errorf("Create(nil): %v", err)
+		}
+	})
+}
+
+// TestWatchFromNowhere: a watch of a context that is not there, or from a revision that there cannot be, ends with an error.
+func TestWatchFromNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.create("gone", "web@c1 x=1")
+		before, err := s.engine.Status(t.Context(), "gone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.engine.Delete(t.Context(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			id   string
+			from int64
+			want error
+		}{{"none", 1, rsync.ErrNotFound}, {"a", 1000, store.ErrCompacted}, {"a", -1, rsync.ErrInvalidInput}, {"none", 1000, rsync.ErrNotFound}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var last error
+			for _, err := range s.engine.Watch(ctx, test.id, test.from) {
+				last = err
+			}
+			cancel()
+			if !errors.Is(last, test.want) {
+				t.Errorf("Watch(%q, %d) ended with %v, want %v", test.id, test.from, last, test.want)
+			}
+		}
+		deleted := false
+		for c, err := range s.engine.Watch(t.Context(), "gone", before.Revision+1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			deleted = c.Deleted
+		}
+		if !deleted {
+			t.Error("a watch from before the deletion does not tell of it")
+		}
+	})
+}
+
+// TestHealthy: an engine says whether it has its lease.
+func TestHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		view := storetest.NewFaults(memstore.New(memstore.Options{}), nil)
+		view.Hold()
+		engine, stop := startEngine(t, view, fake.New(), rsync.Options{})
+		defer stop()
+		synctest.Wait()
+		select {
+		case <-engine.Ready():
+			t.Error("it is ready while the store does not answer")
+		default:
+		}
+		if engine.Healthy() == nil {
+			t.Error("it is healthy while the store does not answer")
+		}
+		view.Release()
+		<-engine.Ready()
+		if err := engine.Healthy(); err != nil {
+			t.Error(err)
+		}
+		view.Hold()
+		time.Sleep(11 * time.Second)
+		if engine.Healthy() == nil {
+			t.Error("it is healthy after the end of its lease")
+		}
+		view.Release()
+		time.Sleep(time.Minute)
+		if err := engine.Healthy(); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if engine.Healthy() == nil {
+			t.Error("it is healthy after its end")
+		}
+	})
+}
