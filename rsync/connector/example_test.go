@@ -36,7 +36,7 @@ func ExampleError() {
 	var err error = &connector.Error{
 		Class: connector.ErrRetryable, Object: appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"}, Err: errors.New("conflict"),
 	}
-	fmt.Println(errors.Is(err, connector.ErrRetryable), connector.ClassOf(err) == connector.ErrRetryable)
+	fmt.Println(errors.Is(err, connector.ErrRetryable), errors.Is(connector.ClassOf(err), connector.ErrRetryable))
 	fmt.Println(err)
 	// Output:
 	// true true
