@@ -24,7 +24,8 @@ func ExampleNew() {
 	defer client.Close()
 	s, err := etcdstore.New(client, etcdstore.Options{Prefix: "/shop", MaxTxnBytes: 4 << 20})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	_, err = s.Txn(context.Background(), nil, []store.Op{store.Put("/large/", make([]byte, 5<<20))})
 	fmt.Println(errors.Is(err, store.ErrTooLarge), err)
