@@ -79,6 +79,7 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	k8s.io/component-base v0.37.2 // indirect
+	sigs.k8s.io/cli-utils v0.37.2 // indirect
 )
 
 require (

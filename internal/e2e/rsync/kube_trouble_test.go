@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
+)
+
+// eventually waits until there is nothing to say.
+func eventually(t *testing.T, problem func() string) {
+	t.Helper()
+	var said string
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if said = problem(); said == "" {
+			return
+		}
+	}
+	t.Fatalf("after 30 s: %s", said)
+}
+
+// TestKubeWebhookDown: a webhook that is down is for another time.
+func TestKubeWebhookDown(t *testing.T) {
+	s := newKubeSite(t, nil, kubeconnector.Options{})
+	url, fail, none := "https://127.0.0.1:1/validate", admissionv1.Fail, admissionv1.SideEffectClassNone
+	hooks := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := hooks.Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "policy.example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:      admissionv1.WebhookClientConfig{URL: &url},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hooks.Delete(t.Context(), s.namespace, metav1.DeleteOptions{}) })
+	for i := 0; ; i++ { // the server takes a moment to know of it
+		err := s.connector.Apply(t.Context(), s.batch(manifestOf("a", "s3cr3t")))
+		if err != nil {
+			s.refused(err, connector.ErrRetryable, "ConfigMap", "HTTP 500", `webhook "policy.example.com"`)
+			break
+		}
+		if i == 200 {
+			t.Fatal("the webhook is not asked")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := hooks.Delete(t.Context(), s.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		if err := s.connector.Apply(t.Context(), s.batch(manifestOf("a", "2"))); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}

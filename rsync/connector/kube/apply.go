@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// protected are namespaces that a cluster cannot do without.
+var protected = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
+
+func isProtected(o appcontext.Object) bool {
+	return o.Group == "" && o.Kind == "Namespace" && slices.Contains(protected, o.Name)
+}
+
+// manifest is one that was read.
+type manifest struct {
+	object appcontext.Object
+	gvk    schema.GroupVersionKind
+	json   []byte
+	crd    *definition // of a CustomResourceDefinition
+}
+
+// Apply applies the objects server-side, one after the other. All manifests are read before the first request.
+func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
+	manifests := make([]*manifest, 0, len(batch.Resources))
+	for i := range batch.Resources {
+		m, err := c.read(&batch.Resources[i])
+		if err != nil {
+			return err
+		}
+		manifests = append(manifests, m)
+	}
+	var unserved []*manifest // definitions that were applied, and not waited for
+	for _, m := range manifests {
+		if slices.ContainsFunc(unserved, func(d *manifest) bool { return d.crd.group == m.object.Group }) {
+			if err := c.established(ctx, unserved); err != nil {
+				return err
+			}
+			unserved = nil
+		}
+		if err := c.apply(ctx, m); err != nil {
+			return err
+		}
+		if m.crd != nil {
+			unserved = append(unserved, m)
+		}
+	}
+	return c.established(ctx, unserved)
+}
+
+// read checks what can be known without the cluster.
+func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
+	refuse := func(format string, args ...any) (*manifest, error) {
+		return nil, fault(connector.ErrTerminal, r.Object, format, args...)
+	}
+	if limit := c.options.MaxObjectBytes; len(r.Manifest) > limit {
+		return refuse("the manifest has %d bytes and Options.MaxObjectBytes allows %d", len(r.Manifest), limit)
+	}
+	object, err := appcontext.ParseObject(r.Manifest)
+	switch {
+	case err != nil:
+		return refuse("%w", err)
+	case object != r.Object:
+		return refuse("the manifest is of another object")
+	case !validNames(object):
+		return refuse("%w", errName)
+	case isProtected(object):
+		return refuse("the namespace is protected: an app context cannot own it, because it could not be deleted")
+	}
+	var content map[string]any
+	if err := yaml.Unmarshal(r.Manifest, &content); err != nil {
+		return refuse("the manifest is neither YAML nor JSON") // the parser's error quotes what it read
+	}
+	u := unstructured.Unstructured{Object: content}
+	// What a server writes comes with manifests that were read from one, and would be a precondition, or an error.
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
+		unstructured.RemoveNestedField(content, "metadata", field)
+	}
+	m := &manifest{object: object, gvk: u.GroupVersionKind()}
+	if m.gvk.Version == "" || u.GetGenerateName() != "" {
+		return refuse("the manifest's apiVersion cannot be read, or it has metadata.generateName")
+	}
+	if isDefinition(object) {
+		if m.crd, err = readDefinition(content); err != nil {
+			return refuse("%w", err)
+		}
+	}
+	if m.json, err = u.MarshalJSON(); err != nil {
+		return refuse("the manifest cannot be written as JSON")
+	}
+	return m, nil
+}
+
+// apply applies one object.
+func (c *cluster) apply(ctx context.Context, m *manifest) error {
+	o := m.object
+	return c.call(ctx, o, "apply", func(ctx context.Context, cl *client) error {
+		c.interest.want(m.gvk, o, present)
+		return c.retryFresh(func(fresh bool) error {
+			k, err := c.kinds.find(ctx, cl, m.gvk, fresh)
+			switch {
+			case err != nil:
+				return err
+			case k.namespaced && o.Namespace == "":
+				return errNoNamespace
+			case !k.namespaced && o.Namespace != "":
+				return errNamespace
+			}
+			request := cl.rest.Patch(types.ApplyPatchType).AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).
+				Param("fieldManager", c.options.FieldManager).Body(m.json)
+			if c.options.Force {
+				request = request.Param("force", "true")
+			}
+			return request.Do(ctx).Error()
+		})
+	})
+}
+
+// retryFresh does something again with fresh discovery where what was known of a kind has become wrong.
+func (c *cluster) retryFresh(do func(fresh bool) error) error {
+	err := do(false)
+	if pathGone(err) {
+		return do(true)
+	}
+	return err
+}
+
+var (
+	errNoNamespace = errors.New("the manifest has no metadata.namespace, and objects of this kind are in namespaces: say which, there is no default")
+	errName        = errors.New("the object's name or namespace cannot be part of a path")
+	errNamespace   = errors.New("the manifest has a metadata.namespace, and objects of this kind are in none")
+)
+
+// validNames reports whether names stay where they are put in a path.
+func validNames(o appcontext.Object) bool {
+	return len(path.IsValidPathSegmentName(o.Name)) == 0 && len(path.IsValidPathSegmentName(o.Namespace)) == 0
+}
+
+// absent reports whether an error says that an object cannot be there: its kind is not served, or it could never have been applied.
+func absent(err error) bool {
+	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) || errors.Is(err, errNamespace)
+}

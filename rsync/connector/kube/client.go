@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var (
+	errNotReady = errors.New("the API server is not ready")
+	errStarting = errors.New("the API server is starting, and does not know yet who may do what")
+)
+
+// client is a connection pool and what speaks over it. Clients of client-go share pools among all configurations that look
+// alike, which nobody could close.
+type client struct {
+	http     *http.Client
+	base     *url.URL
+	rest     rest.Interface
+	metadata metadata.Interface
+	idle     func() // closes idle connections
+
+	users int // under the mutex of cluster
+}
+
+func newClient(config *rest.Config, options Options) (*client, error) {
+	config.Timeout = 0
+	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	if config.RateLimiter == nil {
+		qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst)
+		if qps > 0 {
+			config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+		}
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, terminal("the configuration's host is not valid") // which may have a password in it by mistake
+	}
+	base.User = nil
+	cl := &client{base: base}
+	if err := cl.connect(config, options); err != nil {
+		return nil, err
+	}
+	config.ContentConfig = rest.ContentConfig{
+		AcceptContentTypes: runtime.ContentTypeJSON, ContentType: runtime.ContentTypeJSON, NegotiatedSerializer: codecs(),
+	}
+	if cl.rest, err = rest.UnversionedRESTClientForConfigAndClient(config, cl.http); err != nil {
+		return nil, terminal("the configuration is not valid")
+	}
+	if cl.metadata, err = metadata.NewForConfigAndClient(config, cl.http); err != nil {
+		return nil, terminal("the configuration is not valid")
+	}
+	return cl, nil
+}
+
+// codecs decode what is not an object: statuses and discovery.
+func codecs() runtime.NegotiatedSerializer {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme).WithoutConversion()
+}
+
+// connect makes the pool. Like client-go's it has one connection for all, where the server speaks HTTP/2.
+func (cl *client) connect(config *rest.Config, options Options) error {
+	how, err := config.TransportConfig()
+	if err != nil {
+		return terminal("the configuration's way to get credentials is not valid")
+	}
+	var pool http.RoundTripper
+	if how.Transport != nil {
+		pool, cl.idle = how.Transport, func() {}
+	} else {
+		secure, err := transport.TLSConfigFor(how)
+		if err != nil {
+			return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("the configuration's certificates or their key cannot be read")}
+		}
+		t := newTransport(secure, how)
+		pool, cl.idle = t, t.CloseIdleConnections
+	}
+	wrapped, err := transport.HTTPWrappersForConfig(how, &limited{pool, options.MaxResponseBytes})
+	if err != nil {
+		return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("the configuration's credentials cannot be read")}
+	}
+	// A redirect would take credentials and manifests to where nobody sent them.
+	cl.http = &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
+}
+
+func newTransport(secure *tls.Config, how *transport.Config) *http.Transport {
+	dial := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	if how.DialHolder != nil {
+		dial = how.DialHolder.Dial
+	}
+	proxy := http.ProxyFromEnvironment
+	if how.Proxy != nil {
+		proxy = how.Proxy
+	}
+	return &http.Transport{
+		Proxy: proxy, DialContext: dial, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, DisableCompression: how.DisableCompression,
+		// A connection that is dead without a word is noticed after these two.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
+	}
+}
+
+func (cl *client) close() { cl.idle() }
+
+// ready returns the code of the answer of /readyz, or errNotReady.
+func (cl *client) ready(ctx context.Context) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cl.base.JoinPath("readyz").String(), http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := cl.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if _, err := readLimited(resp.Body, 64<<10); err != nil { // so that the connection can be used again
+		return 0, err
+	}
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return resp.StatusCode, fmt.Errorf("%w: /readyz is HTTP %d", errNotReady, resp.StatusCode)
+	}
+	return resp.StatusCode, nil
+}
+
+// limited bounds answers. Watches have no end.
+type limited struct {
+	next  http.RoundTripper
+	bytes int64
+}
+
+func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(req)
+	if err == nil && !req.URL.Query().Has("watch") {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, l.bytes)
+	}
+	return resp, err
+}
+
+// path is of a resource, or of one object where name is not empty.
+func (k kind) path(namespace, name string) []string {
+	parts := []string{"/apis", k.resource.Group, k.resource.Version}
+	if k.resource.Group == "" {
+		parts = []string{"/api", k.resource.Version}
+	}
+	if k.namespaced {
+		parts = append(parts, "namespaces", namespace)
+	}
+	parts = append(parts, k.resource.Resource)
+	if name != "" {
+		parts = append(parts, name)
+	}
+	return parts
+}

@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// cluster is what the connectors of one cluster share.
+type cluster struct {
+	id      appcontext.ClusterID
+	at      Cluster
+	options Options
+
+	connectors int // under the mutex of Connectors
+
+	kinds    kinds
+	interest interest
+
+	opening chan struct{} // holds a token while somebody opens a client: reading a configuration may take time
+
+	mu      sync.Mutex
+	current *client
+}
+
+func newCluster(id appcontext.ClusterID, at Cluster, options Options) *cluster {
+	c := &cluster{id: id, at: at, options: options, opening: make(chan struct{}, 1)}
+	c.interest.clock = options.Clock
+	c.interest.changed = make(chan struct{})
+	return c
+}
+
+// acquire returns the client, after opening it, for one who calls giveBack.
+func (c *cluster) acquire(ctx context.Context) (*client, error) {
+	if cl := c.use(nil); cl != nil {
+		return cl, nil
+	}
+	select {
+	case c.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-c.opening }()
+	if cl := c.use(nil); cl != nil { // somebody else was faster
+		return cl, nil
+	}
+	config, err := c.at.load(ctx, c.id)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := newClient(config, c.options)
+	if err != nil {
+		return nil, err
+	}
+	return c.use(cl), nil
+}
+
+// use counts a user of the client, which is fresh where that is not nil.
+func (c *cluster) use(fresh *client) *client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if fresh != nil {
+		c.current = fresh
+	}
+	if c.current != nil {
+		c.current.users++
+	}
+	return c.current
+}
+
+func (c *cluster) giveBack(cl *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cl.users--
+	c.closeUnused(cl)
+}
+
+// retire has the next call open a new client, with its configuration read anew. Where cl is not nil, that is done only if it
+// is still the one in use.
+func (c *cluster) retire(cl *client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil || cl != nil && cl != c.current {
+		return
+	}
+	cl, c.current = c.current, nil
+	c.closeUnused(cl)
+}
+
+func (c *cluster) closeUnused(cl *client) {
+	if cl != c.current && cl.users == 0 {
+		cl.close()
+	}
+}
+
+// call does something with the client that ends within Options.Timeout, and gives its error a class.
+func (c *cluster) call(ctx context.Context, object appcontext.Object, doing string, do func(context.Context, *client) error) error {
+	if err := ctx.Err(); err != nil {
+		return endedError(err)
+	}
+	// client-go writes bodies, with all secrets, to the log of the context where that is verbose enough.
+	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
+	defer cancel()
+	cl, err := c.acquire(quiet)
+	if err != nil {
+		return c.failed(ctx, object, "open the configuration", err)
+	}
+	defer c.giveBack(cl)
+	if err := do(quiet, cl); err != nil {
+		if isUnauthorized(err) {
+			c.retire(cl)
+		}
+		if isForbidden(err) && starting(quiet, cl) {
+			err = errStarting
+		}
+		return c.failed(ctx, object, doing, err)
+	}
+	return nil
+}
+
+// starting reports whether the server does not know yet who may do what: until it has read the roles it forbids everything.
+func starting(ctx context.Context, cl *client) bool {
+	_, err := cl.ready(ctx)
+	return errors.Is(err, errNotReady)
+}
+
+// Probe asks for /readyz, beside all other requests and without their limits. Each answer will do, also that access is denied,
+// but for one that the server is not ready, which is what a gateway says too for a server that it does not reach.
+func (c *cluster) Probe(ctx context.Context) error {
+	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
+	defer cancel()
+	cl, err := c.acquire(quiet)
+	if err != nil {
+		return c.failed(ctx, appcontext.Object{}, "open the configuration", err)
+	}
+	defer c.giveBack(cl)
+	code, err := cl.ready(quiet)
+	switch {
+	case err == nil:
+		if code == http.StatusUnauthorized {
+			c.retire(cl)
+		}
+		return nil
+	case !errors.Is(err, errNotReady) && !errors.Is(ctx.Err(), context.Canceled):
+		// Connections of before may hang for long after the network is back; the next probe makes one of its own. And the address may
+		// have changed, or the authority.
+		c.retire(cl)
+	}
+	return c.failed(ctx, appcontext.Object{}, "probe", err)
+}
+
+// readLimited reads what there is, up to a limit.
+func readLimited(r io.Reader, limit int64) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(r, limit))
+}
+
+// fault makes an error of a class about an object.
+func fault(class error, object appcontext.Object, format string, args ...any) error {
+	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Connectors finds the connectors of clusters with an API server that can be reached from here. It is a
+// [connector.Connectors]. It may be used concurrently. What it holds goes with the last connector of each cluster.
+type Connectors struct {
+	clusters map[string]Cluster
+	options  Options
+
+	mu   sync.Mutex
+	open map[appcontext.ClusterID]*cluster
+}
+
+// New returns Connectors for clusters. A key is provider+cluster, or provider+* for the other clusters of a provider, or * for
+// all others; Config and Kubeconfig of the latter two are one cluster under many names, so Load is for them as a rule. New reads no file and
+// calls nobody. It returns [ErrInvalid].
+func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(clusters)) {
+		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
+			return nil, fmt.Errorf("%w: the key %q is neither provider+cluster, nor provider+*, nor *", ErrInvalid, key)
+		}
+		if err := clusters[key].validate(); err != nil {
+			return nil, fmt.Errorf("clusters %s: %w", key, err)
+		}
+	}
+	return &Connectors{clusters: maps.Clone(clusters), options: options, open: map[appcontext.ClusterID]*cluster{}}, nil
+}
+
+// Connector implements [connector.Connectors]. It does no I/O: configurations are read by the first call. For a cluster that New was
+// not told of it returns a terminal error.
+func (c *Connectors) Connector(_ context.Context, provider, name string) (connector.Connector, error) {
+	id := appcontext.ClusterID{Provider: provider, Name: name}
+	for _, key := range []string{id.String(), provider + "+*", "*"} {
+		at, ok := c.clusters[key]
+		if !ok {
+			continue
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		of := c.open[id]
+		if of == nil {
+			of = newCluster(id, at, c.options)
+			c.open[id] = of
+		}
+		of.connectors++
+		return &conn{cluster: of, release: sync.OnceFunc(func() { c.release(of) })}, nil
+	}
+	return nil, terminal("no API server is configured for the cluster %s", id)
+}
+
+// release ends the use of a cluster. With its last user it is forgotten.
+func (c *Connectors) release(of *cluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of.connectors--; of.connectors == 0 {
+		delete(c.open, of.id)
+		of.retire(nil)
+	}
+}
+
+// conn is a connector. Those of one cluster share all else.
+type conn struct {
+	*cluster
+	release func()
+}
+
+// Close gives up the connector's part of what is shared: the connections go with the last one.
+func (c *conn) Close() error {
+	c.release()
+	return nil
+}

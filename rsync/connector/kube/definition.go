@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// definition is what matters of a CustomResourceDefinition.
+type definition struct {
+	group, kind string
+	versions    []string // that are to be served
+}
+
+// establishPoll is how often a definition is looked at. It takes an API server some 20 ms to establish one, and up to seconds to serve it.
+const establishPoll = 50 * time.Millisecond
+
+func isDefinition(o appcontext.Object) bool {
+	return o.Group == "apiextensions.k8s.io" && o.Kind == "CustomResourceDefinition"
+}
+
+func readDefinition(content map[string]any) (*definition, error) {
+	d := &definition{}
+	d.group, _, _ = unstructured.NestedString(content, "spec", "group")
+	d.kind, _, _ = unstructured.NestedString(content, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(content, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		if served, _ := version["served"].(bool); served && name != "" {
+			d.versions = append(d.versions, name)
+		}
+	}
+	if d.group == "" || d.kind == "" {
+		return nil, errors.New("the manifest of the definition has no spec.group or no spec.names.kind")
+	}
+	return d, nil
+}
+
+// established waits until definitions are, and all their versions are served.
+func (c *cluster) established(ctx context.Context, definitions []*manifest) error {
+	if len(definitions) == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, c.options.EstablishTimeout)
+	defer cancel()
+	for _, m := range definitions {
+		var reason string
+		err := wait.PollUntilContextCancel(limited, establishPoll, true, func(limited context.Context) (done bool, err error) {
+			reason, err = c.look(limited, m)
+			return reason == "", err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return endedError(ctx.Err())
+		case limited.Err() != nil:
+			return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout, reason)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// look returns why a definition cannot be used yet, or nothing.
+func (c *cluster) look(ctx context.Context, m *manifest) (reason string, err error) {
+	states := []connector.State{{Object: m.object}}
+	if err := c.getOne(ctx, m.gvk, &states[0]); err != nil {
+		return "it cannot be read", err
+	}
+	switch s := states[0]; {
+	case s.Failed:
+		return "", fault(connector.ErrTerminal, m.object, "it cannot be established: %s", s.Message)
+	case !s.Ready:
+		return s.Message, nil
+	}
+	for _, version := range m.crd.versions {
+		gvk := schema.GroupVersionKind{Group: m.crd.group, Version: version, Kind: m.crd.kind}
+		err := c.call(ctx, m.object, "find its kind", func(ctx context.Context, cl *client) error {
+			_, err := c.kinds.find(ctx, cl, gvk, true)
+			var other *otherVersionError
+			if errors.Is(err, errNotServed) || errors.As(err, &other) {
+				reason = fmt.Sprintf("version %s is not served", version)
+				return nil
+			}
+			return err
+		})
+		if err != nil || reason != "" {
+			return reason, err
+		}
+	}
+	return "", nil
+}

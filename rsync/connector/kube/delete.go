@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Delete asks for the deletion of the objects in the order given, and stops at the first that the cluster refuses.
+func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
+	if err := ctx.Err(); err != nil {
+		return endedError(err)
+	}
+	for i := range batch.Resources {
+		if o := batch.Resources[i].Object; isProtected(o) {
+			return fault(connector.ErrTerminal, o, "the namespace is protected, and is not deleted")
+		}
+	}
+	for i := range batch.Resources {
+		if err := c.delete(ctx, &batch.Resources[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
+	options, err := json.Marshal(&metav1.DeleteOptions{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, PropagationPolicy: &c.options.Propagation,
+	})
+	if err != nil {
+		return err
+	}
+	o, gvk := r.Object, c.kindOf(r)
+	return c.call(ctx, o, "delete", func(ctx context.Context, cl *client) error {
+		c.interest.want(gvk, o, gone)
+		err := c.retryFresh(func(fresh bool) error {
+			k, err := c.place(ctx, cl, gvk, o, fresh)
+			if err != nil {
+				return err
+			}
+			return cl.rest.Delete().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Body(options).Do(ctx).Error()
+		})
+		if absent(err) || apierrors.IsNotFound(err) && !pathGone(err) {
+			c.interest.settle(gvk, o)
+			return nil
+		}
+		return err
+	})
+}
+
+// kindOf returns the kind of an object in the version of its manifest, or in none where that is broken.
+func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
+	gvk := schema.GroupVersionKind{Group: r.Object.Group, Kind: r.Object.Kind}
+	var header struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if len(r.Manifest) > c.options.MaxObjectBytes || yaml.Unmarshal(r.Manifest, &header) != nil {
+		return gvk
+	}
+	if gv, err := schema.ParseGroupVersion(header.APIVersion); err == nil && gv.Group == gvk.Group {
+		gvk.Version = gv.Version
+	}
+	return gvk
+}
+
+// place finds where an object is: what was applied in a version that is not served any more is still there in others.
+func (c *cluster) place(ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, fresh bool) (kind, error) {
+	k, err := c.kinds.find(ctx, cl, gvk, fresh)
+	var other *otherVersionError
+	switch {
+	case err != nil && !errors.As(err, &other):
+		return k, err
+	case !validNames(o):
+		return k, errName
+	case k.namespaced && o.Namespace == "":
+		return k, errNoNamespace
+	case !k.namespaced && o.Namespace != "":
+		return k, errNamespace
+	}
+	return k, nil
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// maxKubeconfig bounds a kubeconfig file, in bytes.
+const maxKubeconfig = 1 << 20
+
+// Directory returns a Loader that reads the kubeconfig dir/NAME.kubeconfig of each cluster, with its current context; NAME is the
+// cluster's name without its provider. A file that comes later is found when the cluster is next asked for.
+func Directory(dir string) Loader {
+	return func(_ context.Context, cluster appcontext.ClusterID) (*rest.Config, error) {
+		name := cluster.Name
+		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\\\x00") {
+			return nil, terminal("the cluster's name %q cannot be that of a file", name)
+		}
+		return loadFile(filepath.Join(dir, name+".kubeconfig"), "")
+	}
+}
+
+func terminal(format string, args ...any) error {
+	return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(format, args...)}
+}
+
+// load returns a configuration of its own.
+func (c Cluster) load(ctx context.Context, id appcontext.ClusterID) (*rest.Config, error) {
+	switch {
+	case c.Config != nil:
+		return rest.CopyConfig(c.Config), nil
+	case c.Kubeconfig != "":
+		return loadFile(c.Kubeconfig, c.Context)
+	}
+	config, err := c.Load(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil:
+		return nil, terminal("Load returned no configuration")
+	}
+	return rest.CopyConfig(config), nil
+}
+
+// loadFile never passes on what client-go says of a file that it cannot read: it quotes what it found, and that may be a secret.
+func loadFile(file, name string) (*rest.Config, error) {
+	content, err := readFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, terminal("the kubeconfig %s does not exist", file)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, terminal("the kubeconfig %s may not be read: check its permissions", file)
+	case err != nil:
+		return nil, &connector.Error{Class: connector.ErrRetryable, Err: fmt.Errorf("the kubeconfig: %w", err)}
+	}
+	if len(content) > maxKubeconfig {
+		return nil, terminal("the kubeconfig %s has more than %d bytes", file, maxKubeconfig)
+	}
+	kubeconfig, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, terminal("the file %s is no kubeconfig", file)
+	}
+	if name == "" {
+		name = kubeconfig.CurrentContext
+	}
+	if err := checkContext(kubeconfig, file, name); err != nil {
+		return nil, err
+	}
+	for _, part := range kubeconfig.Clusters {
+		part.LocationOfOrigin = file
+	}
+	for _, part := range kubeconfig.AuthInfos {
+		part.LocationOfOrigin = file
+	}
+	if err := clientcmd.ResolveLocalPaths(kubeconfig); err != nil {
+		return nil, terminal("the kubeconfig %s has paths that cannot be resolved", file)
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the files that they name", file, name)
+	}
+	return config, nil
+}
+
+// readFile reads a byte more than is allowed, at most.
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readLimited(f, maxKubeconfig+1)
+}
+
+func checkContext(kubeconfig *clientcmdapi.Config, file, name string) error {
+	if name == "" {
+		return terminal("the kubeconfig %s has no current context: say which", file)
+	}
+	at := kubeconfig.Contexts[name]
+	switch {
+	case at == nil:
+		return terminal("the kubeconfig %s has no context %q", file, name)
+	case kubeconfig.Clusters[at.Cluster] == nil:
+		return terminal("the kubeconfig %s, context %q: there is no cluster %q", file, name, at.Cluster)
+	case at.AuthInfo != "" && kubeconfig.AuthInfos[at.AuthInfo] == nil:
+		return terminal("the kubeconfig %s, context %q: there is no user %q", file, name, at.AuthInfo)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// ErrInvalid is what [New] returns for a configuration that cannot work; the error says what and where.
+var ErrInvalid = errors.New("kube: the configuration is invalid")
+
+// Cluster says how to reach a cluster, in exactly one of three ways. A value prints without credentials.
+type Cluster struct {
+	// Config is used as it is, but for its Timeout, which is ignored. Its QPS, Burst or RateLimiter, where set, go before those
+	// of Options.
+	Config *rest.Config
+	// Kubeconfig is the path of a kubeconfig file. It may name programs that get credentials, so it must be one that you trust.
+	Kubeconfig string
+	// Context is the context of the kubeconfig. Defaults to its current one.
+	Context string
+	// Load returns a configuration, for instance from a Secret: see [Directory] for one. It may be called concurrently, and must
+	// end with ctx. Its errors have the class of a [connector.Error], and are retryable where they have none; they get into logs and statuses.
+	Load Loader
+}
+
+// Loader returns the configuration of a cluster.
+type Loader func(ctx context.Context, cluster appcontext.ClusterID) (*rest.Config, error)
+
+// String says which way there is, without credentials.
+func (c Cluster) String() string {
+	switch {
+	case c.Config != nil:
+		return "{config of " + c.Config.Host + "}"
+	case c.Kubeconfig != "":
+		return "{kubeconfig " + c.Kubeconfig + "}"
+	}
+	return "{}"
+}
+
+// GoString is String.
+func (c Cluster) GoString() string { return c.String() }
+
+func (c Cluster) validate() error {
+	ways := 0
+	for _, given := range []bool{c.Config != nil, c.Kubeconfig != "", c.Load != nil} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return fmt.Errorf("%w: a Cluster has one of Config, Kubeconfig and Load, and this one has %d of them", ErrInvalid, ways)
+	case c.Context != "" && c.Kubeconfig == "":
+		return fmt.Errorf("%w: Context is of no use without Kubeconfig", ErrInvalid)
+	}
+	return nil
+}
+
+// Options configures [New]; the zero value is useful.
+type Options struct {
+	// FieldManager is the name under which fields are owned: 1 to 128 printable bytes. Keep it the same: what an earlier name has
+	// applied, the new one neither changes without Force nor removes. Defaults to "rsync".
+	FieldManager string
+	// Force takes over fields that others own. Without it a conflict is a terminal error that names the fields and their owners.
+	Force bool
+	// AwaitKinds makes a kind that the cluster does not serve a retryable error instead of a terminal one, for custom resources
+	// whose definitions come by other ways, at any time.
+	AwaitKinds bool
+	// Propagation is what happens to the dependents of a deleted object. Defaults to Background; with Foreground an object
+	// is gone after them.
+	Propagation metav1.DeletionPropagation
+	// QPS and Burst bound the requests to one cluster, in requests per second. Probes do not count. Default to 50 and 100.
+	QPS   float32
+	Burst int
+	// Timeout is how long one request may take. Defaults to 30 s.
+	Timeout time.Duration
+	// EstablishTimeout is how long Apply waits until a CustomResourceDefinition is served. After that the error is retryable.
+	// Defaults to 20 s.
+	EstablishTimeout time.Duration
+	// Concurrency is how many requests one Get has under way. Defaults to 8.
+	Concurrency int
+	// MaxObjectBytes is how large one manifest may be. Defaults to 1.5 MiB, the most that an API server with etcd's default takes.
+	MaxObjectBytes int
+	// MaxResponseBytes is how large an answer may be; watches do not count. Defaults to 64 MiB.
+	MaxResponseBytes int64
+	// MaxWatches bounds the watches on one cluster, each of one kind in one namespace. What is beyond is not watched, and the
+	// engine asks for it instead. Defaults to 32.
+	MaxWatches int
+	// Clock is for the watches. Defaults to the real one.
+	Clock clock.WithTicker
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.QPS < 0 || o.Burst < 0 || o.Timeout < 0 || o.EstablishTimeout < 0:
+		return o, fmt.Errorf("%w: QPS, Burst, Timeout or EstablishTimeout is negative", ErrInvalid)
+	case o.Concurrency < 0 || o.MaxObjectBytes < 0 || o.MaxResponseBytes < 0 || o.MaxWatches < 0:
+		return o, fmt.Errorf("%w: Concurrency, MaxObjectBytes, MaxResponseBytes or MaxWatches is negative", ErrInvalid)
+	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
+		return o, fmt.Errorf("%w: a FieldManager has at most 128 bytes, all printable", ErrInvalid)
+	}
+	o.FieldManager = orDefault(o.FieldManager, "rsync")
+	o.Propagation = orDefault(o.Propagation, metav1.DeletePropagationBackground)
+	switch o.Propagation {
+	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
+	default:
+		return o, fmt.Errorf("%w: Propagation is Background, Foreground or Orphan, not %q", ErrInvalid, o.Propagation)
+	}
+	o.QPS = orDefault(o.QPS, 50)
+	o.Burst = orDefault(o.Burst, 100)
+	o.Timeout = orDefault(o.Timeout, 30*time.Second)
+	o.EstablishTimeout = orDefault(o.EstablishTimeout, 20*time.Second)
+	o.Concurrency = orDefault(o.Concurrency, 8)
+	o.MaxObjectBytes = orDefault(o.MaxObjectBytes, 3<<19)
+	o.MaxResponseBytes = orDefault(o.MaxResponseBytes, 64<<20)
+	o.MaxWatches = orDefault(o.MaxWatches, 32)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return o, nil
+}
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}

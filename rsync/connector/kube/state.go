@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// stateOf says how an object is, as kstatus computes it. It differs in jobs and pods, which are what hooks are made of: a job that
+// runs is current for kstatus, and so is a pod that has failed, while one that may still come up has failed.
+func stateOf(o appcontext.Object, u *unstructured.Unstructured) connector.State {
+	s := connector.State{Object: o, Exists: true}
+	result, err := status.Compute(u)
+	if err != nil {
+		s.Message = "its status cannot be read"
+		return s
+	}
+	kind := u.GroupVersionKind().GroupKind()
+	s.Message = message(kind, result)
+	switch result.Status {
+	case status.CurrentStatus:
+		s.Ready = true
+	case status.FailedStatus:
+		s.Failed = true
+	}
+	if u.GetDeletionTimestamp() != nil {
+		return s
+	}
+	switch kind {
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		s.Ready = s.Ready && hasCondition(u, "Complete")
+	case schema.GroupKind{Kind: "Pod"}:
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		s.Failed = phase == "Failed"
+		s.Ready = s.Ready && !s.Failed
+	}
+	return s
+}
+
+func hasCondition(u *unstructured.Unstructured, name string) bool {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == name && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// counted are the kinds for which kstatus writes messages of its own, with numbers in them.
+var counted = map[schema.GroupKind]bool{
+	{Kind: "Pod"}: true, {Kind: "PersistentVolumeClaim"}: true, {Kind: "Service"}: true, {Group: "batch", Kind: "Job"}: true,
+	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true,
+	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
+}
+
+// message is about the state, without content: what controllers write into conditions may quote anything, so that of other
+// kinds only the reason is told, which is a word.
+func message(kind schema.GroupKind, result *status.Result) string {
+	for i := range result.Conditions {
+		if reason := result.Conditions[i].Reason; !counted[kind] && isWord(reason) {
+			return result.Status.String() + ": " + reason
+		}
+	}
+	if counted[kind] && len(result.Message) <= 200 {
+		return result.Message
+	}
+	return result.Status.String()
+}
+
+// isWord reports whether a condition's reason is one, as the API conventions have it.
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var _ connector.StatusWatcher = (*conn)(nil)
+
+// WatchStatus implements [connector.StatusWatcher]. It watches the kinds and namespaces of objects that were applied or deleted a
+// short time ago and are not ready or not gone, Options.MaxWatches at most, and only the metadata of their objects. It goes on until ctx ends, also where
+// the cluster does not answer or denies access: what it cannot watch, the engine asks for.
+func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
+	ctx = klog.NewContext(ctx, logr.Discard())
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	running := map[pair]context.CancelFunc{}
+	defer func() {
+		for _, cancel := range running {
+			cancel()
+		}
+	}()
+	ticker := c.options.Clock.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		wanted, woken := c.interest.watched(c.options.MaxWatches)
+		for p, cancel := range running {
+			if _, ok := wanted[p]; !ok {
+				cancel()
+				delete(running, p)
+			}
+		}
+		for p := range wanted {
+			if running[p] == nil {
+				one, cancel := context.WithCancel(ctx)
+				running[p] = cancel
+				watches.Go(func() { c.keepWatching(one, p, changed) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-woken:
+		case <-ticker.C(): // objects that nobody asks for any more
+		}
+	}
+}
+
+// keepWatching has a watch on a pair until ctx ends.
+func (c *cluster) keepWatching(ctx context.Context, p pair, changed func()) {
+	const first, most = 200 * time.Millisecond, 30 * time.Second
+	pause := first
+	for ctx.Err() == nil {
+		if c.watch(ctx, p, changed) {
+			pause = first
+		}
+		timer := c.options.Clock.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+		pause = min(2*pause, most)
+	}
+}
+
+// watch watches once, and reports whether it began.
+func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cl, err := c.acquire(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.giveBack(cl)
+	w, err := c.begin(ctx, cl, p)
+	if err != nil {
+		return false
+	}
+	defer w.Stop()
+	changed() // what came before the watch
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case e, ok := <-w.ResultChan():
+			if !ok || e.Type == watch.Error {
+				return true
+			}
+			if object, err := meta.Accessor(e.Object); err == nil && c.interest.has(p, object.GetName()) {
+				changed()
+			}
+		}
+	}
+}
+
+// begin opens a watch from now on. The list is only for what "now" is, so it is as short as can be.
+func (c *cluster) begin(ctx context.Context, cl *client, p pair) (watch.Interface, error) {
+	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	k, err := c.place(limited, cl, p.gvk, appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace}, false)
+	if err != nil {
+		return nil, err
+	}
+	resource := cl.metadata.Resource(k.resource).Namespace(p.namespace)
+	list, err := resource.List(limited, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			c.kinds.forget(p.gvk)
+		}
+		return nil, err
+	}
+	return resource.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+}
