@@ -101,7 +101,10 @@ var rules = []rule{
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
-	{packages: "rsync/connector/kube", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "..."}},
+	{packages: "rsync/connector/kube", may: []string{
+		"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "...", "github.com/go-logr/logr", "golang.org/x/sync/errgroup",
+		"sigs.k8s.io/cli-utils/pkg/kstatus/status", "sigs.k8s.io/yaml",
+	}},
 	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...", "golang.org/x/crypto/ssh/..."}},
 	{packages: "rsync/connector/manifestwork", may: []string{"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork}},
 	{packages: "rsync/rsyncgrpc", may: []string{
@@ -166,6 +169,7 @@ var budgets = map[string]int{
 	"rsync/connector":       2,
 	"rsync/connector/fake":  2,
 	"rsync/connector/git":   126, // go-git, which brings SSH and OpenPGP
+	"rsync/connector/kube":  0, // client-go's REST and metadata clients, and kubeconfig
 	"rsync/rsyncgrpc":       144, // what rsync links, and gRPC with health, reflection and error details
 }
 

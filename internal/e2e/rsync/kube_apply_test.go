@@ -47,7 +47,7 @@ func TestKubeConflict(t *testing.T) {
 		}
 	}
 	force := openKube(t, s.config, kubeconnector.Options{Force: true})
-	if err := force.Apply(t.Context(), s.batch(strings.Replace(manifestOf("a", "ours"), "data: {", "data: {own: x, ", 1))); err != nil {
+	if err := force.Apply(t.Context(), s.batch(strings.Replace(manifestOf("a", "ours"), ", data: {", ", data: {own: x, ", 1))); err != nil {
 		t.Fatal(err)
 	}
 	if err := force.Apply(t.Context(), s.batch(manifestOf("a", "ours"))); err != nil {
@@ -116,7 +116,7 @@ func TestKubeRefusals(t *testing.T) {
 		{"a field that is none", secret + "strinData: {a: s3cr3t}}", connector.ErrTerminal, "Secret", []string{"no field .strinData"}},
 		{"a value of another type", secret + "data: [s3cr3t]}", connector.ErrTerminal, "Secret", []string{"does not fit"}},
 		{"a value that is no base64", secret + "data: {a: s3cr3t}}", connector.ErrTerminal, "Secret", nil},
-		{"an invalid value", secret + `stringData: {"s3cr3t!": s3cr3t}}`, connector.ErrTerminal, "Secret", []string{"invalid"}},
+		{"an invalid value", secret + `stringData: {"no key!": s3cr3t}}`, connector.ErrTerminal, "Secret", []string{"invalid"}},
 		{"over the limit", manifestOf("a", strings.Repeat("s3cr3t", 1000)), connector.ErrTerminal, "ConfigMap", []string{"MaxObjectBytes"}},
 		{"no namespace", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", connector.ErrTerminal, "ConfigMap", []string{"no metadata.namespace"}},
 		{"a namespace too many", "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Namespace", []string{"are in none"}},

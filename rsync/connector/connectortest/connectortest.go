@@ -59,7 +59,7 @@ type suite struct{ Cluster }
 func (s *suite) batch(value string, names ...string) connector.Batch {
 	b := connector.Batch{AppContextID: "conformance", App: "app", Cluster: s.ID}
 	for _, name := range names {
-		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  key: %s\n", name, s.Namespace, value)
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  key: %q\n", name, s.Namespace, value)
 		b.Resources = append(b.Resources, appcontext.Resource{
 			Object:   appcontext.Object{Kind: "ConfigMap", Namespace: s.Namespace, Name: name},
 			Manifest: []byte(manifest),

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -75,7 +76,7 @@ func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, s *co
 		err := c.retryFresh(func(fresh bool) error {
 			k, err := c.place(ctx, cl, gvk, o, fresh)
 			if err == nil {
-				body, err = cl.rest.Get().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Do(ctx).Raw()
+				body, err = raw(cl.rest.Get().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Do(ctx))
 			}
 			return err
 		})
@@ -118,7 +119,7 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, states []conne
 		err := c.retryFresh(func(fresh bool) error {
 			k, err := c.place(ctx, cl, p.gvk, states[places[0]].Object, fresh)
 			if err == nil {
-				body, err = cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize)).Do(ctx).Raw()
+				body, err = raw(cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize)).Do(ctx))
 			}
 			return err
 		})
@@ -154,4 +155,12 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, states []conne
 		c.tell(p.gvk, &states[i], u)
 	}
 	return left, nil
+}
+
+// raw returns the body of an answer. The error of Result.Raw is not the server's, but client-go's summary of it.
+func raw(result rest.Result) ([]byte, error) {
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }

@@ -70,9 +70,15 @@ func denial(message string) string {
 	return "the server's reasons may quote the object, and are not repeated here"
 }
 
-// isSchemaError knows the one error of server-side apply that has no reason and is HTTP 500, though it is the manifest's fault.
+// isSchemaError knows the errors of server-side apply that have no reason and are HTTP 500, though they are the manifest's fault. Others
+// without a reason are etcd's, and pass.
 func isSchemaError(s *metav1.Status) bool {
-	return strings.Contains(s.Message, "failed to create typed patch object")
+	for _, text := range []string{"failed to create typed patch object", "illegal base64 data", "cannot unmarshal"} {
+		if strings.Contains(s.Message, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // undeclared returns the field that a kind does not have, where the server says which.
