@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube is a connector whose clusters are reached through their API servers: what the engine of package rsync applies goes
+// there by server-side apply, and how it fares is read from there.
+//
+//	connectors, err := kube.New(map[string]kube.Cluster{
+//		"edge+c1": {Kubeconfig: "/etc/rsync/c1.kubeconfig"},
+//		"fleet+*": {Load: kube.Directory("/etc/rsync/fleet")}, // fleet+NAME is in NAME.kubeconfig
+//	}, kube.Options{})
+//	engine, err := rsync.New(store, connectors, rsync.Options{})
+//
+// Each cluster has one client, which its connectors share: one connection where the server speaks HTTP/2, one limit of requests
+// per second, one memory of the kinds that it serves.
+//
+// # Apply
+//
+// All manifests of a batch are read before the first is sent. Then they are applied in order, and the first that fails ends it. After a
+// CustomResourceDefinition an object of its group waits until the definition is established and served, and so does the end of the
+// batch. Fields belong to [Options].FieldManager; one that is no longer in the manifest is removed. Fields of others are left alone
+// and are an error that names them, or are taken with [Options].Force. What a server writes into metadata (resourceVersion, uid, managedFields and
+// the like) is left out.
+//
+// A manifest says its namespace. There is no default: an object without one and the same with namespace default would be two for the
+// engine and one for the cluster, and an update that moves the first to the second would delete it.
+//
+// # Delete
+//
+// Objects go in the order given, which is the reverse one where the engine asks. Gone already, or of a kind that the cluster has just
+// said not to serve, or one that could never have been applied, is no error. The namespaces default, kube-system,
+// kube-public and kube-node-lease are neither deleted nor applied.
+//
+// # States
+//
+// An object is ready when kstatus, which kubectl's successors use, calls it current, with two differences: a Job is ready when it is
+// complete, not when it runs, and a Pod has failed only in the phase Failed. A custom resource is judged by its conditions Ready,
+// Reconciling and Stalled and by observedGeneration; one whose controller has not yet written any of them is taken for ready. A Deployment
+// beyond its progress deadline has failed.
+//
+// Ten objects or more of one kind in one namespace are read by one list, of a page, others one by one.
+//
+// While the engine waits it is told of changes by watches on the metadata of the kinds and namespaces of objects that are not
+// yet as they are to be, see [Options].MaxWatches. Nothing else is watched, and nothing is cached.
+//
+// # Errors
+//
+// They are [connector.Error]s with the class that the engine goes by. None has content of a manifest or credentials: what a
+// server or a webhook says is told only where it cannot quote any. Therefore an invalid field is named, and its value is not.
+//
+//	unreachable  no connection, no name, no answer in time, a certificate that is not verified; HTTP 502, 503 and 504 of a gateway
+//	retryable    HTTP 401: tokens and certificates are replaced, and the configuration is read anew for the next call;
+//	             403 while the server starts; a namespace that is not there yet or is being deleted; somebody else's change
+//	             at the same time; 408, 429, 500, 503; a webhook that is down; a definition that is not served yet
+//	terminal     a broken manifest, one that is too large, does not fit its kind or is invalid; a field of others; access that is
+//	             denied, also by a webhook or a quota; a kind that is not served (but see [Options].AwaitKinds: definitions may be in the same batch, in
+//	             a crd-install hook, or in an app that this one depends on); a protected namespace; a wrong kubeconfig
+//
+// Retry-After is left to the engine's backoff. Probe asks for /readyz and is content with any answer but one that the server, or what
+// is behind a gateway, is not ready. After a probe without an answer the next one connects anew, with the configuration read anew.
+//
+// # Rights
+//
+// The user needs patch, create, get and delete on what it is to apply; list is used where it is allowed; list and watch are for being told
+// of changes. Kubeconfigs may name programs to run: take them from nobody you do not trust.
+package kube

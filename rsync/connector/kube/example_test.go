@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/kube"
+)
+
+// Example applies an object, asks for it, and deletes it.
+func Example() {
+	server := newAPI(false) // stands for an API server
+	defer server.Close()
+	connectors, err := kube.New(map[string]kube.Cluster{"edge+c1": {Config: server.config()}}, kube.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	cluster, err := connectors.Connector(ctx, "edge", "c1") // the engine of package rsync does this
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	manifest := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: {color: blue}}")
+	object, err := appcontext.ParseObject(manifest)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+	show := func() {
+		states, err := cluster.Get(ctx, batch)
+		if err == nil {
+			fmt.Println(states[0].Object, "exists:", states[0].Exists, "ready:", states[0].Ready)
+		}
+	}
+	err = cluster.Apply(ctx, batch)
+	show()
+	err = errors.Join(err, cluster.Delete(ctx, batch))
+	show()
+	if err := errors.Join(err, cluster.Close()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// ConfigMap shop/settings exists: true ready: true
+	// ConfigMap shop/settings exists: false ready: false
+}
+
+// ExampleDirectory reads kubeconfigs from a folder. What is wrong with one is told without what is in it.
+func ExampleDirectory() {
+	connectors, err := kube.New(map[string]kube.Cluster{"fleet+*": {Load: kube.Directory("/etc/no-fleet")}}, kube.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cluster, err := connectors.Connector(context.Background(), "fleet", "c7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(cluster.Probe(context.Background()))
+	fmt.Println(cluster.Close())
+	// Output:
+	// the cluster refused: the kubeconfig /etc/no-fleet/c7.kubeconfig does not exist
+	// <nil>
+}
