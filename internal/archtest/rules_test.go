@@ -169,7 +169,7 @@ var budgets = map[string]int{
 	"rsync/connector":       2,
 	"rsync/connector/fake":  2,
 	"rsync/connector/git":   126, // go-git, which brings SSH and OpenPGP
-	"rsync/connector/kube":  0, // client-go's REST and metadata clients, and kubeconfig
+	"rsync/connector/kube":  118, // client-go's REST and metadata clients, and kubeconfig
 	"rsync/rsyncgrpc":       144, // what rsync links, and gRPC with health, reflection and error details
 }
 

@@ -38,7 +38,10 @@ Flags of serve:
   --listen ADDR      where to serve (default 127.0.0.1:9031)
   --store FILE       keep everything in FILE (default rsync.db in the current folder)
   --etcd URLS        keep everything in etcd instead: host:port, more after commas
-  --fake N           have clusters in memory: fake+cluster1 to fake+clusterN (default 3)
+  --fake N           have clusters in memory: fake+cluster1 to fake+clusterN
+                     (default 3 where no other clusters are asked for)
+  --kubeconfig-dir DIR
+                     have clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
   --client-ca FILE   let clients in that have a certificate of this CA, and nobody else
 
 Flags of clients:

@@ -8,12 +8,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
 // Provider is a kind of clusters that a command line can ask for.
@@ -28,6 +30,7 @@ type Provider struct {
 // Providers are all that there are.
 var Providers = []Provider{
 	{Name: "fake", Flag: "fake", Open: openFake},
+	{Name: "kube", Flag: "kubeconfig-dir", Open: openKube},
 }
 
 // Mux are the clusters of several providers.
@@ -76,4 +79,16 @@ func openFake(value string) (connector.Connectors, error) {
 		}
 		return all.Connector(ctx, provider, name)
 	}), nil
+}
+
+// openKube is for the clusters whose kubeconfigs are in a folder: kube+NAME is in NAME.kubeconfig.
+func openKube(dir string) (connector.Connectors, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is no folder", dir)
+	}
+	return kube.New(map[string]kube.Cluster{"kube+*": {Load: kube.Directory(dir)}}, kube.Options{})
 }

@@ -36,6 +36,24 @@ func TestMux(t *testing.T) {
 			t.Errorf("%s+%s: %v, want %q", tt[0], tt[1], err, tt[2])
 		}
 	}
+	dir := t.TempDir()
+	if mux, err = clusters.Open(map[string]string{"kubeconfig-dir": dir}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = mux.Connector(t.Context(), "kube", "c1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Probe(t.Context()); !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), dir+"/c1.kubeconfig does not exist") {
+		t.Errorf("without a kubeconfig: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{dir + "/nothing", "clusters_test.go"} {
+		if _, err := clusters.Open(map[string]string{"kubeconfig-dir": bad}); err == nil || !strings.Contains(err.Error(), "--kubeconfig-dir: ") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
 	for _, bad := range []string{"", "0", "many", "10001"} {
 		if _, err := clusters.Open(map[string]string{"fake": bad}); err == nil || !strings.Contains(err.Error(), "--fake: ") {
 			t.Errorf("%q: %v", bad, err)
