@@ -162,7 +162,6 @@ func TestKubeReady(t *testing.T) {
 	const now = "2026-01-01T00:00:00Z"
 	patch := func(do func() error) {
 		t.Helper()
-		time.Sleep(300 * time.Millisecond) // for the watch to begin; what comes before it is another test's
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}

@@ -84,19 +84,10 @@ func newKubeConnectors(t *testing.T, clusters map[string]kubeconnector.Cluster, 
 // proxied returns a configuration that goes through a proxy, and the proxy.
 func proxied(t *testing.T, config *rest.Config) (*rest.Config, *tcpproxy.Proxy) {
 	t.Helper()
-	_, addr, _ := strings.Cut(config.Host, "://")
-	addr = strings.TrimSuffix(orHost(addr, config.Host), "/")
-	proxy := tcpproxy.Start(t, addr)
+	proxy := tcpproxy.Start(t, strings.TrimSuffix(strings.TrimPrefix(config.Host, "https://"), "/"))
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + proxy.Addr()
 	return config, proxy
-}
-
-func orHost(addr, host string) string {
-	if addr == "" {
-		return host
-	}
-	return addr
 }
 
 // resource makes one of a manifest.
