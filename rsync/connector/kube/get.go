@@ -134,7 +134,7 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, states []conne
 			return err
 		}
 		if err := found.UnmarshalJSON(body); err != nil {
-			return nil //nolint:nilerr // the same
+			return nil // nor is a list that cannot be read a reason to fail
 		}
 		complete = found.GetContinue() == ""
 		return nil
