@@ -77,6 +77,7 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
 	group.Go(func() error { return engine.Start(engineCtx) })
+	group.Go(func() error { return connectors.Start(engineCtx) })
 	group.Go(func() error {
 		defer stopEngine()
 		return server.Start(ctx)

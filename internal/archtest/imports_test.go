@@ -126,6 +126,7 @@ func TestRules(t *testing.T) {
 		{reason: "controller-runtime is for leaves", from: "appliedwork", to: "sigs.k8s.io/controller-runtime", refused: true},
 		{reason: "and there it is allowed", from: "appliedwork/reconciler", to: "sigs.k8s.io/controller-runtime"},
 		{reason: "logging is everywhere", from: "rsync/store", to: "k8s.io/klog/v2"},
+		{reason: "connectors take a clientset, and know no transport", from: "rsync/connector/manifestwork", to: "cloudevents/work", refused: true},
 		{reason: "test helpers stay in tests", from: "cloudevents/mqtt", to: "internal/mosquitto", refused: true},
 		{reason: "test helpers help each other", from: "internal/mosquitto", to: "internal/daemon"},
 		{reason: "a package's own internals", from: "cloudevents/work", to: "cloudevents/work/internal/store"},

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
@@ -31,6 +33,7 @@ type Provider struct {
 var Providers = []Provider{
 	{Name: "fake", Flag: "fake", Open: openFake},
 	{Name: "kube", Flag: "kubeconfig-dir", Open: openKube},
+	{Name: "work", Flag: "broker", Open: openBroker},
 }
 
 // Mux are the clusters of several providers.
@@ -60,6 +63,22 @@ func (m Mux) Connector(ctx context.Context, provider, cluster string) (connector
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q here, only: %s", provider, known)}
+}
+
+// starter is what some connectors need to have run.
+type starter interface {
+	Start(ctx context.Context) error
+}
+
+// Start runs all that has to run for the connectors, until ctx ends.
+func (m Mux) Start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, connectors := range m {
+		if s, ok := connectors.(starter); ok {
+			group.Go(func() error { return s.Start(ctx) })
+		}
+	}
+	return group.Wait()
 }
 
 // maxFake bounds --fake.

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+// Where a URL does not say otherwise: mqtt://host:1883?source=NAME&works=FILE.
+const (
+	defaultSource = "rsync"
+	defaultWorks  = "rsync-works.db"
+)
+
+// broker are the clusters whose agents are on a broker.
+type broker struct {
+	connector.Connectors
+	source *work.Source
+	store  *boltstore.Store
+}
+
+// openBroker makes a source of works, which keeps them in a file: an engine must find again what it applied.
+func openBroker(value string) (connector.Connectors, error) {
+	at, err := url.Parse(value)
+	if err != nil || at.Host == "" {
+		return nil, errors.New("it is no URL like mqtt://host:1883") // the value may have a password
+	}
+	query := at.Query()
+	at.RawQuery = ""
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: at.String()})
+	if err != nil {
+		return nil, err
+	}
+	file := cmp.Or(query.Get("works"), defaultWorks)
+	store, err := boltstore.Open(file, boltstore.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("works: %w", err)
+	}
+	source, err := work.NewSource(transport, work.SourceOptions{SourceID: cmp.Or(query.Get("source"), defaultSource), Store: store})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	connectors, err := manifestwork.New(source.Clientset().WorkV1(), manifestwork.Options{
+		Reachable: func(context.Context, appcontext.ClusterID) error { return source.Healthy() },
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return &broker{connectors, source, store}, nil
+}
+
+// Start runs the source until ctx ends.
+func (b *broker) Start(ctx context.Context) error {
+	return errors.Join(b.source.Start(ctx), b.store.Close())
+}

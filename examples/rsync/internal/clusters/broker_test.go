@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/internal/agenttest"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// TestBroker: an agent on a broker applies what a connector of --broker is told, and the next process finds it again.
+func TestBroker(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{})
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, agent.Start)
+	cluster := agenttest.NewCluster()
+	background(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, agent.Clientset(), "cluster1") })
+	text := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}}")
+	batch := connector.Batch{AppContextID: "v1", App: "x", Resources: []appcontext.Resource{{
+		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: text,
+	}}}
+	value := broker.URL() + "?source=example&works=" + filepath.Join(t.TempDir(), "works.db")
+	for _, process := range []string{"the first process", "the second"} {
+		mux, err := clusters.Open(map[string]string{"broker": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := background(t, mux.Start)
+		c, err := mux.Connector(t.Context(), "work", "cluster1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			err := c.Apply(t.Context(), batch)
+			var states []connector.State
+			if err == nil {
+				states, err = c.Get(t.Context(), batch)
+			}
+			if err == nil && states[0].Ready {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v, %v", process, states, err)
+			}
+		}
+		stop()
+	}
+	if calls := cluster.Calls(); len(calls) != 1 || calls[0] != "create ConfigMap shop/a" {
+		t.Errorf("the agent did %q", calls)
+	}
+}
+
+func TestBrokerURL(t *testing.T) {
+	for value, want := range map[string]string{
+		"here": "no URL", "http://here": "scheme", "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
+	} {
+		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--broker: ") {
+			t.Errorf("%s: %v, want %q", value, err, want)
+		}
+	}
+}
+
+// background runs something until stop, or the end of the test.
+func background(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	return stop
+}

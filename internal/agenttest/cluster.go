@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agenttest has a work agent for tests, with a cluster in memory that outlives it and notes what becomes of each
+// object. It takes any ManifestWork clientset, and knows nothing of who writes the works.
+//
+//	cluster := agenttest.NewCluster()
+//	go agenttest.Run(ctx, cluster, clientset, "cluster1") // again after a restart
+//	…
+//	cluster.Objects()  // what is there
+//	cluster.Calls()    // what was created, updated and deleted, in order
+//	cluster.Problems() // what no writer of works should make an agent do
+package agenttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// object is one on the cluster.
+type object struct {
+	content any
+	work    string // the one that brought it
+}
+
+// Cluster is a cluster in memory, and what an agent has to remember of it. Its methods may be called concurrently.
+type Cluster struct {
+	mu       sync.Mutex
+	objects  map[string]object
+	applied  map[string][]string // of each work
+	calls    []string
+	problems []string
+	refuse   func(object string) string
+}
+
+// NewCluster returns one without objects.
+func NewCluster() *Cluster {
+	return &Cluster{objects: map[string]object{}, applied: map[string][]string{}}
+}
+
+// Refuse has the cluster refuse to apply some objects, "ConfigMap default/a", for a reason; empty for none.
+func (c *Cluster) Refuse(reason func(object string) string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = reason
+}
+
+// Objects returns the data of each object: those of its member data in the order of their keys, or all of it in JSON.
+func (c *Cluster) Objects() map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]string{}
+	for name, o := range c.objects {
+		content := o.content
+		if members, ok := content.(map[string]any); ok && members["data"] != nil {
+			content = members["data"]
+		}
+		text, err := json.Marshal(content)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		out[name] = string(text)
+	}
+	return out
+}
+
+// Calls returns what was done: "create ConfigMap default/a", "update …", "delete …".
+func (c *Cluster) Calls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.calls)
+}
+
+// Problems returns what was wrong with the works: an object in two of them, or one that was taken from one by another.
+func (c *Cluster) Problems() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.problems)
+}
+
+// header is what names an object.
+type header struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+func (h *header) String() string {
+	return h.Kind + " " + h.Metadata.Namespace + "/" + h.Metadata.Name
+}
+
+func (h *header) group() string {
+	group, _, ok := strings.Cut(h.APIVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// apply brings an object of a work to the cluster.
+func (c *Cluster) apply(work string, raw []byte) (header, error) {
+	var h header
+	var content any
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return h, err
+	}
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return h, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := h.String()
+	if c.refuse != nil {
+		if reason := c.refuse(name); reason != "" {
+			return h, fmt.Errorf("%s", reason)
+		}
+	}
+	before, there := c.objects[name]
+	switch {
+	case !there:
+		c.calls = append(c.calls, "create "+name)
+	case before.work != work:
+		c.problems = append(c.problems, fmt.Sprintf("%s is of the work %s, and also in %s", name, before.work, work))
+		return h, nil
+	case reflect.DeepEqual(before.content, content):
+		return h, nil
+	default:
+		c.calls = append(c.calls, "update "+name)
+	}
+	c.objects[name] = object{content, work}
+	if !slices.Contains(c.applied[work], name) {
+		c.applied[work] = append(c.applied[work], name)
+	}
+	return h, nil
+}
+
+// prune deletes what a work brought and does not keep.
+func (c *Cluster) prune(work string, keep map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var left []string
+	for _, name := range c.applied[work] {
+		if keep[name] {
+			left = append(left, name)
+			continue
+		}
+		if c.objects[name].work == work {
+			delete(c.objects, name)
+			c.calls = append(c.calls, "delete "+name)
+		}
+	}
+	c.applied[work] = left
+	if len(left) == 0 {
+		delete(c.applied, work)
+	}
+}

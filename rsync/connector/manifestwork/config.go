@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifestwork
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// rule is for a kind whose objects are not ready as soon as they exist: what the agent is to report, and what that means.
+type rule struct {
+	group, kind, resource string
+	clustered             bool
+	paths                 []workv1.JsonPath
+	judge                 func(v values, manifest []byte) (ready, failed bool, message string)
+}
+
+const (
+	isTrue = "True"
+
+	jobComplete = "JobComplete"
+	jobFailed   = "JobFailed"
+	established = "Established"
+	updated     = "UpdatedReplicas"
+	available   = "AvailableReplicas"
+	readyNow    = "ReadyReplicas"
+	desired     = "DesiredNumberScheduled"
+)
+
+var rules = []rule{
+	{group: "batch", kind: "Job", resource: "jobs", judge: judgeJob, paths: []workv1.JsonPath{
+		{Name: jobComplete, Path: `.conditions[?(@.type=="Complete")].status`},
+		{Name: jobFailed, Path: `.conditions[?(@.type=="Failed")].status`},
+	}},
+	{group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", resource: "customresourcedefinitions", clustered: true, judge: judgeDefinition,
+		paths: []workv1.JsonPath{{Name: established, Path: `.conditions[?(@.type=="Established")].status`}}},
+	{group: "apps", kind: "Deployment", resource: "deployments", judge: judgeReplicas, paths: []workv1.JsonPath{
+		{Name: updated, Path: ".updatedReplicas"}, {Name: available, Path: ".availableReplicas"},
+	}},
+	{group: "apps", kind: "StatefulSet", resource: "statefulsets", judge: judgeReplicas, paths: []workv1.JsonPath{{Name: readyNow, Path: ".readyReplicas"}}},
+	{group: "apps", kind: "DaemonSet", resource: "daemonsets", judge: judgeDaemonSet, paths: []workv1.JsonPath{
+		{Name: desired, Path: ".desiredNumberScheduled"}, {Name: updated, Path: ".updatedNumberScheduled"}, {Name: available, Path: ".numberAvailable"},
+	}},
+}
+
+func ruleOf(o appcontext.Object) *rule {
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.group == o.Group && r.kind == o.Kind })
+	if i < 0 {
+		return nil
+	}
+	return &rules[i]
+}
+
+// DefaultConfig asks the agent to report what tells whether Deployments, StatefulSets, DaemonSets, Jobs and
+// CustomResourceDefinitions are ready, see the package documentation. For all else it returns nil. The object is the caller's.
+func DefaultConfig(o appcontext.Object) *workv1.ManifestConfigOption {
+	r := ruleOf(o)
+	if r == nil {
+		return nil
+	}
+	namespace := o.Namespace
+	if namespace == "" && !r.clustered {
+		namespace = metav1.NamespaceDefault // where agents put it, and then look for its configuration
+	}
+	return &workv1.ManifestConfigOption{
+		ResourceIdentifier: workv1.ResourceIdentifier{Group: r.group, Resource: r.resource, Namespace: namespace, Name: o.Name},
+		FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: slices.Clone(r.paths)}},
+	}
+}
+
+// asked reports whether a configuration has the agent report all that a rule needs.
+func asked(config *workv1.ManifestConfigOption, r *rule) bool {
+	if config == nil {
+		return false
+	}
+	names := map[string]bool{}
+	for _, f := range config.FeedbackRules {
+		for _, p := range f.JsonPaths {
+			names[p.Name] = true
+		}
+	}
+	return !slices.ContainsFunc(r.paths, func(p workv1.JsonPath) bool { return !names[p.Name] })
+}
+
+// values are what an agent reported of an object.
+type values map[string]workv1.FieldValue
+
+func valuesOf(c *workv1.ManifestCondition) values {
+	v := values{}
+	for _, f := range c.StatusFeedbacks.Values {
+		v[f.Name] = f.Value
+	}
+	return v
+}
+
+func (v values) text(name string) string {
+	if s := v[name].String; s != nil {
+		return *s
+	}
+	return ""
+}
+
+// number is 0 where there is none: the API leaves zeros out.
+func (v values) number(name string) int64 {
+	if n := v[name].Integer; n != nil {
+		return *n
+	}
+	return 0
+}
+
+func judgeJob(v values, _ []byte) (ready, failed bool, message string) {
+	switch {
+	case v.text(jobComplete) == isTrue:
+		return true, false, ""
+	case v.text(jobFailed) == isTrue:
+		return false, true, "the job has failed"
+	}
+	return false, false, "the job is not complete"
+}
+
+func judgeDefinition(v values, _ []byte) (ready, failed bool, message string) {
+	if v.text(established) == isTrue {
+		return true, false, ""
+	}
+	return false, false, "the definition is not established"
+}
+
+func judgeReplicas(v values, manifest []byte) (ready, failed bool, message string) {
+	var m struct {
+		Kind string `json:"kind"`
+		Spec struct {
+			Replicas *int64 `json:"replicas"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(manifest, &m); err != nil {
+		return false, false, "its number of replicas is no number"
+	}
+	want := int64(1)
+	if m.Spec.Replicas != nil {
+		want = *m.Spec.Replicas
+	}
+	have := v.number(readyNow)
+	if m.Kind == "Deployment" {
+		have = min(v.number(updated), v.number(available))
+	}
+	if have >= want {
+		return true, false, ""
+	}
+	return false, false, fmt.Sprintf("%d of %d replicas are ready", have, want)
+}
+
+func judgeDaemonSet(v values, _ []byte) (ready, failed bool, message string) {
+	if _, known := v[desired]; !known {
+		return false, false, "it is not scheduled yet"
+	}
+	have, want := min(v.number(updated), v.number(available)), v.number(desired)
+	if have >= want {
+		return true, false, ""
+	}
+	return false, false, fmt.Sprintf("%d of %d nodes have it", have, want)
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifestwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// errRivals is what a call ends with that others were always faster than.
+var errRivals = errors.New("others write the same works faster than we can")
+
+// namespaceTerminating is corev1's cause, without all of corev1.
+const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
+
+// fault makes an error of a class about an object.
+func fault(class error, object appcontext.Object, format string, args ...any) error {
+	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
+}
+
+// failed gives an error its class, and says what was being done to which work.
+func (c *conn) failed(ctx context.Context, doing, name string, err error) error {
+	var known *connector.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if ended := ctx.Err(); ended != nil {
+		if errors.Is(ended, context.DeadlineExceeded) {
+			return &connector.Error{Class: connector.ErrUnreachable, Err: ended}
+		}
+		return ended
+	}
+	text, class := explain(err)
+	what := "the works"
+	if name != "" {
+		what = "the work " + name
+	}
+	return &connector.Error{Class: class, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text))}
+}
+
+// explain tells what an error of a hub, a source or the network means, without what it quotes of manifests.
+func explain(err error) (text string, class error) {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		s := status.Status()
+		return explainStatus(err, &s)
+	}
+	var network net.Error
+	switch {
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return err.Error(), connector.ErrUnreachable
+	case errors.Is(err, errRivals):
+		return err.Error(), connector.ErrRetryable
+	}
+	return "the hub's answer cannot be understood", connector.ErrRetryable // it may quote what it read
+}
+
+func explainStatus(err error, s *metav1.Status) (text string, class error) {
+	switch {
+	case apierrors.IsRequestEntityTooLargeError(err), strings.Contains(s.Message, "request is too large"), // etcd's, by way of an API server
+		strings.Contains(s.Message, "larger than max"): // gRPC's, likewise
+		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message, connector.ErrTerminal
+	case apierrors.IsInvalid(err):
+		return "the hub finds it invalid: " + fields(s), connector.ErrTerminal
+	case apierrors.HasStatusCause(err, namespaceTerminating):
+		return "the namespace is being deleted", connector.ErrRetryable
+	case strings.Contains(s.Message, "admission webhook"):
+		rule, _, _ := strings.Cut(s.Message, "denied the request") // what follows is prose
+		class := connector.ErrTerminal
+		if apierrors.IsInternalError(err) {
+			rule, class = "an admission webhook of the hub does not work", connector.ErrRetryable
+		}
+		return strings.TrimSpace(rule), class
+	case apierrors.IsForbidden(err):
+		return "the hub denies access: " + s.Message, connector.ErrTerminal
+	case apierrors.IsUnauthorized(err):
+		return "the hub does not accept the credentials", connector.ErrTerminal
+	case apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err), apierrors.IsNotAcceptable(err):
+		return "the hub does not take the request: " + string(s.Reason), connector.ErrTerminal
+	case apierrors.IsNotFound(err) && ofNamespace(*s):
+		return "there is no such namespace on the hub (yet): is the cluster registered?", connector.ErrRetryable
+	case apierrors.IsNotFound(err):
+		return "the hub has no such resource (yet)", connector.ErrRetryable
+	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
+		return "the hub does not answer now: " + s.Message, connector.ErrUnreachable
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err),
+		apierrors.IsInternalError(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return "the hub refused for now: " + string(s.Reason), connector.ErrRetryable
+	}
+	return fmt.Sprintf("the hub answered %d %s", s.Code, s.Reason), connector.ErrRetryable
+}
+
+// fields names what is wrong, without the values that the hub's message quotes.
+func fields(s *metav1.Status) string {
+	var all []string
+	if s.Details != nil {
+		for _, cause := range s.Details.Causes {
+			all = append(all, fmt.Sprintf("%s (%s)", cause.Field, cause.Type))
+		}
+	}
+	if len(all) == 0 {
+		return string(s.Reason)
+	}
+	return strings.Join(all, ", ")
+}
+
+// moved reports whether a write failed because the work is not any more as it was read: changed, made or gone.
+func moved(err error) bool {
+	if apierrors.IsNotFound(err) {
+		var status apierrors.APIStatus
+		return !errors.As(err, &status) || !ofNamespace(status.Status())
+	}
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+}
+
+// ofNamespace reports whether what was not found is the namespace.
+func ofNamespace(s metav1.Status) bool { return s.Details != nil && s.Details.Kind == "namespaces" }
