@@ -167,16 +167,6 @@ var budgets = map[string]int{
 	"interpreter/native":   120,
 	"interpreter/caller":   166, // 44 more than the server: client-go's dynamic client and informers
 
-	"rsync":                 52, // 41 of them come with the Prometheus client
-	"rsync/appcontext":      2,  // YAML
-	"rsync/store":           0,
-	"rsync/store/memstore":  1,
-	"rsync/store/etcdstore": 153, // etcd's client, with gRPC
-	"rsync/connector":       2,
-	"rsync/connector/fake":  2,
-	"rsync/connector/git":   126, // go-git, which brings SSH and OpenPGP
-	"rsync/connector/kube":  118, // client-go's REST and metadata clients, and kubeconfig
-	"rsync/rsyncgrpc":       144, // what rsync links, and gRPC with health, reflection and error details
 	"rsync":                        52, // 41 of them come with the Prometheus client
 	"rsync/appcontext":             2,  // YAML
 	"rsync/store":                  0,
@@ -185,6 +175,7 @@ var budgets = map[string]int{
 	"rsync/connector":              2,
 	"rsync/connector/fake":         2,
 	"rsync/connector/git":          126, // go-git, which brings SSH and OpenPGP
+	"rsync/connector/kube":         118, // client-go's REST and metadata clients, and kubeconfig
 	"rsync/connector/manifestwork": 192, // OCM's clientset, with client-go's REST client
 	"rsync/rsyncgrpc":              144, // what rsync links, and gRPC with health, reflection and error details
 }

@@ -42,7 +42,6 @@ Flags of serve:
                      (default 3 where no other clusters are asked for)
   --kubeconfig-dir DIR
                      have clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
-  --fake N           have clusters in memory: fake+cluster1 to fake+clusterN (default 3)
   --broker URL       have clusters work+NAME with agents on an MQTT broker: mqtt://host:1883,
                      where ?source=NAME&works=FILE say who we are (rsync) and where
                      works are kept (rsync-works.db)
