@@ -45,7 +45,9 @@
 // read a custom resource; interpreter/caller is the control plane's side, and
 // interpreter/native has the built-in kinds.
 //
-// # Planned
+// # Do things in order on many clusters
 //
-// rsync (ordered, durable operations on many clusters) is not part of the module yet.
+// Package rsync applies, updates, rolls back and deletes the apps of an AppContext on many
+// clusters, with a durable queue, dependencies and hooks; rsync/connector/kube, git and
+// manifestwork are the ways to a cluster, and rsync/rsyncgrpc is its gRPC service.
 package sdk
