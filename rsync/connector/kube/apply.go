@@ -8,7 +8,7 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -146,7 +146,7 @@ var (
 
 // validNames reports whether names stay where they are put in a path.
 func validNames(o appcontext.Object) bool {
-	return len(path.IsValidPathSegmentName(o.Name)) == 0 && len(path.IsValidPathSegmentName(o.Namespace)) == 0
+	return len(content.IsPathSegmentName(o.Name)) == 0 && len(content.IsPathSegmentName(o.Namespace)) == 0
 }
 
 // absent reports whether an error says that an object cannot be there: its kind is not served, or it could never have been applied.

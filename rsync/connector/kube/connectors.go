@@ -49,21 +49,25 @@ func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 func (c *Connectors) Connector(_ context.Context, provider, name string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: name}
 	for _, key := range []string{id.String(), provider + "+*", "*"} {
-		at, ok := c.clusters[key]
-		if !ok {
-			continue
+		if at, ok := c.clusters[key]; ok {
+			of := c.use(id, at)
+			return &conn{cluster: of, release: sync.OnceFunc(func() { c.release(of) })}, nil
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		of := c.open[id]
-		if of == nil {
-			of = newCluster(id, at, c.options)
-			c.open[id] = of
-		}
-		of.connectors++
-		return &conn{cluster: of, release: sync.OnceFunc(func() { c.release(of) })}, nil
 	}
 	return nil, terminal("no API server is configured for the cluster %s", id)
+}
+
+// use begins the use of a cluster, which all its connectors share.
+func (c *Connectors) use(id appcontext.ClusterID, at Cluster) *cluster {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.open[id]
+	if of == nil {
+		of = newCluster(id, at, c.options)
+		c.open[id] = of
+	}
+	of.connectors++
+	return of
 }
 
 // release ends the use of a cluster. With its last user it is forgotten.

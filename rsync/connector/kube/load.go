@@ -103,7 +103,7 @@ func readFile(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was read only
 	return readLimited(f, maxKubeconfig+1)
 }
 
