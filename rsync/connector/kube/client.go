@@ -137,7 +137,7 @@ func (cl *client) ready(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or nobody wants it
+	defer func() { _ = resp.Body.Close() }()                  // it was read, or nobody wants it
 	if _, err := readLimited(resp.Body, 64<<10); err != nil { // so that the connection can be used again
 		return 0, err
 	}
