@@ -6,11 +6,8 @@
 package work_test
 
 import (
-	"encoding/json"
+	"cmp"
 	"flag"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,34 +19,20 @@ var (
 	oneRule   = flag.String("work.rule", "", "a part of the names of the rules that TestRemovedRules removes")
 )
 
-// TestRemovedRules builds this package without one rule of the protocol after the other (go build -overlay), and demands
-// that its simulation fails.
+// TestRemovedRules builds this package without one rule of the protocol after the other, and demands that its simulation
+// fails.
 //
 //	go test ./cloudevents/work -tags spokewire_rules -run TestRemovedRules -v -timeout 0
 func TestRemovedRules(t *testing.T) {
 	for _, r := range rules {
-		if !strings.Contains(r.name, *oneRule) {
+		if !strings.Contains(r.Name, *oneRule) {
 			continue
 		}
-		t.Run(r.name, func(t *testing.T) {
-			binary := r.build(t)
-			test := r.test
-			if test == "" {
-				test = "TestSimulation"
-			}
-			run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.timeout", "0",
-				"-work.seeds", strconv.FormatUint(*ruleSeeds, 10))
-			out, err := run.CombinedOutput()
-			failed := failedSeed.FindSubmatch(out)
-			switch {
-			case err == nil:
-				t.Errorf("%s does not fail", test)
-			case strings.Contains(string(out), "panic:"):
-				t.Errorf("%s panics:\n%.3000s", test, out)
-			case failed != nil:
-				t.Logf("fails at seed %s: %.300s", failed[1], firstError.Find(out))
-			default:
-				t.Logf("%s fails", test)
+		r.Test = "^" + cmp.Or(r.Test, "TestSimulation") + "$"
+		t.Run(r.Name, func(t *testing.T) {
+			out := r.MustFail(t, r.Build(t, "."), "-work.seeds", strconv.FormatUint(*ruleSeeds, 10))
+			if failed := failedSeed.FindStringSubmatch(out); failed != nil {
+				t.Logf("fails at seed %s: %.300s", failed[1], firstError.FindString(out))
 			}
 		})
 	}
@@ -59,34 +42,3 @@ var (
 	failedSeed = regexp.MustCompile(`-work\.seed (\d+)`)
 	firstError = regexp.MustCompile(`\w+_test\.go:\d+: .*`)
 )
-
-// build makes the test binary of the package without the rule.
-func (r rule) build(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	temp := t.TempDir()
-	replace := map[string]string{}
-	for file, text := range r.without(t) {
-		copied := filepath.Join(temp, filepath.Base(file))
-		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(dir, file)] = copied
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, binary := filepath.Join(temp, "overlay.json"), filepath.Join(temp, "work.test")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
-}

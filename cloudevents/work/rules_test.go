@@ -4,146 +4,115 @@
 package work_test
 
 import (
-	"os"
-	"strings"
 	"testing"
+
+	"github.com/spokewire/sdk-go/internal/ruletest"
 )
 
-// rule is a rule of the protocol, and how to take it out of the code. Without it, a simulation must fail: that shows
-// that the simulation looks at what the rule is there for. TestRemovedRules does so, on a copy of the sources, so
-// nothing in them knows of it; see rules_removed_test.go.
-type rule struct {
-	name  string
-	edits []edit
-	// test is the test that must fail, TestSimulation where there is none; it is a directed one where the schedules that
-	// need the rule are too rare for a simulation.
-	test string
-}
-
-// edit replaces the only place in a file where old is.
-type edit struct{ file, old, new string }
+type edits = []ruletest.Edit
 
 const (
 	agentTable  = "internal/protocol/agent.go"
 	sourceTable = "internal/protocol/source.go"
 )
 
-var rules = []rule{
+// rules are those of the protocol. Without one, the simulation must fail: that shows that it looks at what the rule is there
+// for. Where the schedules that need the rule are too rare for TestSimulation, another test is named.
+var rules = []ruletest.Rule{
 	// Agent.
-	{name: "a delete counts only if it is newer", edits: []edit{
+	{Name: "a delete counts only if it is newer", Edits: edits{
 		{agentTable, "\tswitch order(w, e) {", "\tif e.Delete {\n\t\treturn onNewer(w, e)\n\t}\n\tswitch order(w, e) {"}}},
-	{name: "a spec counts only if it is newer", edits: []edit{
+	{Name: "a spec counts only if it is newer", Edits: edits{
 		{agentTable, "\tswitch order(w, e) {", "\tif !e.Delete {\n\t\treturn onNewer(w, e)\n\t}\n\tswitch order(w, e) {"}}},
-	{name: "graves", edits: []edit{
+	{Name: "graves", Edits: edits{
 		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Grave {"}}},
-	{name: "a new spec does not cancel the clean-up", edits: []edit{
+	{Name: "a new spec does not cancel the clean-up", Edits: edits{
 		{agentTable, "return KeepNext", "return Take"}}},
-	{name: "the spec that comes during the clean-up is created after it", edits: []edit{
+	{Name: "the spec that comes during the clean-up is created after it", Edits: edits{
 		{agentTable, "return KeepNext", "return Ignore"}}},
-	{name: "an equal spec is not applied again", edits: []edit{
+	{Name: "an equal spec is not applied again", Edits: edits{
 		{"agent_work.go", "equal := sameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
-	{name: "an adopted work's status is published", edits: []edit{
+	{Name: "an adopted work's status is published", Edits: edits{
 		{"agent_work.go", "if (equal || had) && (", "if had && ("}}},
-	{name: "an old event is answered", edits: []edit{
+	{Name: "an old event is answered", Edits: edits{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
-	{name: "the session of specs", edits: []edit{
+	{Name: "the session of specs", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && e.Delete:"}}},
-	{name: "the session of deletes", test: "TestLateDelete", edits: []edit{
+	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
-	{name: "an unknown work is cleaned up before it is gone", edits: []edit{
+	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.bury()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
-	{name: "gone is said again", edits: []edit{
+	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Grave && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Grave && e.Delete:\n\t\treturn Ignore"},
 		{agentTable, "\t\tif e.Delete {\n\t\t\treturn RepeatGone", "\t\tif e.Delete {\n\t\t\treturn Ignore"}}},
-	{name: "the version of a rejected spec is kept", edits: []edit{
+	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tif w.Object == nil {",
 			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tif w.Object == nil {"}}},
-	{name: "a list on each connection", edits: []edit{
+	{Name: "a list on each connection", Edits: edits{
 		{"agent_receive.go", "{ (*Agent)(h).resync() }", "{\n\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n}"}}},
-	{name: "a list for a source that connects", edits: []edit{
+	{Name: "a list for a source that connects", Edits: edits{
 		{"agent_resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
-	{name: "sequences in lists", edits: []edit{
+	{Name: "sequences in lists", Edits: edits{
 		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
-	{name: "questions outlive older answers", test: "TestDeletionBeforeLateAnswer", edits: []edit{
+	{Name: "questions outlive older answers", Test: "TestDeletionBeforeLateAnswer", Edits: edits{
 		{"agent_resync.go", "case w.version < version:", "case false:"}}},
-	{name: "the echo of sequences", edits: []edit{
+	{Name: "the echo of sequences", Edits: edits{
 		{"agent_work.go", "if seq = min(seq, maxVersion); seq > w.seq {", "if seq = min(seq, maxVersion); false {"}}},
 
 	// Source.
-	{name: "gone counts for its incarnation only", test: "TestLateGone", edits: []edit{
+	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{
 		{sourceTable, "case e.Gone && w.Deleting && e.UID == w.UID:", "case e.Gone && w.Deleting:"}}},
-	{name: "a status counts for its incarnation only", edits: []edit{
+	{Name: "a status counts for its incarnation only", Edits: edits{
 		{sourceTable, "Accept:    own && e.Seq > w.Seq,", "Accept:    e.Seq > w.Seq,"}}},
-	{name: "statuses have an order", edits: []edit{
+	{Name: "statuses have an order", Edits: edits{
 		{sourceTable, "Accept:    own && e.Seq > w.Seq,", "Accept:    own,"}}},
-	{name: "versions rise above what agents show", edits: []edit{
+	{Name: "versions rise above what agents show", Edits: edits{
 		{"internal/protocol/version.go", "return peer.V > own.V || peer.V == own.V && peer.UID != own.UID", "return false"}}},
-	{name: "versions rise with labels", edits: []edit{
+	{Name: "versions rise with labels", Edits: edits{
 		{"source_writes.go", "\t\ts.raise(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raise(w, next)\n\t\t}\n\t}"}}},
-	{name: "no unknown work is deleted before the inventory is complete", edits: []edit{
+	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: !e.Gone}"},
 		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: !e.Strict && e.V > 0}"}}},
-	{name: "unknown works are deleted when it is", edits: []edit{
+	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: false}"},
 		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: false}"}}},
-	{name: "works of other sources are left alone", edits: []edit{
+	{Name: "works of other sources are left alone", Edits: edits{
 		{"source_resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
-	{name: "a part of a list is not the whole", edits: []edit{
+	{Name: "a part of a list is not the whole", Edits: edits{
 		{"source_resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
-	{name: "a deleted work is remembered until it is gone", edits: []edit{
+	{Name: "a deleted work is remembered until it is gone", Edits: edits{
 		{"source_problem.go", "\tcase err == nil:\n",
 			"\tcase err == nil:\n\t\tw.source.store.Lock()\n" +
 				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.store.Unlock()\n"}}},
-	{name: "deletions are sent again", edits: []edit{
+	{Name: "deletions are sent again", Edits: edits{
 		{"source_resync.go", "!ok && !w.gone {", "!ok && !w.gone && !w.deleting {"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
-	{name: "a request for statuses on each connection", edits: []edit{
+	{Name: "a request for statuses on each connection", Edits: edits{
 		{"source_resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
-	{name: "a request for lists on each connection", edits: []edit{
+	{Name: "a request for lists on each connection", Edits: edits{
 		{"source_resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
 		{"source_resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
-	{name: "only what differs is sent", edits: []edit{
+	{Name: "only what differs is sent", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
 
 	// Strict peers.
-	{name: "versions go on after a work that is gone, also in the next process", test: "TestBundleLateDeletion", edits: []edit{
+	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
 		{"source_strict.go", "past: true}", "past: false}"}}},
-	{name: "a strict list tells what comes after a deletion", test: "TestBundleListOfLeaving", edits: []edit{
+	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
-	{name: "a work whose deletion has ended is deleted when its agent shows it", test: "TestBundleForgottenHeld", edits: []edit{
+	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{
 		{"internal/protocol/bundle.go", "Send:      w.Done,", "Send:      false,"}}},
-	{name: "events of a strict source are ordered by time", test: "TestStrictSimulation", edits: []edit{
+	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
-	{name: "a strict agent's status of an unknown work is answered", test: "TestStrictSimulation", edits: []edit{
+	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: complete && !e.Gone && !e.Strict}"}}},
-}
-
-// without applies the edits of a rule to copies of the sources, by file.
-func (r rule) without(t *testing.T) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for _, e := range r.edits {
-		text, ok := out[e.file]
-		if !ok {
-			data, err := os.ReadFile(e.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(data)
-		}
-		if n := strings.Count(text, e.old); n != 1 {
-			t.Errorf("%s: %s has %d times what removes the rule, not once:\n%s", r.name, e.file, n, e.old)
-		}
-		out[e.file] = strings.Replace(text, e.old, e.new, 1)
-	}
-	return out
 }
 
 // TestRulesAreFound: who changes a line that is a rule of the protocol tells the list of rules where it is now.
 func TestRulesAreFound(t *testing.T) {
 	for _, r := range rules {
-		r.without(t)
+		r.Without(t, ".")
 	}
 }
