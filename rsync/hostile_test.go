@@ -137,7 +137,10 @@ func TestCloseIsAwaited(t *testing.T) {
 // TestBackoffIsBounded: however long the delays are and however often a cluster refuses, it is tried again.
 func TestBackoffIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{Backoff: rsync.Backoff{Base: 5 * time.Minute, Max: 24 * time.Hour}})
+		s := newScene(t, nil, rsync.Options{
+			Backoff:  rsync.Backoff{Base: 5 * time.Minute, Max: 24 * time.Hour},
+			LeaseTTL: time.Hour, // that of ten seconds is renewed a million times in the two months
+		})
 		s.create("a", "web@c1 x=1")
 		c := s.clusters.Cluster("edge", "c1")
 		c.SetMode(fake.Failing)
