@@ -26,6 +26,7 @@ import (
 
 // TestAppliedWorkDenied is what a cluster refuses: requests of single verbs, patches, and an API that is away.
 func TestAppliedWorkDenied(t *testing.T) {
+	t.Parallel()
 	g := newGround(t, groundOptions{})
 	g.create(namespaceOf("denied"))
 	for _, c := range []struct {

@@ -23,6 +23,7 @@ import (
 
 // TestAppliedWorkInput is what works have in them that nobody has thought of. The checks share a cluster.
 func TestAppliedWorkInput(t *testing.T) {
+	t.Parallel()
 	g := newGround(t, groundOptions{})
 	g.create(namespaceOf("input"))
 	for _, c := range []struct {

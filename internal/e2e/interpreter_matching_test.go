@@ -35,6 +35,7 @@ var matchKinds = []struct {
 // TestInterpreterMatching: for random rules the caller asks the first webhook for which the API server's own matcher says
 // that a rule holds.
 func TestInterpreterMatching(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3000) {
 		matching(t, rand.New(rand.NewPCG(seed, 1)))
 	}

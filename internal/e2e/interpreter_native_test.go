@@ -38,6 +38,7 @@ import (
 // TestInterpreterPodRequests: what is counted for random pod templates is what the scheduler's library counts of the
 // pods that a real API server makes of them, with its defaults.
 func TestInterpreterPodRequests(t *testing.T) {
+	t.Parallel()
 	client, err := kubernetes.NewForConfig(kube.Shared(t).Config())
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +109,7 @@ func randomPod(r *rand.Rand) *corev1.Pod {
 
 // TestInterpreterAggregates: a real API server takes the aggregated statuses of the cases of package native.
 func TestInterpreterAggregates(t *testing.T) {
+	t.Parallel()
 	client, err := dynamic.NewForConfig(kube.Shared(t).Config())
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +167,7 @@ func TestInterpreterAggregates(t *testing.T) {
 // TestInterpreterJobHistory: whatever happens to a Job on clusters that come and go, a real API server takes each of its
 // aggregated statuses after the one before.
 func TestInterpreterJobHistory(t *testing.T) {
+	t.Parallel()
 	cluster := kube.Shared(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {

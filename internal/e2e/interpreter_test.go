@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,10 +44,23 @@ func interpreterCRDs(t *testing.T) string {
 	return folder
 }
 
+var installing sync.Mutex
+
+// interpreterCluster returns the cluster that all tests share, with the CRDs. One test at a time installs them.
+func interpreterCluster(t *testing.T) *kube.Cluster {
+	t.Helper()
+	installing.Lock()
+	defer installing.Unlock()
+	cluster := kube.Shared(t)
+	cluster.InstallCRDs(interpreterCRDs(t))
+	return cluster
+}
+
 // TestInterpreterConfigurations: both CRDs install, set defaults, and refuse what is wrong, with the paths of the fields; so
 // does Validate, where there is no API server.
 func TestInterpreterConfigurations(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{CRDs: []string{interpreterCRDs(t)}})
+	t.Parallel()
+	cluster := interpreterCluster(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +222,8 @@ func validate(t *testing.T, u *unstructured.Unstructured) field.ErrorList {
 
 // TestInterpreterCaller: a caller is kept current by the API server, and asks a webhook over TLS about the objects there.
 func TestInterpreterCaller(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{})
+	t.Parallel()
+	cluster := kube.Start(t, kube.Options{}) // on which no others install the CRDs, or make configurations
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)

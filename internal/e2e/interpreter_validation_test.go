@@ -15,14 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
-
-	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
 // TestInterpreterValidation: of random configurations, Validate refuses each that a real API server does, at the same
 // field, and beyond these only what a schema cannot see.
 func TestInterpreterValidation(t *testing.T) {
-	cluster := kube.Start(t, kube.Options{CRDs: []string{interpreterCRDs(t)}})
+	t.Parallel()
+	cluster := interpreterCluster(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +29,7 @@ func TestInterpreterValidation(t *testing.T) {
 	for _, kind := range []string{"ResourceExploringWebhookConfiguration", "ResourceInterpreterWebhookConfiguration"} {
 		c := configurations{t: t, client: client, kind: kind}
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			both, ours, none := 0, 0, 0
 			for seed := range uint64(400) {
 				u := c.random(rand.New(rand.NewPCG(seed, 3)))

@@ -59,11 +59,19 @@ func (w *watcher) exactly(client *writer, i int) {
 	w.settled(all + 3)
 }
 
-// TestWatcherConsolidate follows objects through a watch that takes over, a killed API server, and a watch that gives back.
+// TestWatcherConsolidate is what counts all watches that an API server serves: it has one of its own, for one check after the
+// other. The first needs a namespace with few other objects.
 func TestWatcherConsolidate(t *testing.T) {
 	t.Parallel()
-	const n = 100
 	cluster := kube.Start(t, kube.Options{})
+	t.Run("Access", func(t *testing.T) { checkConsolidateAccess(t, cluster) })
+	t.Run("Restart", func(t *testing.T) { checkConsolidateRestart(t, cluster) })
+	t.Run("TooLarge", func(t *testing.T) { checkConsolidateTooLarge(t, cluster) })
+}
+
+// checkConsolidateRestart follows objects through a watch that takes over, a killed API server, and a watch that gives back.
+func checkConsolidateRestart(t *testing.T, cluster *kube.Cluster) {
+	const n = 100
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", n)
 	w := startWatcher(t, cluster.Config(), consolidated, nil)
@@ -104,12 +112,10 @@ func TestWatcherConsolidate(t *testing.T) {
 	}
 }
 
-// TestWatcherConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those
-// that go leave the others.
-func TestWatcherConsolidateAccess(t *testing.T) {
-	t.Parallel()
+// checkConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those that go
+// leave the others.
+func checkConsolidateAccess(t *testing.T, cluster *kube.Cluster) {
 	const n = 40
-	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", n)
 	var names []string
@@ -154,10 +160,8 @@ func TestWatcherConsolidateAccess(t *testing.T) {
 	w.exactly(client, 3)
 }
 
-// TestWatcherConsolidateTooLarge: a namespace with many other objects keeps single watches.
-func TestWatcherConsolidateTooLarge(t *testing.T) {
-	t.Parallel()
-	cluster := kube.Start(t, kube.Options{})
+// checkConsolidateTooLarge: a namespace with many other objects keeps single watches.
+func checkConsolidateTooLarge(t *testing.T, cluster *kube.Cluster) {
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", 100)
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 10, MaxRatio: 2}}, nil)
