@@ -49,7 +49,7 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 		}
 		gvk := item.change.Key.GroupKind().WithVersion(item.id.Version)
 		if _, known := errs[gvk]; !known {
-			errs[gvk] = r.awaitKind(ctx, gvk, limit)
+			errs[gvk] = r.awaitKind(ctx, gvk, item, limit)
 		}
 		err := errs[gvk]
 		if err == nil {
@@ -65,15 +65,21 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	r.read(ctx, late)
 }
 
-// awaitKind waits until the kind of a CRD that was applied is served.
-func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, limit time.Time) error {
+// awaitKind waits until the kind of a CRD that was applied is served: discovery says so, and a request for an object of it is
+// answered, which may be later.
+func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, item *applyItem, limit time.Time) error {
 	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
 		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)
 	}
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
 		r.kinds.forget(ctx, gvk.Group)
-		_, err := r.kinds.resolveExactly(ctx, gvk)
+		m, err := r.kinds.resolveExactly(ctx, gvk)
+		if err == nil {
+			if f := r.get(ctx, target{m, item.id.Namespace, item.id.Name}); IsTypeNotServed(f.err) {
+				err = f.err
+			}
+		}
 		if IsTypeNotServed(err) {
 			notServed = err
 			return false, nil

@@ -101,3 +101,33 @@ func TestNewVersionOfAKind(t *testing.T) {
 		t.Errorf("%v, %v", changes, err)
 	}
 }
+
+// TestDiscoveryIsAhead: discovery may name a version for some time before requests for its objects are answered.
+func TestDiscoveryIsAhead(t *testing.T) {
+	api := newFakeAPI()
+	crd, part := withParts(api)
+	tracker, work := newTracker(t, api, nil)
+	applier := appliedwork.NewApplier(tracker)
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	servedWhenWritten(api, "v1", "v2")
+	refusals := 0
+	api.away = func(path string) bool {
+		if !strings.Contains(path, "/v2/") || refusals == 3 {
+			return false
+		}
+		refusals++
+		return true
+	}
+	part.SetAPIVersion("example.com/v2")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	versions = append(versions, map[string]any{"name": "v2", "served": true, "storage": false})
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{})
+	if err != nil || changes.Count(appliedwork.ActionFailed, appliedwork.ActionPending) != 0 || refusals != 3 {
+		t.Errorf("%v, %v, %d refusals", changes, err, refusals)
+	}
+}
