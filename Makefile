@@ -21,6 +21,9 @@ export GOWORK = off
 # Each program with the race detector would end with a second's sleep, for goroutines that go on: ours leave none.
 export GORACE ?= atexit_sleep_ms=0
 
+# PACKAGES is how many packages are tested at a time: two for each processor.
+PACKAGES = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 # TOOL runs a tool of internal/tools: $(TOOL)/golangci-lint. Lazy, because most verbs
 # need none.
 TOOL = $(shell internal/tools/build.sh --dir)
@@ -40,7 +43,7 @@ kube: ## build kube-apiserver, kube-controller-manager and etcd, once
 check: generate-diff fmt vet lint test ## everything that a change must pass
 
 test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
-	$(GO) test -race ./...
+	$(GO) test -race -p $(PACKAGES) ./... # half of them wait
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) $(GO) test -race -parallel 8 -timeout 20m ./... # mostly they wait
 	cd internal/e2e && $(GO) test ./interop # what the race detector must not look at: see its package doc
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run 'Speed$$' . # what is measured

@@ -26,7 +26,7 @@ import (
 )
 
 // watcherLimit is for what takes milliseconds on a machine with nothing else to do.
-const watcherLimit = 30 * time.Second
+const watcherLimit = time.Minute
 
 func secretID(namespace, name string) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: namespace, Name: name}
