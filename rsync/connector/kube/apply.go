@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -80,8 +81,8 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	case isProtected(object):
 		return refuse("the namespace is protected: an app context cannot own it, because it could not be deleted")
 	}
-	var content map[string]any
-	if err := yaml.Unmarshal(r.Manifest, &content); err != nil {
+	content, err := contentOf(r.Manifest)
+	if err != nil {
 		return refuse("the manifest is neither YAML nor JSON") // the parser's error quotes what it read
 	}
 	u := unstructured.Unstructured{Object: content}
@@ -104,6 +105,17 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	return m, nil
 }
 
+// contentOf reads a manifest. Whole numbers stay what they are, also those that a float64 does not hold.
+func contentOf(manifest []byte) (map[string]any, error) {
+	text, err := yaml.YAMLToJSON(manifest)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	err = utiljson.Unmarshal(text, &content)
+	return content, err
+}
+
 // apply applies one object.
 func (c *cluster) apply(ctx context.Context, m *manifest) error {
 	o := m.object
@@ -114,6 +126,8 @@ func (c *cluster) apply(ctx context.Context, m *manifest) error {
 			switch {
 			case err != nil:
 				return err
+			case !k.patched:
+				return errNotApplied
 			case k.namespaced && o.Namespace == "":
 				return errNoNamespace
 			case !k.namespaced && o.Namespace != "":
@@ -140,16 +154,18 @@ func (c *cluster) retryFresh(do func(fresh bool) error) error {
 
 var (
 	errNoNamespace = errors.New("the manifest has no metadata.namespace, and objects of this kind are in namespaces: say which, there is no default")
-	errName        = errors.New("the object's name or namespace cannot be part of a path")
+	errName        = errors.New("the object's name cannot be part of a path, or its namespace cannot be the name of one")
+	errNotApplied  = errors.New("objects of this kind are not kept, or cannot be changed: the cluster does not let anybody patch them")
 	errNamespace   = errors.New("the manifest has a metadata.namespace, and objects of this kind are in none")
 )
 
 // validNames reports whether names stay where they are put in a path.
 func validNames(o appcontext.Object) bool {
-	return len(content.IsPathSegmentName(o.Name)) == 0 && len(content.IsPathSegmentName(o.Namespace)) == 0
+	return len(content.IsPathSegmentName(o.Name)) == 0 && (o.Namespace == "" || len(content.IsDNS1123Label(o.Namespace)) == 0)
 }
 
 // absent reports whether an error says that an object cannot be there: its kind is not served, or it could never have been applied.
 func absent(err error) bool {
-	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) || errors.Is(err, errNamespace)
+	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) || errors.Is(err, errNamespace) ||
+		errors.Is(err, errNotApplied)
 }

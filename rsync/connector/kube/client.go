@@ -42,7 +42,8 @@ type client struct {
 	users int // under the mutex of cluster
 }
 
-func newClient(config *rest.Config, options Options) (*client, error) {
+// newClient makes a client of a configuration that it may change. left is for [impatient].
+func newClient(config *rest.Config, options Options, left chan struct{}) (*client, error) {
 	config.Timeout = 0
 	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
 	if config.UserAgent == "" {
@@ -58,9 +59,16 @@ func newClient(config *rest.Config, options Options) (*client, error) {
 	if err != nil {
 		return nil, terminal("the configuration's host is not valid") // which may have a password in it by mistake
 	}
+	if base.Scheme != "http" && base.Scheme != "https" {
+		return nil, terminal("the configuration's server has the scheme %q: it can be https or http", base.Scheme)
+	}
 	base.User = nil
 	cl := &client{base: base}
-	if err := cl.connect(config, options); err != nil {
+	if config.ExecProvider != nil {
+		config.ExecProvider = config.ExecProvider.DeepCopy()
+		config.ExecProvider.StdinUnavailable = true // nobody is there to answer questions
+	}
+	if err := cl.connect(config, options, left); err != nil {
 		return nil, err
 	}
 	config.ContentConfig = rest.ContentConfig{
@@ -83,7 +91,7 @@ func codecs() runtime.NegotiatedSerializer {
 }
 
 // connect makes the pool. Like client-go's it has one connection for all, where the server speaks HTTP/2.
-func (cl *client) connect(config *rest.Config, options Options) error {
+func (cl *client) connect(config *rest.Config, options Options, left chan struct{}) error {
 	how, err := config.TransportConfig()
 	if err != nil {
 		return terminal("the configuration's way to get credentials is not valid")
@@ -94,7 +102,7 @@ func (cl *client) connect(config *rest.Config, options Options) error {
 	} else {
 		secure, err := transport.TLSConfigFor(how)
 		if err != nil {
-			return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("the configuration's certificates or their key cannot be read")}
+			return &connector.Error{Class: classOfTLS(config), Err: errors.New("the configuration's certificates or their key cannot be read, or do not go together")}
 		}
 		t := newTransport(secure, how)
 		pool, cl.idle = t, t.CloseIdleConnections
@@ -102,6 +110,9 @@ func (cl *client) connect(config *rest.Config, options Options) error {
 	wrapped, err := transport.HTTPWrappersForConfig(how, &limited{pool, options.MaxResponseBytes})
 	if err != nil {
 		return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("the configuration's credentials cannot be read")}
+	}
+	if from := credentialsFrom(config); from != "" {
+		wrapped = &impatient{wrapped, from, left}
 	}
 	// A redirect would take credentials and manifests to where nobody sent them.
 	cl.http = &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -154,6 +165,7 @@ type limited struct {
 }
 
 func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	noteSent(req)
 	resp, err := l.next.RoundTrip(req)
 	if err == nil && !req.URL.Query().Has("watch") {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, l.bytes)

@@ -30,13 +30,14 @@ type cluster struct {
 	interest interest
 
 	opening chan struct{} // holds a token while somebody opens a client: reading a configuration may take time
+	left    chan struct{} // of impatient requests, of all clients
 
 	mu      sync.Mutex
 	current *client
 }
 
 func newCluster(id appcontext.ClusterID, at Cluster, options Options) *cluster {
-	c := &cluster{id: id, at: at, options: options, opening: make(chan struct{}, 1)}
+	c := &cluster{id: id, at: at, options: options, opening: make(chan struct{}, 1), left: make(chan struct{}, maxLeft)}
 	c.interest.clock = options.Clock
 	c.interest.changed = make(chan struct{})
 	return c
@@ -60,7 +61,7 @@ func (c *cluster) acquire(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl, err := newClient(config, c.options)
+	cl, err := newClient(config, c.options, c.left)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,8 @@ func (c *cluster) place(ctx context.Context, cl *client, gvk schema.GroupVersion
 	switch {
 	case err != nil && !errors.As(err, &other):
 		return k, err
+	case !k.patched:
+		return k, errNotApplied
 	case !validNames(o):
 		return k, errName
 	case k.namespaced && o.Namespace == "":

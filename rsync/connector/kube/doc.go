@@ -47,12 +47,14 @@
 // They are [connector.Error]s with the class that the engine goes by. None has content of a manifest or credentials: what a
 // server or a webhook says is told only where it cannot quote any. Therefore an invalid field is named, and its value is not.
 //
-//	unreachable  no connection, no name, no answer in time, a certificate that is not verified; HTTP 502, 503 and 504 of a gateway
+//	unreachable  no connection, no name, no answer in time, a certificate that is not verified; HTTP 502, 503 and 504 of a gateway;
+//	             a program for credentials that does not come to an end
 //	retryable    HTTP 401: tokens and certificates are replaced, and the configuration is read anew for the next call;
 //	             403 while the server starts; a namespace that is not there yet or is being deleted; somebody else's change
-//	             at the same time; 408, 429, 500, 503; a webhook that is down; a definition that is not served yet
+//	             at the same time; 408, 429, 500, 503; a webhook that is down; a definition that is not served yet; a program for
+//	             credentials that fails; files that a configuration names and that cannot be read
 //	terminal     a broken manifest, one that is too large, does not fit its kind or is invalid; a field of others; access that is
-//	             denied, also by a webhook or a quota; a kind that is not served (but see [Options].AwaitKinds: definitions may be in the same batch, in
+//	             denied, also by a webhook or a quota; a kind that cannot be patched, such as a Binding, or is not served (but see [Options].AwaitKinds: definitions may be in the same batch, in
 //	             a crd-install hook, or in an app that this one depends on); a protected namespace; a wrong kubeconfig
 //
 // Retry-After is left to the engine's backoff. Probe asks for /readyz and is content with any answer but one that the server, or what
@@ -61,5 +63,6 @@
 // # Rights
 //
 // The user needs patch, create, get and delete on what it is to apply; list is used where it is allowed; list and watch are for being told
-// of changes. Kubeconfigs may name programs to run: take them from nobody you do not trust.
+// of changes. Kubeconfigs may name programs to run: take them from nobody you do not trust. Such a program cannot ask anybody
+// questions. A call does not wait for one beyond its time, and says which it was; what it writes to standard error goes to that of this process.
 package kube

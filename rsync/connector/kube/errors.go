@@ -37,7 +37,11 @@ func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing st
 		}
 		return known
 	}
+	var credentials *credentialsError
 	if ended := ctx.Err(); ended != nil {
+		if errors.As(err, &credentials) && credentials.late() { // otherwise somebody would look at the cluster for it
+			return fault(connector.ErrUnreachable, object, "%s: %w", doing, credentials)
+		}
 		return endedError(ended)
 	}
 	text, class := explain(err)
@@ -80,15 +84,18 @@ func explain(err error) (text string, class error) {
 		answer apierrors.APIStatus
 		other  *otherVersionError
 		large  *http.MaxBytesError
+		creds  *credentialsError
 	)
 	switch {
+	case errors.As(err, &creds):
+		return creds.Error(), creds.class()
 	case errors.Is(err, errNotReady):
 		return err.Error(), connector.ErrUnreachable
 	case errors.Is(err, errStarting):
 		return err.Error(), connector.ErrRetryable
 	case errors.Is(err, errNotServed):
 		return err.Error() + ": check its apiVersion, and whether its definition is applied before", connector.ErrTerminal
-	case errors.Is(err, errNoNamespace), errors.Is(err, errNamespace), errors.As(err, &other):
+	case errors.Is(err, errNoNamespace), errors.Is(err, errNamespace), errors.Is(err, errNotApplied), errors.As(err, &other):
 		return err.Error(), connector.ErrTerminal
 	case errors.As(err, &large):
 		return fmt.Sprintf("the answer has more than the %d bytes that Options.MaxResponseBytes allows", large.Limit), connector.ErrTerminal

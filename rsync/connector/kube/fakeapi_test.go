@@ -59,7 +59,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "ok")
 	case r.URL.Path == "/api/v1":
 		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[
-			{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["get"]},{"name":"configmaps/status","namespaced":true,"kind":"ConfigMap","verbs":["get"]}]}`)
+			{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["get","patch"]},{"name":"bindings","namespaced":true,"kind":"Binding","verbs":["create"]},{"name":"configmaps/status","namespaced":true,"kind":"ConfigMap","verbs":["get"]}]}`)
 	case strings.Contains(r.URL.Path, "/configmaps/"):
 		a.object(w, r)
 	default:

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
 const (
 	// listFrom is for how many objects of a kind in a namespace one list takes the place of single requests.
 	listFrom = 10
-	// pageSize bounds a list, which is one page: what is asked for and not in it is asked for alone.
 	// pageSize bounds a list: it is one page. What is asked for and not in it is asked for one by one.
 	pageSize = 500
 )
@@ -58,11 +58,7 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 			group.Go(func() error { return c.getOne(limited, p.gvk, &states[i]) })
 		}
 	}
-	err := group.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return nil, endedError(ctx.Err())
-	case err != nil:
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	return states, nil
@@ -114,10 +110,11 @@ func (c *cluster) tell(gvk schema.GroupVersionKind, s *connector.State, u *unstr
 func (c *cluster) list(ctx context.Context, p pair, places []int, states []connector.State) (left []int, err error) {
 	var found unstructured.UnstructuredList
 	complete := false
-	err = c.call(ctx, states[places[0]].Object, "list", func(ctx context.Context, cl *client) error {
+	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace} // one odd name says nothing of the others
+	err = c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
 		err := c.retryFresh(func(fresh bool) error {
-			k, err := c.place(ctx, cl, p.gvk, states[places[0]].Object, fresh)
+			k, err := c.place(ctx, cl, p.gvk, kind, fresh)
 			if err == nil {
 				body, err = raw(cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize)).Do(ctx))
 			}

@@ -20,6 +20,7 @@ import (
 type kind struct {
 	resource   schema.GroupVersionResource
 	namespaced bool
+	patched    bool // whether objects can be, without which they cannot be applied
 }
 
 // kinds are those that a cluster was seen to serve. That it does not serve one is never remembered.
@@ -103,7 +104,7 @@ func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind
 	for i := range list.APIResources {
 		r := &list.APIResources[i]
 		if !strings.Contains(r.Name, "/") {
-			k.served[gv.WithKind(r.Kind)] = kind{gv.WithResource(r.Name), r.Namespaced}
+			k.served[gv.WithKind(r.Kind)] = kind{gv.WithResource(r.Name), r.Namespaced, slices.Contains(r.Verbs, "patch")}
 		}
 	}
 	if found, ok := k.served[gvk]; ok {

@@ -228,7 +228,7 @@ func TestKubeconfigs(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
-	config := &rest.Config{}
+	config := &rest.Config{Host: "https://127.0.0.1:1"}
 	for name, tt := range map[string]struct {
 		key     string
 		at      kube.Cluster
@@ -240,6 +240,7 @@ func TestInvalid(t *testing.T) {
 		"context":     {"*", kube.Cluster{Config: config, Context: "x"}, kube.Options{}},
 		"propagation": {"*", kube.Cluster{Config: config}, kube.Options{Propagation: "Sideways"}},
 		"negative":    {"*", kube.Cluster{Config: config}, kube.Options{QPS: -1}},
+		"no host":     {"*", kube.Cluster{Config: &rest.Config{}}, kube.Options{}},
 		"watches":     {"*", kube.Cluster{Config: config}, kube.Options{MaxWatches: -1}},
 		"manager":     {"*", kube.Cluster{Config: config}, kube.Options{FieldManager: "a\nb"}},
 	} {

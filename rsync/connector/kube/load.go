@@ -94,7 +94,21 @@ func loadFile(file, name string) (*rest.Config, error) {
 	if err != nil {
 		return nil, terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the files that they name", file, name)
 	}
+	if config.ExecProvider == nil && config.AuthProvider == nil {
+		if _, err := rest.TLSConfigFor(config); err != nil {
+			return nil, &connector.Error{Class: classOfTLS(config), Err: fmt.Errorf("the kubeconfig %s, context %q, has a certificate, a key or a CA that cannot be read, or that do not go together", file, name)}
+		}
+	}
 	return config, nil
+}
+
+// classOfTLS is the class of what is wrong with certificates: files may be replaced just now, and what is in the configuration itself
+// stays what it is.
+func classOfTLS(config *rest.Config) error {
+	if config.CertFile != "" || config.KeyFile != "" || config.CAFile != "" {
+		return connector.ErrRetryable
+	}
+	return connector.ErrTerminal
 }
 
 // readFile reads a byte more than is allowed, at most.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,11 +41,19 @@ type Loader func(ctx context.Context, cluster appcontext.ClusterID) (*rest.Confi
 func (c Cluster) String() string {
 	switch {
 	case c.Config != nil:
-		return "{config of " + c.Config.Host + "}"
+		return "{config of " + withoutUser(c.Config.Host) + "}"
 	case c.Kubeconfig != "":
 		return "{kubeconfig " + c.Kubeconfig + "}"
 	}
 	return "{}"
+}
+
+// withoutUser takes a password out of a host, where by mistake there is one.
+func withoutUser(host string) string {
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		return "[redacted]@" + host[i+1:]
+	}
+	return host
 }
 
 // GoString is String.
@@ -60,6 +69,8 @@ func (c Cluster) validate() error {
 	switch {
 	case ways != 1:
 		return fmt.Errorf("%w: a Cluster has one of Config, Kubeconfig and Load, and this one has %d of them", ErrInvalid, ways)
+	case c.Config != nil && c.Config.Host == "":
+		return fmt.Errorf("%w: Config has no Host", ErrInvalid)
 	case c.Context != "" && c.Kubeconfig == "":
 		return fmt.Errorf("%w: Context is of no use without Kubeconfig", ErrInvalid)
 	}
