@@ -130,9 +130,10 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 	return w.WatchStatus(ctx, changed)
 }
 
-// answered takes the outcome of a probe. It reports whether probing is over.
+// answered takes the outcome of a probe. It reports whether probing is over. A terminal error is an answer: a cluster whose
+// configuration is gone does not come back, so those who wait call, and fail with what is wrong.
 func (c *cluster) answered(err error, began time.Time) bool {
-	if err == nil {
+	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
 		c.markUp()
 		return true
 	}

@@ -119,6 +119,41 @@ func TestConnectorPanics(t *testing.T) {
 	}
 }
 
+// TestClusterIsNoMore: what waits for a cluster that does not answer fails when the cluster is not configured any more: it
+// would wait for ever.
+func TestClusterIsNoMore(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		t.Run(fmt.Sprint("its connector is forgotten: ", forgotten), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gone := &connector.Error{Class: connector.ErrTerminal, Err: errors.New("there is no configuration")}
+				var removed atomic.Bool
+				s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
+				stop := func() {}
+				s.engine, stop = startEngineWith(t, s.memory, connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+					if removed.Load() && forgotten {
+						return nil, gone
+					}
+					return s.clusters.Connector(ctx, provider, name)
+				}), rsync.Options{})
+				defer stop()
+				c := s.clusters.Cluster("edge", "c1")
+				c.Intercept(func(fake.Verb, connector.Batch) error {
+					if removed.Load() {
+						return gone
+					}
+					return nil
+				})
+				c.SetMode(fake.Unreachable)
+				s.create("a", "web@c1 x=1")
+				ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+				time.Sleep(time.Minute)
+				removed.Store(true)
+				s.fails(rsync.ReasonRefused, ref, nil)
+			})
+		})
+	}
+}
+
 // TestCloseIsAwaited: Start does not return before a connector is closed whose time was over.
 func TestCloseIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,8 @@ type Connector interface {
 	// Get returns the state of each object, in the order of the batch: as many, else the engine takes the call for refused. One that
 	// does not exist is no error.
 	Get(ctx context.Context, batch Batch) ([]State, error)
-	// Probe returns nil when the cluster answers. It should cost the cluster as little as possible.
+	// Probe returns nil when the cluster answers. It should cost the cluster as little as possible. A terminal error says that asking
+	// again is of no use: the calls that wait for the cluster are then made, and fail with what is wrong.
 	Probe(ctx context.Context) error
 	// Close frees what the connector holds.
 	Close() error
