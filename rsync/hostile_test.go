@@ -128,7 +128,7 @@ func TestClusterIsNoMore(t *testing.T) {
 				gone := &connector.Error{Class: connector.ErrTerminal, Err: errors.New("there is no configuration")}
 				var removed atomic.Bool
 				s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
-				stop := func() {}
+				var stop func()
 				s.engine, stop = startEngineWith(t, s.memory, connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
 					if removed.Load() && forgotten {
 						return nil, gone

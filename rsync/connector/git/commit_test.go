@@ -131,6 +131,49 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
+// TestOtherModes: whatever an agent may read an object from is the object's, also where somebody has made it executable, or a
+// link: Terminated means that it is gone. What it cannot be read from is in the way.
+func TestOtherModes(t *testing.T) {
+	const file = "edge+c1/shop/ConfigMap/a.yaml"
+	for _, mode := range []string{"100755", "120000"} {
+		t.Run(mode, func(t *testing.T) {
+			s := ways["file"](t, gitserver.Options{})
+			c := open(t, s.at, git.Options{})
+			special := func() {
+				t.Helper()
+				s.server.Special(map[string]string{file: mode})
+				if states, err := c.Get(t.Context(), batch("a")); err != nil || !states[0].Exists {
+					t.Errorf("Get: %+v, %v", states, err)
+				}
+			}
+			special()
+			apply(t, c, "a=1")
+			if got := s.server.Git("ls-tree", "-r", "main", file); !strings.HasPrefix(got, "100644") {
+				t.Errorf("after Apply: %s", got)
+			}
+			special()
+			if err := c.Delete(t.Context(), batch("a")); err != nil {
+				t.Error(err)
+			}
+			if got := s.server.Git("ls-tree", "-r", "main", file); got != "" {
+				t.Errorf("after Delete: %s", got)
+			}
+			s.server.Check()
+		})
+	}
+	s := ways["file"](t, gitserver.Options{})
+	s.server.Special(map[string]string{file: "160000"})
+	before := s.server.Tip()
+	c := open(t, s.at, git.Options{})
+	err := c.Apply(t.Context(), batch("a=1"))
+	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "in the way of "+file) || s.server.Tip() != before {
+		t.Errorf("where a submodule is: %v", err)
+	}
+	if err := c.Delete(t.Context(), batch("a")); err != nil || s.server.Tip() != before {
+		t.Errorf("Delete where a submodule is: %v", err)
+	}
+}
+
 // TestBadManifests: one of them would keep an agent from reading all others of the cluster.
 func TestBadManifests(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
@@ -139,6 +182,8 @@ func TestBadManifests(t *testing.T) {
 		"broken":    "apiVersion: v1\nkind: [ConfigMap",
 		"another":   string(manifest("b", "1")),
 		"two":       string(manifest("a", "1")) + "---\n" + string(manifest("a", "1")),
+		"twice":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}, data: {a: 1}, data: {a: 2}}",
+		"in JSON":   `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}, "data": {"a": 1, "a": 2}}`,
 		"too large": string(manifest("a", strings.Repeat("x", 1000))),
 	} {
 		b := batch("ok=1 a=1")
@@ -151,6 +196,16 @@ func TestBadManifests(t *testing.T) {
 	}
 	if got := len(s.server.Subjects()); got != 1 {
 		t.Errorf("%d commits, want 1: a batch is committed as a whole", got)
+	}
+	for _, text := range []string{
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\nx: &x {a: b}\ndata: {<<: *x, a: c}\n",
+		"{\n\t\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"a\", \"namespace\": \"shop\"}}",
+	} {
+		b := batch("a=1")
+		b.Resources[0].Manifest = []byte(text)
+		if err := c.Apply(t.Context(), b); err != nil {
+			t.Errorf("%v, and it is as good as any other: %s", err, text)
+		}
 	}
 }
 

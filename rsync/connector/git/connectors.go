@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -156,8 +157,18 @@ func (c *conn) check(r *appcontext.Resource) error {
 		return fault(connector.ErrTerminal, r.Object, "%w", err)
 	case object != r.Object:
 		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
+	case fieldTwice(r.Manifest):
+		return fault(connector.ErrTerminal, r.Object, "the manifest has a field twice: agents with Kustomize, such as Flux, would refuse all of the cluster's manifests")
 	}
 	return nil
+}
+
+// fieldTwice reports whether a map of a manifest has a field twice. It reads as Kustomize does: one that is in a map and in another that is
+// merged into it is not there twice.
+func fieldTwice(manifest []byte) bool {
+	var content any
+	var refused *yaml.TypeError // and not for what is no YAML, as JSON with tabs
+	return errors.As(yaml.Unmarshal(manifest, &content), &refused)
 }
 
 // Delete commits the removal of the files.

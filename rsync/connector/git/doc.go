@@ -31,8 +31,9 @@
 // Names are written as they are where they have small letters, digits, '-', '.' and '_' only, which is nearly always. All else is
 // a percent sign and two hexadecimal digits: capitals (but for those of kinds) since they do not count on some file systems, a dot
 // at the beginning, slashes, colons. Names of more than 240 bytes end with a hash. An object named kustomization gets a percent sign
-// too: agents read that file as a list of others. Where two names would differ in capitals only, or a file is where a folder must
-// be, the batch is refused.
+// too: agents read that file as a list of others; so do one named cloudbuild, and folders that would end like pictures and archives, which
+// Flux leaves out. Where two names would differ in capitals only, a file is where a folder must be, or a folder or a submodule
+// where a file must be, the batch is refused. A file or a link at the path of an object is taken for the object's, whoever put it there.
 //
 // When the last object of a cluster is deleted its folder stays, with an empty file .gitkeep: agents take an empty folder for
 // "prune all", and one that is gone for an error.
@@ -67,7 +68,7 @@
 //	retryable    others pushed faster all the time; a file of the configuration cannot be read; HTTP 408, 429, 500; a server that
 //	             reports an error that we do not know
 //	terminal     wrong credentials, access denied, no such repository or branch, an unverified server, a repository beyond
-//	             MaxFetchBytes; a push that a hook or a protected branch declines; a manifest that is broken, of another object, or
+//	             MaxFetchBytes; a push that a hook or a protected branch declines; a manifest that is broken, has a field twice, is of another object, or
 //	             too large; a name that is taken in the repository
 //
 // A hook that declines is terminal, since most hooks are rules. Probe asks for the list of branches. It returns nil also

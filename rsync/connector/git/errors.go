@@ -31,6 +31,7 @@ import (
 var (
 	errObjectFormat = errors.New("the repository has other hashes than SHA-1, which are not supported")
 	errNoBranch     = errors.New("there is no such branch: create it, or set CreateBranch")
+	errInTheWay     = errors.New("no such branch can be made")
 	errMoving       = errors.New("others push to the branch faster than we can")
 )
 
@@ -88,7 +89,7 @@ func explain(err error) (text string, class error) {
 		return refused.Error(), refused.class()
 	case errors.As(err, &broken):
 		return broken.Error(), connector.ErrRetryable
-	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch), errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch), errors.Is(err, errInTheWay), errors.Is(err, exec.ErrNotFound):
 		return err.Error(), connector.ErrTerminal
 	case errors.Is(err, errMoving), errors.Is(err, errMissing):
 		return err.Error(), connector.ErrRetryable

@@ -68,6 +68,16 @@ func testNoBranch(t *testing.T, empty bool) {
 	})
 }
 
+// TestBranchInTheWay: git cannot have a branch main/x beside main.
+func TestBranchInTheWay(t *testing.T) {
+	s := ways["http"](t, gitserver.Options{})
+	s.at.Branch, s.at.CreateBranch = "main/x", true
+	err := open(t, s.at, git.Options{}).Apply(t.Context(), batch("a=1"))
+	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "there is a branch main") {
+		t.Errorf("%v, want what is in the way", err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -264,29 +274,31 @@ func TestConfiguration(t *testing.T) {
 		options git.Options
 		want    string
 	}{
-		"no URL":            {want: "there is no URL"},
-		"URL with password": {at: git.Repository{URL: "https://bot:s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
-		"URL with token":    {at: git.Repository{URL: "https://s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
-		"broken URL":        {at: git.Repository{URL: "https://bot:s3cr3t@exa mple.com/%"}, want: "cannot be parsed"},
-		"git protocol":      {at: git.Repository{URL: "git://example.com/x.git"}, want: `the URL's scheme is "git"`},
-		"relative":          {at: git.Repository{URL: "x.git"}, want: "the URL's scheme"},
-		"query":             {at: git.Repository{URL: "https://example.com/x.git?token=s3cr3t"}, want: "query"},
-		"no host":           {at: git.Repository{URL: "https:///x.git"}, want: "no host"},
-		"plain":             {at: git.Repository{URL: "http://example.com/x.git", Auth: git.Auth{Token: "s3cr3t"}}, want: "use https"},
-		"both":              {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", Password: "x"}}, want: "exclude each other"},
-		"file and value":    {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", TokenFile: "x"}}, want: "exclude each other"},
-		"ssh for https":     {at: git.Repository{URL: "https://example.com/x.git", Auth: ssh}, want: "of no use"},
-		"no key":            {at: git.Repository{URL: "git@example.com:x.git"}, want: "needs Auth.SSHKeyFile"},
-		"no hosts":          {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{SSHKeyFile: "id"}}, want: "needs Auth.KnownHostsFile"},
-		"password for ssh":  {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{Password: "s3cr3t"}}, want: "of no use with an ssh URL"},
-		"bad branch":        {at: git.Repository{URL: "/x", Branch: "a..b"}, want: "cannot be the name of a branch"},
-		"path out":          {at: git.Repository{URL: "/x", Path: "a/../.."}, want: `has the part ".."`},
-		"path into git":     {at: git.Repository{URL: "/x", Path: "a/.GIT"}, want: "git does not take"},
-		"path from top":     {at: git.Repository{URL: "/x", Path: "/a"}, want: "begins or ends with a slash"},
-		"path with control": {at: git.Repository{URL: "/x", Path: "a\n"}, want: "has the character"},
-		"key":               {key: "edge", at: git.Repository{URL: "/x"}, want: "the key"},
-		"negative":          {at: git.Repository{URL: "/x"}, options: git.Options{PushAttempts: -1}, want: "negative"},
-		"author":            {at: git.Repository{URL: "/x"}, options: git.Options{Author: git.Signature{Name: "a\nb"}}, want: "author"},
+		"no URL":              {want: "there is no URL"},
+		"URL with password":   {at: git.Repository{URL: "https://bot:s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
+		"URL with token":      {at: git.Repository{URL: "https://s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
+		"broken URL":          {at: git.Repository{URL: "https://bot:s3cr3t@exa mple.com/%"}, want: "cannot be parsed"},
+		"git protocol":        {at: git.Repository{URL: "git://example.com/x.git"}, want: `the URL's scheme is "git"`},
+		"relative":            {at: git.Repository{URL: "x.git"}, want: "the URL's scheme"},
+		"query":               {at: git.Repository{URL: "https://example.com/x.git?token=s3cr3t"}, want: "query"},
+		"no host":             {at: git.Repository{URL: "https:///x.git"}, want: "no host"},
+		"plain":               {at: git.Repository{URL: "http://example.com/x.git", Auth: git.Auth{Token: "s3cr3t"}}, want: "use https"},
+		"both":                {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", Password: "x"}}, want: "exclude each other"},
+		"file and value":      {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", TokenFile: "x"}}, want: "exclude each other"},
+		"ssh for https":       {at: git.Repository{URL: "https://example.com/x.git", Auth: ssh}, want: "of no use"},
+		"no key":              {at: git.Repository{URL: "git@example.com:x.git"}, want: "needs Auth.SSHKeyFile"},
+		"no hosts":            {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{SSHKeyFile: "id"}}, want: "needs Auth.KnownHostsFile"},
+		"password for ssh":    {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{Password: "s3cr3t"}}, want: "of no use with an ssh URL"},
+		"short with password": {at: git.Repository{URL: "bot:s3cr3t@example.com:x.git", Auth: ssh}, want: "the URL has credentials"},
+		"long branch":         {at: git.Repository{URL: "/x", Branch: "refs/heads/main"}, want: "it is a short one"},
+		"bad branch":          {at: git.Repository{URL: "/x", Branch: "a..b"}, want: "cannot be the name of a branch"},
+		"path out":            {at: git.Repository{URL: "/x", Path: "a/../.."}, want: `has the part ".."`},
+		"path into git":       {at: git.Repository{URL: "/x", Path: "a/.GIT"}, want: "git does not take"},
+		"path from top":       {at: git.Repository{URL: "/x", Path: "/a"}, want: "begins or ends with a slash"},
+		"path with control":   {at: git.Repository{URL: "/x", Path: "a\n"}, want: "has the character"},
+		"key":                 {key: "edge", at: git.Repository{URL: "/x"}, want: "the key"},
+		"negative":            {at: git.Repository{URL: "/x"}, options: git.Options{PushAttempts: -1}, want: "negative"},
+		"author":              {at: git.Repository{URL: "/x"}, options: git.Options{Author: git.Signature{Name: "a\nb"}}, want: "author"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := test.key

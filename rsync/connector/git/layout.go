@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -42,7 +43,7 @@ func (r Repository) directory(cluster appcontext.ClusterID) []string {
 		out = strings.Split(r.Path, "/")
 	}
 	// A provider has no plus sign (see appcontext), so the first one divides.
-	return append(out, shorten(escape(cluster.Provider, lower)+"+"+escape(cluster.Name, lower+"+")))
+	return append(out, visible(shorten(escape(cluster.Provider, lower)+"+"+escape(cluster.Name, lower+"+"))))
 }
 
 func (r Repository) file(cluster appcontext.ClusterID, object appcontext.Object) []string {
@@ -55,10 +56,13 @@ func (r Repository) file(cluster appcontext.ClusterID, object appcontext.Object)
 		kind += "." + escape(object.Group, lower)
 	}
 	name := component(object.Name)
-	if name == "kustomization" { // Kustomize and Flux would take it for a list of files, not for an object
+	switch name {
+	case "kustomization": // Kustomize and Flux would take it for a list of files, not for an object
 		name = "%6bustomization"
+	case "cloudbuild": // Flux leaves it out
+		name = "%63loudbuild"
 	}
-	return append(r.directory(cluster), namespace, shorten(kind), name+extension)
+	return append(r.directory(cluster), namespace, visible(shorten(kind)), name+extension)
 }
 
 // What is written as it is. All else becomes a percent sign and two hexadecimal digits for each byte.
@@ -68,6 +72,18 @@ const (
 )
 
 func component(name string) string { return shorten(escape(name, lower)) }
+
+// leftOut are endings of names, also of folders, that Flux leaves out where nobody says otherwise.
+var leftOut = []string{".jpg", ".jpeg", ".gif", ".png", ".wmv", ".flv", ".tar.gz", ".zip"}
+
+// visible escapes the last letter of an ending with which Flux would not see a folder: a group may be example.zip.
+func visible(name string) string {
+	last := len(name) - 1
+	if slices.ContainsFunc(leftOut, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
+		return fmt.Sprintf("%s%%%02x", name[:last], name[last])
+	}
+	return name
+}
 
 // escape writes a name so that two names differ also where capitals do not count, and none means anything to git, to a
 // file system or to an agent. A dot or underscore at the beginning is escaped: there are ".", "..", ".git" and our own names.

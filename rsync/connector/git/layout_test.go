@@ -52,6 +52,15 @@ func TestLayout(t *testing.T) {
 			object: configMap("kustomization"), want: "edge+c1/shop/ConfigMap/%6bustomization.yaml",
 		},
 		{
+			name: "cloudbuild", reason: "Flux leaves cloudbuild.yaml out", cluster: edge1,
+			object: configMap("cloudbuild"), want: "edge+c1/shop/ConfigMap/%63loudbuild.yaml",
+		},
+		{
+			name: "endings", reason: "Flux leaves out folders that are called so", cluster: appcontext.ClusterID{Provider: "edge", Name: "a.tar.gz"},
+			object: appcontext.Object{Group: "example.zip", Kind: "Thing", Namespace: "shop", Name: "a.zip"},
+			want:   "edge+a.tar.g%7a/shop/Thing.example.zi%70/a.zip.yaml",
+		},
+		{
 			name: "too long", reason: "a file name has 255 bytes at most", cluster: edge1,
 			object: configMap(long), want: "edge+c1/shop/ConfigMap/" + long[:206] + "%-2ee6a5ab9e4c6d2e6ef2f1cf83d6ad2d.yaml",
 		},
@@ -77,6 +86,7 @@ func FuzzLayout(f *testing.F) {
 	f.Add("edge", "c1", "apps", "Deployment", "shop", "web", "edge", "c1", "apps", "Deployment", "Shop", "web")
 	f.Add("a", "b+c", "", "A.b", "", "x", "a", "b+c", "b", "A", "_cluster", "x")
 	f.Add("a", "b", "", "K", "n", strings.Repeat("x", 300), "a", "b", "", "K", "n", strings.Repeat("x", 301))
+	f.Add("a", "b.zip", "zip", "K", "", "x", "a", "b.zi", "", "K.zip", "", "x")
 	f.Fuzz(func(t *testing.T, p1, c1, g1, k1, ns1, n1, p2, c2, g2, k2, ns2, n2 string) {
 		id1, id2 := appcontext.ClusterID{Provider: p1, Name: c1}, appcontext.ClusterID{Provider: p2, Name: c2}
 		o1 := appcontext.Object{Group: g1, Kind: k1, Namespace: ns1, Name: n1}

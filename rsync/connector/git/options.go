@@ -141,8 +141,8 @@ func orDefault[T comparable](value, otherwise T) T {
 // withDefaults also validates.
 func (r Repository) withDefaults() (Repository, error) {
 	r.Branch = orDefault(r.Branch, defaultBranch)
-	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil {
-		return r, fmt.Errorf("%w: %q cannot be the name of a branch", ErrInvalid, r.Branch)
+	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil || strings.HasPrefix(r.Branch, "refs/") {
+		return r, fmt.Errorf("%w: %q cannot be the name of a branch: it is a short one, such as main", ErrInvalid, r.Branch)
 	}
 	if err := checkPath(r.Path); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -170,6 +170,9 @@ func (r Repository) checkURL() error {
 	case filepath.IsAbs(r.URL):
 		return nil
 	case isSCP(r.URL):
+		if user, rest, _ := strings.Cut(r.URL, ":"); !strings.Contains(user, "@") && strings.Contains(rest, "@") {
+			return errors.New("the URL has credentials, or no user: they belong into Auth, and the short form is user@host:path")
+		}
 		return a.checkSSH(secret)
 	case err != nil:
 		return errors.New("the URL cannot be parsed")

@@ -113,6 +113,17 @@ func (r *remote) tip(refs *packp.AdvRefs) plumbing.Hash {
 	return refs.References[plumbing.NewBranchReferenceName(r.at.Branch).String()]
 }
 
+// inTheWay returns a branch beside which ours cannot be: git keeps main/x in a folder main.
+func (r *remote) inTheWay(refs *packp.AdvRefs) string {
+	ours := plumbing.NewBranchReferenceName(r.at.Branch).String()
+	for name := range refs.References {
+		if strings.HasPrefix(ours, name+"/") || strings.HasPrefix(name, ours+"/") {
+			return strings.TrimPrefix(name, "refs/heads/")
+		}
+	}
+	return ""
+}
+
 // fetchRequest asks for one commit: its folders, without its history, and without files where the server can leave them out.
 func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPackRequest {
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)

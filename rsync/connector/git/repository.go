@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -238,7 +239,9 @@ func (r *repository) find(c *call) error {
 	}
 	d, err := newDraft(r.trees, r.root)
 	for i := 0; i < len(c.edits) && err == nil; i++ {
-		_, c.found[i], err = d.file(c.edits[i].path)
+		var file *object.TreeEntry
+		file, err = d.file(c.edits[i].path)
+		c.found[i] = file != nil
 	}
 	return err
 }

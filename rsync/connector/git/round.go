@@ -41,6 +41,9 @@ func (r *repository) look(ctx context.Context, update bool) error {
 		if !r.remote.at.CreateBranch {
 			return errNoBranch
 		}
+		if other := r.remote.inTheWay(refs); other != "" {
+			return fmt.Errorf("%w: there is a branch %s", errInTheWay, other)
+		}
 		return nil
 	}
 	request := fetchRequest(refs, tip, r.tip)

@@ -121,20 +121,25 @@ func (d *draft) child(f *folder, name string) (*folder, error) {
 	return c, err
 }
 
-// file returns the hash of a file's content; ok is false where it does not exist.
-func (d *draft) file(path []string) (h plumbing.Hash, ok bool, err error) {
+// file returns the file at a path, or nil where there is none.
+func (d *draft) file(path []string) (*object.TreeEntry, error) {
 	f := d.root
 	for _, name := range path[:len(path)-1] {
+		var err error
 		if f, err = d.child(f, name); f == nil {
-			return h, false, err
+			return nil, err
 		}
 	}
 	i := f.find(path[len(path)-1])
-	if i < 0 || f.entries[i].Mode != filemode.Regular {
-		return h, false, nil
+	if i < 0 || !isFile(f.entries[i].Mode) {
+		return nil, nil //nolint:nilnil // no file is an answer
 	}
-	return f.entries[i].Hash, true, nil
+	return &f.entries[i], nil
 }
+
+// isFile reports whether an agent may read an object from what has a mode: somebody may have made a file executable, or put a link
+// in its place. A folder or a submodule is none.
+func isFile(m filemode.FileMode) bool { return m != filemode.Dir && m != filemode.Submodule }
 
 // put has a file be there. It refuses what would not be the same file on a file system where capitals do not count.
 func (d *draft) put(path []string, h plumbing.Hash) error {
@@ -157,7 +162,7 @@ func (d *draft) put(path []string, h plumbing.Hash) error {
 	}
 	f.dirty = true
 	name := path[len(path)-1]
-	if i := f.find(name); i >= 0 && f.entries[i].Mode != filemode.Dir {
+	if i := f.find(name); i >= 0 && isFile(f.entries[i].Mode) {
 		f.entries[i].Mode, f.entries[i].Hash = filemode.Regular, h
 		return nil
 	}
@@ -166,6 +171,15 @@ func (d *draft) put(path []string, h plumbing.Hash) error {
 	}
 	f.insert(object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: h})
 	return nil
+}
+
+// replace has a file be what an edit says, and reports whether it was not.
+func (d *draft) replace(e *edit) (bool, error) {
+	file, err := d.file(e.path)
+	if err != nil || file != nil && file.Mode == filemode.Regular && file.Hash == e.blob.Hash() {
+		return false, err
+	}
+	return true, d.put(e.path, e.blob.Hash())
 }
 
 // free returns an error when the name at a place of the path is taken by something else.
@@ -194,7 +208,7 @@ func (f *folder) insert(e object.TreeEntry) {
 
 // remove has a file not be there, nor folders that have nothing left, but the first keep ones of its path.
 func (d *draft) remove(path []string, keep int) (bool, error) {
-	if _, ok, err := d.file(path); !ok {
+	if file, err := d.file(path); file == nil {
 		return false, err
 	}
 	chain := []*folder{d.root}
@@ -265,14 +279,14 @@ func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.EncodedObject, err error) {
 	for i := range c.edits {
 		e := &c.edits[i]
-		did := false
+		var did bool
 		if e.blob == nil {
 			did, err = d.remove(e.path, len(c.folder))
-		} else if h, ok, ferr := d.file(e.path); ferr != nil || !ok || h != e.blob.Hash() {
-			did, blobs = true, append(blobs, e.blob)
-			if err = ferr; err == nil {
-				err = d.put(e.path, e.blob.Hash())
-			}
+		} else {
+			did, err = d.replace(e)
+		}
+		if did && e.blob != nil {
+			blobs = append(blobs, e.blob)
 		}
 		switch {
 		case errors.Is(err, errMissing):
