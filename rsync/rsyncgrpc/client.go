@@ -5,6 +5,7 @@ package rsyncgrpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ import (
 type Client struct {
 	conn    *grpc.ClientConn
 	engine  rsyncv1.EngineClient
+	waits   lanes
 	options ClientOptions
 }
 
@@ -48,7 +50,7 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 			return nil, err
 		}
 	}
-	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
+	dialOptions := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: options.Backoff.Base, Multiplier: 2, Jitter: 0.5, MaxDelay: options.Backoff.Max},
@@ -56,15 +58,17 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: options.KeepAlive, Timeout: options.KeepAlive / 2}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(options.MaxMessageBytes)),
-	}, options.DialOptions...)...)
+	}, options.DialOptions...)
+	dial := func() (*grpc.ClientConn, error) { return grpc.NewClient(target, dialOptions...) }
+	conn, err := dial()
 	if err != nil {
 		return nil, fmt.Errorf("%w: target %q: %w", rsync.ErrInvalidInput, target, err)
 	}
-	return &Client{conn: conn, engine: rsyncv1.NewEngineClient(conn), options: options}, nil
+	return &Client{conn: conn, engine: rsyncv1.NewEngineClient(conn), waits: lanes{dial: dial}, options: options}, nil
 }
 
-// Close ends the connection, and with it all calls.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends the connections, and with them all calls.
+func (c *Client) Close() error { return errors.Join(c.conn.Close(), c.waits.close()) }
 
 // Conn returns the connection, for calls that this client does not have.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }

@@ -173,7 +173,12 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 	}
 	var response *rsyncv1.WaitResponse
 	_, err := c.retry(ctx, forever, func() (err error) {
-		response, err = c.engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(ref)})
+		engine, release, err := c.waits.take()
+		if err != nil {
+			return err
+		}
+		defer release()
+		response, err = engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(ref)})
 		return err
 	})
 	if err != nil {

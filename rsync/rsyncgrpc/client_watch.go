@@ -52,7 +52,12 @@ func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.
 func (c *Client) watchOnce(ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool) (progress, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	stream, err := c.engine.Watch(ctx, &rsyncv1.WatchRequest{Id: id, FromRevision: p.next})
+	engine, release, err := c.waits.take()
+	if err != nil {
+		return false, true, err
+	}
+	defer release()
+	stream, err := engine.Watch(ctx, &rsyncv1.WatchRequest{Id: id, FromRevision: p.next})
 	if err != nil {
 		return false, true, err
 	}

@@ -25,7 +25,8 @@
 // nothing twice: events are queued with an idempotency key, the caller's or a random one; a Create that finds the same context,
 // byte for byte, after an attempt without an answer, and a Delete that then finds none, have succeeded.
 //
-// Wait and Watch go on over any number of connections and servers on the same store, until their context ends. A Watch has
+// Wait and Watch go on over any number of connections and servers on the same store, until their context ends. They have
+// connections of their own, a hundred on each, so that they hold up no other call, however many they are. A Watch has
 // each change once and in order; it asks for what it missed by the revision of the last change. When that is too long ago, or
 // the server's store is another one than before, it ends with store.ErrCompacted: begin with 0.
 //

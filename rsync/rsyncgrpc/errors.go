@@ -39,10 +39,12 @@ type existsError struct{ error }
 // Unwrap returns the engine's error.
 func (e *existsError) Unwrap() error { return e.error }
 
-// problemLimit is how many problems of a context an error carries, and textLimit how much text: both travel in a header.
+// problemLimit is how many problems of a context an error carries, textLimit how much text, and detailLimit how much in each
+// detail: they travel in a header, and one that is too large breaks the connection, with all calls on it.
 const (
 	problemLimit = 100
 	textLimit    = 8 << 10
+	detailLimit  = 1 << 10
 )
 
 // reasons has the code and the reason of each error, and where the error has figures of its own, those. The first that fits
@@ -97,10 +99,10 @@ func toStatus(err error) error {
 	var size *store.SizeError
 	switch {
 	case errors.As(err, &invalid):
-		info.Metadata = map[string]string{"id": invalid.ID, "problems": strconv.Itoa(len(invalid.Problems))}
+		info.Metadata = map[string]string{"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems))}
 		details = append(details, badRequest(invalid))
 	case errors.As(err, &size):
-		info.Metadata = map[string]string{"what": size.What, "key": size.Key, "have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
+		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit), "have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
 	}
 	s, detailErr := status.New(code, shorten(err.Error())).WithDetails(details...)
 	if detailErr != nil { // only of a code OK
@@ -112,16 +114,20 @@ func toStatus(err error) error {
 func badRequest(invalid *appcontext.Error) *errdetails.BadRequest {
 	out := &errdetails.BadRequest{}
 	for _, p := range invalid.Problems[:min(len(invalid.Problems), problemLimit)] {
-		out.FieldViolations = append(out.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: p.Where, Description: p.What, Reason: string(p.Fault)})
+		out.FieldViolations = append(out.FieldViolations, &errdetails.BadRequest_FieldViolation{
+			Field: clip(p.Where, detailLimit), Description: clip(p.What, detailLimit), Reason: string(p.Fault),
+		})
 	}
 	return out
 }
 
-func shorten(text string) string {
-	if len(text) <= textLimit {
+func shorten(text string) string { return clip(text, textLimit) }
+
+func clip(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:textLimit], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // remoteError is an error of a server. It is the error that the engine had there.

@@ -6,6 +6,7 @@ package rsyncgrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -392,6 +393,26 @@ func (e *refusing) Create(_ context.Context, c *appcontext.AppContext) error {
 		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.Duplicate, Where: `app "x"`, What: "it is there " + strings.Repeat("again ", 100)})
 	}
 	return out
+}
+
+// TestHugeErrors: an error that would quote much says less, and the connection serves others.
+func TestHugeErrors(t *testing.T) {
+	addr, _ := serve(t, newScene(t).engine, rsyncgrpc.ServerOptions{})
+	conn := dial(t, addr, rsyncgrpc.ClientOptions{}).Conn()
+	engine := rsyncv1.NewEngineClient(conn)
+	names := &rsyncv1.AppContext{Id: "x"}
+	for i := range 200 {
+		names.Apps = append(names.Apps, &rsyncv1.App{Name: fmt.Sprint(i, "/", strings.Repeat("é", 50_000))})
+	}
+	for reason, c := range map[string]*rsyncv1.AppContext{"its ID": {Id: strings.Repeat("x", 20<<20)}, "many names": names} {
+		_, err := engine.Create(limited(t), &rsyncv1.CreateRequest{AppContext: c})
+		if status.Code(err) != codes.InvalidArgument || len(err.Error()) > 10<<10 || len(status.Convert(err).Details()) != 2 {
+			t.Errorf("%s: %.200v", reason, err)
+		}
+	}
+	if _, err := engine.GetStatus(limited(t), &rsyncv1.GetStatusRequest{Id: "x"}); status.Code(err) != codes.NotFound {
+		t.Errorf("another call: %v", err)
+	}
 }
 
 // TestRegister: on a server of the user's, Drain ends watches and waits so that GracefulStop can end.

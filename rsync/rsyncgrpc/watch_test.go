@@ -205,7 +205,7 @@ func TestSilentNetwork(t *testing.T) {
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
 	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
-	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "a"))
+	ref := must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "a")) // so the first connection is the one of waits
 	waited, watched := make(chan error, 1), make(chan []string, 1)
 	began := make(chan struct{}, 100)
 	go func() { waited <- err2(client.Wait(ctx, ref)) }()
