@@ -164,7 +164,7 @@ func TestPrograms(t *testing.T) {
 	contains(t, call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...), "two: created")
 	contains(t, call(t, 1, at("create", append(on, "two", manifests(t, "2"))...)...), "rsync: app context \"two\" exists")
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // it lasts as long as all that follows
 	defer cancel()
 	watch := program(ctx, t, at("status", "--watch", "one")...)
 	watchedFile := filepath.Join(t.TempDir(), "watched")
@@ -238,6 +238,7 @@ func TestFailures(t *testing.T) {
 		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed, "is a directory"},
 		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "etcd [" + nobody + "]: "},
 		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed, `--fake: "many" is no number`},
+		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed, "the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
 		{"no CA", []string{"list", "--ca", "/nowhere"}, command.Failed, "no such file"},
 	} {

@@ -62,8 +62,10 @@ Flags of both:
   --verbose          log what the SDK does, to standard error
   --help             show this
 
-Without certificates it serves and calls addresses of this machine alone: there is no other
-protection. Objects on clusters in memory end with "serve"; what the store says of them stays.
+Without --cert, --key-file and --client-ca it serves addresses of this machine alone: there is no
+other protection. Clients without certificates call such addresses without TLS. A server that does
+not answer within 5 seconds is an error; what waits or watches already goes on. Objects on
+clusters in memory end with "serve"; what the store says of them stays.
 
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
@@ -208,7 +210,7 @@ func (o *Options) check(flags command.Flags) error {
 		return errors.New("--cert and --key-file go together")
 	case o.ClientCA != "" && o.Cert == "":
 		return errors.New("--client-ca needs --cert and --key-file")
-	case o.Command == "serve" && o.Cert == "" && !loopback(host):
+	case o.Command == "serve" && o.ClientCA == "" && !loopback(host):
 		return fmt.Errorf("--listen %s can be reached from elsewhere: give --cert, --key-file and --client-ca", addr)
 	case o.Command == "create" && len(o.On) == 0:
 		return errors.New("create needs --cluster, once or more")

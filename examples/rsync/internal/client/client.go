@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
@@ -20,10 +21,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
+// retryTimeout is how long somebody at a keyboard looks at nothing.
+const retryTimeout = 5 * time.Second
+
 // Run does one command.
 func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	engine, err := rsyncgrpc.NewClient(o.Server, rsyncgrpc.ClientOptions{
-		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(),
+		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(), RetryTimeout: retryTimeout,
 	})
 	if err != nil {
 		return err
@@ -177,12 +181,13 @@ func words(all ...any) string {
 // status writes what is known, or all that changes from there.
 func (c *client) status(ctx context.Context) error {
 	id := c.options.Args[0]
+	s, err := c.engine.Status(ctx, id)
+	if err != nil {
+		return err // also before a watch, which would wait for a server for ever
+	}
 	if !c.options.Watch {
-		s, err := c.engine.Status(ctx, id)
-		if err == nil {
-			c.show(s, 0)
-		}
-		return err
+		c.show(s, 0)
+		return nil
 	}
 	for missed := false; ; missed = true {
 		err := c.watch(ctx, id)

@@ -38,6 +38,11 @@ func openBroker(value string) (connector.Connectors, error) {
 		return nil, errors.New("it is no URL like mqtt://host:1883") // the value may have a password
 	}
 	query := at.Query()
+	for key := range query {
+		if key != "source" && key != "works" {
+			return nil, fmt.Errorf("it knows ?source= and ?works=, and not %q", key)
+		}
+	}
 	at.RawQuery = ""
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: at.String()})
 	if err != nil {

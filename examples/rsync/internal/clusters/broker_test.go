@@ -70,7 +70,7 @@ func TestBroker(t *testing.T) {
 
 func TestBrokerURL(t *testing.T) {
 	for value, want := range map[string]string{
-		"here": "no URL", "http://here": "scheme", "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
+		"here": "no URL", "http://here": "scheme", "mqtt://here?sorce=me": `not "sorce"`, "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
 	} {
 		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--broker: ") {
 			t.Errorf("%s: %v, want %q", value, err, want)

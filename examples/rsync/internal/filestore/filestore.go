@@ -12,11 +12,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -45,7 +47,10 @@ var _ store.Store = &Store{}
 // Open reads a file, or makes it.
 func Open(ctx context.Context, file string) (*Store, error) {
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout})
-	if err != nil {
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("store %s: another process has it open: end that one, or take another file", file)
+	case err != nil:
 		return nil, fmt.Errorf("store %s: %w", file, err)
 	}
 	s := &Store{db: db}

@@ -53,7 +53,7 @@ func TestReopen(t *testing.T) {
 		}
 		last = result.Revision
 	}
-	if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": another process has it open") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := s.Revoke(t.Context(), lease); err != nil {
