@@ -30,6 +30,7 @@ var ErrUnavailable = errors.New("the rsync server does not answer")
 var (
 	errStopping = errors.New("the server is stopping")
 	errSlow     = errors.New("the watch was read too slowly: go on from the last revision")
+	errStore    = errors.New("the store did not answer in time")
 	errPanic    = errors.New("the call failed in a way that was not foreseen: the server's log has more")
 )
 

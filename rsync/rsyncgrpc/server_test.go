@@ -194,7 +194,7 @@ func TestBadOptions(t *testing.T) {
 // troubled is an engine whose store can be away, or panic.
 type troubled struct {
 	*rsync.Engine
-	away, panics atomic.Bool
+	away, panics, late atomic.Bool
 }
 
 func (e *troubled) Status(ctx context.Context, id string) (*rsync.Status, error) {
@@ -203,6 +203,8 @@ func (e *troubled) Status(ctx context.Context, id string) (*rsync.Status, error)
 		panic("at the disco")
 	case e.away.Load():
 		return nil, errors.New("etcdserver: no leader")
+	case e.late.Load():
+		return nil, fmt.Errorf("a limit of the store's own: %w", context.DeadlineExceeded)
 	}
 	return e.Engine.Status(ctx, id)
 }
@@ -275,6 +277,10 @@ func TestTroubledStore(t *testing.T) {
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	time.AfterFunc(50*time.Millisecond, func() { engine.away.Store(false) })
 	check(t, err2(client.Status(ctx, "a")))
+	engine.late.Store(true)
+	if _, err := dial(t, addr, rsyncgrpc.ClientOptions{RetryTimeout: -1}).Status(ctx, "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want ErrUnavailable: it is not the caller's time that is over", err)
+	}
 	engine.panics.Store(true)
 	if _, err := client.Status(ctx, "a"); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "disco") {
 		t.Errorf("%v, want Internal without the panic's words", err)

@@ -91,6 +91,9 @@ func (s *Service) call(ctx context.Context, method string, waits bool, f func() 
 			klog.FromContext(ctx).Error(errPanic, "A call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = errPanic
 		}
+		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %s", errStore, err) // the time that ran out was not the call's
+		}
 		err = toStatus(err)
 		done(err)
 	}()

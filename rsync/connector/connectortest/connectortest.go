@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func Run(t *testing.T, newCluster func(t *testing.T) Cluster) {
 		"DeleteWhatIsNot": testDeleteWhatIsNot,
 		"Unreachable":     testUnreachable,
 		"ContextEnds":     testContextEnds,
+		"Concurrent":      testConcurrent,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,13 +140,7 @@ func testUnreachable(t *testing.T, s *suite) {
 		t.Errorf("Probe: %v", err)
 	}
 	s.Break()
-	calls := map[string]func(context.Context) error{
-		"Apply":  func(ctx context.Context) error { return s.Connector.Apply(ctx, s.batch("1", "a")) },
-		"Delete": func(ctx context.Context) error { return s.Connector.Delete(ctx, s.batch("1", "a")) },
-		"Get":    func(ctx context.Context) error { _, err := s.Connector.Get(ctx, s.batch("1", "a")); return err },
-		"Probe":  s.Connector.Probe,
-	}
-	for name, call := range calls {
+	for name, call := range s.calls() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if err := call(ctx); !errors.Is(err, connector.ErrUnreachable) {
 			t.Errorf("%s on a cluster that is not reachable: %v, want connector.ErrUnreachable", name, err)
@@ -157,11 +153,55 @@ func testUnreachable(t *testing.T, s *suite) {
 	}
 }
 
+// calls are all that can be called, about one object.
+func (s *suite) calls() map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Apply":  func(ctx context.Context) error { return s.Connector.Apply(ctx, s.batch("1", "a")) },
+		"Delete": func(ctx context.Context) error { return s.Connector.Delete(ctx, s.batch("1", "a")) },
+		"Get":    func(ctx context.Context) error { _, err := s.Connector.Get(ctx, s.batch("1", "a")); return err },
+		"Probe":  s.Connector.Probe,
+	}
+}
+
+// testContextEnds: a call without time does nothing, and says so; that is no reason to give up.
 func testContextEnds(t *testing.T, s *suite) {
-	ctx, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Connector.Apply(ctx, s.batch("1", "a")); err == nil {
-		t.Error("Apply with a context that has ended has no error")
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for name, call := range s.calls() {
+		for _, ctx := range []context.Context{cancelled, late} {
+			if err := call(ctx); err == nil || errors.Is(err, connector.ErrTerminal) {
+				t.Errorf("%s with a context that has ended (%v): %v, want an error that is not terminal", name, ctx.Err(), err)
+			}
+		}
 	}
 	s.expect(t, s.batch("1", "a"), false)
+}
+
+// testConcurrent: many call at the same time, each about objects of its own.
+func testConcurrent(t *testing.T, s *suite) {
+	const callers = 8
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			name := fmt.Sprint("c", i)
+			for _, value := range []string{"1", "2"} {
+				if err := s.Connector.Apply(t.Context(), s.batch(value, name, name+"-b")); err != nil {
+					t.Errorf("Apply of %s: %v", name, err)
+				}
+			}
+			if _, err := s.Connector.Get(t.Context(), s.batch("2", name)); err != nil {
+				t.Errorf("Get of %s: %v", name, err)
+			}
+			if err := s.Connector.Delete(t.Context(), s.batch("2", name)); err != nil {
+				t.Errorf("Delete of %s: %v", name, err)
+			}
+		})
+	}
+	all.Wait()
+	for i := range callers {
+		name := fmt.Sprint("c", i)
+		s.expect(t, s.batch("2", name, name+"-b"), false, true)
+	}
 }
