@@ -6,10 +6,24 @@
 //
 //	go run ./examples/rsync serve --fake 2
 //
-//	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/applied-work/manifests/v1
+//	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1
 //	go run ./examples/rsync instantiate shop
 //	go run ./examples/rsync status --watch shop
 //	go run ./examples/rsync terminate shop
+//
+// With real clusters it is the same. One here has an API server, one is a folder of a git repository, and one has an agent behind
+// a broker; each line that does not end has a terminal of its own:
+//
+//	mosquitto -p 1883
+//	git init --bare fleet.git
+//	go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker mqtt://127.0.0.1:1883
+//	go run ./examples/quickstart/work-agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig clusters/c3.kubeconfig
+//
+//	go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop examples/rsync/manifests/v1
+//	go run ./examples/rsync instantiate shop
+//	go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop2 examples/rsync/manifests/v2
+//	go run ./examples/rsync update shop shop2
+//	go run ./examples/rsync terminate shop2
 //
 // --help lists all commands. Where the SDK comes in is function serve, and internal/client for its other end.
 package main

@@ -13,6 +13,8 @@
 //	}, git.Options{})
 //	engine, err := rsync.New(store, connectors, rsync.Options{})
 //
+// go run ./examples/rsync serve --git URL is a program with such clusters.
+//
 // Clusters that share a repository and a branch share one clone in memory. A batch is one commit; batches that come while a
 // push is under way go out together in the next one, and all who ask in that time are answered by one look at the server.
 //

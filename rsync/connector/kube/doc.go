@@ -10,6 +10,8 @@
 //	}, kube.Options{})
 //	engine, err := rsync.New(store, connectors, rsync.Options{})
 //
+// go run ./examples/rsync serve --kubeconfig-dir DIR is a program with such clusters.
+//
 // Each cluster has one client, which its connectors share: one connection where the server speaks HTTP/2, one limit of requests
 // per second, one memory of the kinds that it serves.
 //

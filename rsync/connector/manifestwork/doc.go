@@ -17,6 +17,8 @@
 //		Reachable: func(context.Context, appcontext.ClusterID) error { return source.Healthy() },
 //	})
 //
+// go run ./examples/rsync serve --broker URL is a program that does so.
+//
 // Give such a source a Store: without one it starts with no works, and the objects in them look as if they were gone.
 //
 // # Works

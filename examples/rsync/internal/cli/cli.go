@@ -42,9 +42,14 @@ Flags of serve:
                      (default 3 where no other clusters are asked for)
   --kubeconfig-dir DIR
                      have clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
+  --git URL          have clusters git+NAME, folders of a git repository: https://, ssh:// or a
+                     folder here, where ?branch=NAME&path=FOLDER&create-branch=true say where in
+                     it, and user, password-file, token-file, ca-file, ssh-key-file and
+                     known-hosts say who is who
   --broker URL       have clusters work+NAME with agents on an MQTT broker: mqtt://host:1883,
-                     where ?source=NAME&works=FILE say who we are (rsync) and where
-                     works are kept (rsync-works.db)
+                     where ?source=NAME&works=FILE say who we are (rsync) and where works are
+                     kept (rsync-works.db). go run ./examples/quickstart/work-agent --source
+                     rsync --cluster NAME --broker URL is such an agent
   --client-ca FILE   let clients in that have a certificate of this CA, and nobody else
 
 Flags of clients:

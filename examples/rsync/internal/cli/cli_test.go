@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "cert", "key-file", "verbose")
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
 		"go":                   `unknown command "go"`,

@@ -33,6 +33,7 @@ type Provider struct {
 var Providers = []Provider{
 	{Name: "fake", Flag: "fake", Open: openFake},
 	{Name: "kube", Flag: "kubeconfig-dir", Open: openKube},
+	{Name: "git", Flag: "git", Open: openGit},
 	{Name: "work", Flag: "broker", Open: openBroker},
 }
 
