@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -68,6 +69,7 @@ type cluster struct {
 	parked  []*op
 	delayed map[*op]struct{}
 	down    bool
+	why     error // it is down, or was
 	probing bool
 	probed  time.Time // when the last probe began
 	unwatch context.CancelFunc
@@ -103,10 +105,10 @@ func (c *cluster) submit(o *op) bool {
 	o.cluster = c
 	switch {
 	case c.down && o.cut != "":
-		c.end(o, result{reason: o.cut, err: connector.ErrUnreachable})
+		c.end(o, result{reason: o.cut, err: c.why})
 		return true
 	case c.down:
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.ErrUnreachable})
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		c.park(o)
 		return true
 	}
@@ -213,6 +215,9 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	if err != nil && (o.lost || errors.Is(err, context.DeadlineExceeded)) {
 		class = connector.ErrUnreachable
 	}
+	if err != nil && o.lost {
+		err = c.why // its own says only that it was cancelled
+	}
 	o.lost = false
 	switch {
 	case err == nil:
@@ -220,7 +225,7 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	case errors.Is(class, connector.ErrTerminal):
 		c.end(o, result{reason: ReasonRefused, err: err})
 	case errors.Is(class, connector.ErrUnreachable):
-		c.markDown()
+		c.markDown(err)
 		c.retry(o, ReasonUnreachable, err)
 	default:
 		c.retry(o, ReasonRetriesExhausted, err)
@@ -229,11 +234,11 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 
 // content ends an op whose call succeeded, unless it waits for a state that is not there yet.
 func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
-	verdict, failed := satisfied(o.phase.verb, states)
+	wanting, failed := unsatisfied(o.phase.verb, states)
 	switch {
 	case failed != nil:
 		c.end(o, result{reason: ReasonHookFailed, err: failed})
-	case verdict:
+	case wanting == nil:
 		c.end(o, result{states: states})
 	case o.cut != "":
 		c.end(o, result{reason: o.cut, err: errCut})
@@ -242,6 +247,9 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 		c.enqueue(o)
 	default:
 		o.polls++
+		if o.polls >= toldFrom && bits.OnesCount(uint(o.polls)) == 1 {
+			o.run.deliver(result{op: o, retrying: true, reason: ReasonNotReady, err: wanting})
+		}
 		poll := c.session.engine.options.PollInterval
 		c.delay(o, min(poll*time.Duration(max(o.polls/4, 1)), 10*poll))
 		c.ensureWatch(conn)
@@ -250,18 +258,34 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 
 var errCut = errors.New("it had to end before it was done")
 
-// satisfied reports whether objects are as the verb wants them, or never will be.
-func satisfied(v verb, states []connector.State) (bool, error) {
+// toldFrom is how often the states of objects are asked for before anybody is told that they are not as they are to be. Then it is
+// told after 2, 4, 8 times as many, so that what takes an hour is not written hundreds of times.
+const toldFrom = 4
+
+// unsatisfied says which object is not as the verb wants it, if any; failed that it never will be.
+func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
 	for i := range states {
 		s := &states[i]
 		switch {
 		case v == readyVerb && s.Failed:
-			return false, &connector.Error{Class: connector.ErrTerminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
-		case v == readyVerb && (!s.Exists || !s.Ready), v == goneVerb && s.Exists:
-			return false, nil
+			return nil, &connector.Error{Class: connector.ErrTerminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
+		case wanting != nil:
+		case v == readyVerb && !s.Exists:
+			wanting = wantingError(s, "is not there yet")
+		case v == readyVerb && !s.Ready:
+			wanting = wantingError(s, "is not ready yet")
+		case v == goneVerb && s.Exists:
+			wanting = wantingError(s, "is not gone yet")
 		}
 	}
-	return true, nil
+	return wanting, nil
+}
+
+func wantingError(s *connector.State, what string) error {
+	if s.Message != "" {
+		what += ": " + s.Message
+	}
+	return fmt.Errorf("%s %s", s.Object, what)
 }
 
 // retry has an op wait for its next attempt, if it may.
@@ -274,10 +298,11 @@ func (c *cluster) retry(o *op, reason Reason, err error) {
 	case limit > 0 && o.attempts > limit:
 		c.end(o, result{reason: reason, err: err})
 	default:
-		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
 		if reason == ReasonUnreachable {
+			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
 			c.park(o)
 		} else {
+			o.run.deliver(result{op: o, retrying: true, reason: ReasonRefusedForNow, err: err})
 			c.delay(o, c.session.engine.options.Backoff.delay(o.attempts))
 		}
 	}

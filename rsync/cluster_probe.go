@@ -6,6 +6,7 @@ package rsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,15 +16,18 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// markDown notes that the cluster does not answer: nothing is called any more until a probe succeeds.
-func (c *cluster) markDown() {
+// markDown notes that the cluster does not answer, as an error says: nothing is called any more until a probe succeeds.
+func (c *cluster) markDown(err error) {
+	if c.why = err; !errors.Is(err, connector.ErrUnreachable) {
+		c.why = fmt.Errorf("%w: %w", connector.ErrUnreachable, err)
+	}
 	if !c.down {
 		c.down = true
 		c.session.engine.metrics.down(1)
 		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
 	}
 	for _, o := range c.queue {
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: connector.ErrUnreachable})
+		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		o.state = opParked
 		c.parked = append(c.parked, o)
 	}
@@ -137,7 +141,7 @@ func (c *cluster) answered(err error, began time.Time) bool {
 		c.markUp()
 		return true
 	}
-	c.markDown()
+	c.markDown(err)
 	for o := range c.running { // they hang
 		if o.began.Before(began) && o.cancel != nil {
 			o.lost = true

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -373,5 +374,59 @@ func TestTwoOwners(t *testing.T) {
 		if len(writers) != 3 { // with Create, which has none
 			t.Errorf("written by %v", writers)
 		}
+	})
+}
+
+// TestWaitIsShown: the status says what an app on a cluster waits for, as that changes, in few writes.
+func TestWaitIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{PollInterval: time.Second, Backoff: rsync.Backoff{Base: time.Second, Max: time.Second}})
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetUnready(func(o appcontext.Object) bool { return o.Name == "y" })
+		s.create("a", "db@c1 x=1 y=1; web<db:Ready@c1 z=1")
+		shown := func(reason rsync.Reason, message string) {
+			t.Helper()
+			synctest.Wait()
+			status, err := s.engine.Status(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := status.Cluster("db", appcontext.ClusterID{Provider: "edge", Name: "c1"})
+			if reason == "" && got != nil || reason != "" && (got == nil || got.Phase != rsync.PhaseRetrying || got.Reason != reason || !strings.Contains(got.Message, message)) {
+				t.Errorf("it shows %+v, want %s with %q", got, reason, message)
+			}
+		}
+		c.SetMode(fake.Failing)
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(10 * time.Second)
+		shown(rsync.ReasonRefusedForNow, "refused for now")
+		c.SetMode(fake.Unreachable)
+		time.Sleep(10 * time.Second)
+		shown(rsync.ReasonUnreachable, "does not answer")
+		c.SetMode(fake.Works)
+		time.Sleep(time.Minute)
+		shown(rsync.ReasonNotReady, "ConfigMap default/y is not ready yet")
+		before, err := s.engine.Status(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		after, err := s.engine.Status(t.Context(), "a")
+		if err != nil || after.Revision != before.Revision {
+			t.Errorf("an hour of waiting wrote %d times, %v", after.Revision-before.Revision, err)
+		}
+		c.SetReady(object("ConfigMap", "y"), true, false)
+		status := s.done(ref, nil)
+		if got := status.Cluster("db", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got.Phase != rsync.PhaseDone || got.Reason != "" || got.Message != "" {
+			t.Errorf("in the end it shows %+v", got)
+		}
+		c.SetFinalizer(true)
+		ref = s.ref(s.engine.Terminate(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		c.Finalize() // of web, which goes first
+		time.Sleep(time.Minute)
+		shown(rsync.ReasonNotReady, "is not gone yet")
+		c.Finalize()
+		s.done(ref, nil)
 	})
 }

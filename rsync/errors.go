@@ -42,6 +42,8 @@ const (
 	ReasonPreempted        Reason = "Preempted"        // a Terminate was queued
 	ReasonUnreachable      Reason = "Unreachable"      // the cluster did not answer until the event had to end
 	ReasonRetriesExhausted Reason = "RetriesExhausted" // the cluster refused Options.MaxRetries times
+	ReasonRefusedForNow    Reason = "RefusedForNow"    // the cluster refused, and is asked again
+	ReasonNotReady         Reason = "NotReady"         // objects are not yet ready, or not yet gone
 	ReasonRefused          Reason = "Refused"          // the cluster will never take it
 	ReasonHookFailed       Reason = "HookFailed"       // an object that had to become ready has failed
 	ReasonDependency       Reason = "Dependency"       // an app that this one depends on failed

@@ -53,7 +53,7 @@ type Phase string
 
 // The phases. What has not begun has none. All but Retrying are final.
 const (
-	PhaseRetrying Phase = "Retrying" // the cluster does not answer or refuses for now
+	PhaseRetrying Phase = "Retrying" // it waits for the cluster, or for objects; the reason says why
 	PhaseDone     Phase = "Done"
 	PhaseSkipped  Phase = "Skipped" // the event has nothing to do there
 	PhaseFailed   Phase = "Failed"

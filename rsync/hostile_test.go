@@ -465,3 +465,24 @@ func TestHealthy(t *testing.T) {
 		}
 	})
 }
+
+// TestHangingCallIsExplained: of a call that was given up because a probe failed the status says what the probe said.
+func TestHangingCallIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(10 * time.Second)
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := status.Cluster("web", appcontext.ClusterID{Provider: "edge", Name: "c1"})
+		if got == nil || got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: context deadline exceeded" {
+			t.Errorf("it shows %+v", got)
+		}
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.done(ref, nil)
+	})
+}

@@ -47,9 +47,10 @@ type task struct {
 	message         string
 	states          []connector.State
 
-	begun, retryNoted bool
-	op                *op
-	dirty             bool // its status has to be written
+	begun bool
+	op    *op
+	dirty bool // its status has to be written
+	notes int  // how often it was written what the task waits for
 }
 
 // requirement is a dependency of a task: some tasks must be deployed or ready for some time.

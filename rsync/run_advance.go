@@ -18,6 +18,8 @@ const (
 	// maxStates is how many bytes the messages of an app's resources on a cluster may have in all. Without them its states take less
 	// than its manifests, which are one value too.
 	maxStates = 64 << 10
+	// maxNotes bounds how often it is written what an app on a cluster waits for in one event.
+	maxNotes = 16
 	// maxMessage is how much of an error's text is stored.
 	maxMessage = 500
 )
@@ -55,10 +57,7 @@ func (r *run) apply(res result) {
 	t := res.op.task
 	switch {
 	case res.retrying:
-		if !t.retryNoted { // once in an event, so that the number of writes does not grow with that of retries
-			t.retryNoted, t.dirty = true, true
-			t.reason, t.message = res.reason, shorten(res.err)
-		}
+		t.note(res.reason, shorten(res.err))
 	case res.reason != "":
 		t.op = nil
 		t.fail(res.reason, shorten(res.err))
@@ -97,6 +96,14 @@ func withinLimit(states []connector.State) []connector.State {
 		states[i].Message = shortenTo(states[i].Message, min(each, maxMessage))
 	}
 	return states
+}
+
+// note has it written what a task waits for: when that changes, so that the number of writes does not grow with that of retries.
+func (t *task) note(reason Reason, message string) {
+	if t.notes < maxNotes && (reason != t.reason || reason == ReasonNotReady && message != t.message) {
+		t.reason, t.message, t.dirty = reason, message, true
+		t.notes++
+	}
 }
 
 func (t *task) fail(reason Reason, message string) {

@@ -195,7 +195,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 // recall gives a task what was stored of it.
 func (t *task) recall(s *ClusterStatus) {
 	if s.Phase == PhaseRetrying {
-		t.retryNoted = true
+		t.reason, t.message = s.Reason, s.Message
 		return
 	}
 	t.end, t.reason, t.message, t.states = s.Phase, s.Reason, s.Message, s.Resources

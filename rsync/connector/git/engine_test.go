@@ -167,30 +167,32 @@ func TestEngineLife(t *testing.T) {
 	}
 }
 
-// TestEnginePushFails: a push that fails fails the event, on that cluster.
+// TestEnginePushFails: a push that fails fails the event, and so does what cannot be pushed; the status of that cluster says why.
 func TestEnginePushFails(t *testing.T) {
+	const limit = 1000
 	s := ways["https"](t, gitserver.Options{})
 	other := ways["file"](t, gitserver.Options{})
-	connectors, err := git.New(map[string]git.Repository{"edge+c1": s.at, "edge+c2": other.at}, git.Options{})
+	connectors, err := git.New(map[string]git.Repository{"edge+c1": s.at, "edge+c2": other.at}, git.Options{MaxManifestBytes: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine, lines := start(t, connectors, rsync.Options{MaxRetries: 2, Backoff: rsync.Backoff{Base: time.Millisecond}})
 	wait := done(t, engine)
+	id := "shop"
 	fails := func(reason rsync.Reason, text string) {
 		t.Helper()
-		ref, err := engine.Instantiate(t.Context(), "shop")
+		ref, err := engine.Instantiate(t.Context(), id)
 		_, err = wait(ref, err)
 		var failure *rsync.EventError
 		if !errors.As(err, &failure) || failure.Reason != reason || !strings.Contains(failure.Message, text) {
 			t.Fatalf("%v, want reason %s with %q", err, reason, text)
 		}
-		status, err := engine.Status(t.Context(), "shop")
+		status, err := engine.Status(t.Context(), id)
 		if err != nil || status.State != rsync.InstantiateFailed {
 			t.Errorf("the context is %v, %v", status, err)
 		}
 		c1, c2 := status.Cluster("app", edge1), status.Cluster("app", appcontext.ClusterID{Provider: "edge", Name: "c2"})
-		if c1 == nil || c2 == nil || c1.Phase != rsync.PhaseFailed || c2.Phase != rsync.PhaseDone {
+		if c1 == nil || c2 == nil || c1.Phase != rsync.PhaseFailed || c1.Reason != reason || !strings.Contains(c1.Message, text) || c2.Phase != rsync.PhaseDone {
 			t.Errorf("the clusters are %+v and %+v", c1, c2)
 		}
 	}
@@ -208,6 +210,9 @@ func TestEnginePushFails(t *testing.T) {
 	if _, err := wait(ref, err); err != nil {
 		t.Error(err)
 	}
+	id = "large"
+	create(t, engine, id, "c1 a=1 b="+strings.Repeat("x", limit)+"; c2 a=1")
+	fails(rsync.ReasonRefused, "ConfigMap shop/b: the manifest has")
 	if strings.Contains(lines.String(), s.at.Auth.Password) {
 		t.Error("the log has the password")
 	}
