@@ -33,7 +33,8 @@
 // # Server
 //
 // The service is rsync.v1.Engine; rsync/proto/rsync/v1/rsync.proto has it for other languages, and says which codes and
-// reasons errors have. With it come health (SERVING while the store answers; asked for when a client asks), and reflection.
+// reasons errors have. With it come health (SERVING while the engine is
+// Healthy: it is started and has its lease; of an engine elsewhere, while its store answers), and reflection.
 //
 // A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
 // with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client

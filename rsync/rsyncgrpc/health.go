@@ -30,7 +30,8 @@ const (
 	watchInterval = 5 * time.Second
 )
 
-// health says whether the store answers. It asks only when it is asked, so that an idle server leaves the store alone.
+// health says whether the engine works: as it says itself, which costs the store nothing, or else, of an engine elsewhere, whether
+// its store answers. It asks only when it is asked.
 type health struct {
 	healthv1.UnimplementedHealthServer
 
@@ -38,7 +39,8 @@ type health struct {
 	services map[string]bool
 
 	mu      sync.Mutex
-	asked   time.Time
+	asked   time.Time // the store, by probe
+	said    error     // what it said
 	serving healthv1.HealthCheckResponse_ServingStatus
 }
 
@@ -50,36 +52,46 @@ func newHealth(s *Service, server *grpc.Server) *health {
 	return h
 }
 
-// probe returns what the store said a moment ago, or asks it.
-func (h *health) probe(ctx context.Context) healthv1.HealthCheckResponse_ServingStatus {
+// now returns how the engine is.
+func (h *health) now(ctx context.Context) healthv1.HealthCheckResponse_ServingStatus {
 	if h.service.stopping.Err() != nil {
 		return healthv1.HealthCheckResponse_NOT_SERVING
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	before := h.serving
+	var err error
+	if engine, ok := h.service.engine.(interface{ Healthy() error }); ok {
+		err = engine.Healthy()
+	} else {
+		err = h.probe(ctx)
+	}
+	if h.serving = healthv1.HealthCheckResponse_SERVING; err != nil {
+		h.serving = healthv1.HealthCheckResponse_NOT_SERVING
+	}
+	if err != nil && before != h.serving {
+		klog.FromContext(ctx).Error(err, "The engine does not work, so the server is not healthy")
+	}
+	return h.serving
+}
+
+// probe returns what the store said a moment ago, or asks it.
+func (h *health) probe(ctx context.Context) error {
 	if !h.asked.IsZero() && time.Since(h.asked) < probeAge {
-		return h.serving
+		return h.said
 	}
 	// Who asks may have less patience than the store needs; that says nothing about the store.
 	probe, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	before := h.serving
-	h.serving = healthv1.HealthCheckResponse_SERVING
-	err := h.service.call(probe, "Health", false, func() error {
+	h.said = h.service.call(probe, "Health", false, func() error {
 		_, err := h.service.engine.Status(probe, probeID)
 		if errors.Is(err, rsync.ErrNotFound) {
 			return nil
 		}
 		return err
 	})
-	if err != nil {
-		h.serving = healthv1.HealthCheckResponse_NOT_SERVING
-		if before != h.serving {
-			klog.FromContext(ctx).Error(err, "The store does not answer, so the server is not healthy")
-		}
-	}
 	h.asked = time.Now()
-	return h.serving
+	return h.said
 }
 
 // Check implements the health service.
@@ -87,12 +99,12 @@ func (h *health) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*he
 	if !h.services[r.GetService()] {
 		return nil, status.Error(codes.NotFound, fmt.Sprintf("there is no service %q; %q is one", r.GetService(), rsyncv1.Engine_ServiceDesc.ServiceName))
 	}
-	return &healthv1.HealthCheckResponse{Status: h.probe(ctx)}, nil
+	return &healthv1.HealthCheckResponse{Status: h.now(ctx)}, nil
 }
 
 // List implements the health service.
 func (h *health) List(ctx context.Context, _ *healthv1.HealthListRequest) (*healthv1.HealthListResponse, error) {
-	now := h.probe(ctx)
+	now := h.now(ctx)
 	out := &healthv1.HealthListResponse{Statuses: map[string]*healthv1.HealthCheckResponse{}}
 	for name := range h.services {
 		out.Statuses[name] = &healthv1.HealthCheckResponse{Status: now}
@@ -110,7 +122,7 @@ func (h *health) Watch(r *healthv1.HealthCheckRequest, stream grpc.ServerStreami
 	for {
 		now := healthv1.HealthCheckResponse_SERVICE_UNKNOWN
 		if h.services[r.GetService()] {
-			now = h.probe(ctx)
+			now = h.now(ctx)
 		}
 		if now != last {
 			if err := stream.Send(&healthv1.HealthCheckResponse{Status: now}); err != nil {

@@ -24,9 +24,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
 // TestTLS: who has no certificate of the CA does not get in, and no client talks to a server of another CA.
@@ -193,7 +195,7 @@ func TestBadOptions(t *testing.T) {
 
 // troubled is an engine whose store can be away, or panic.
 type troubled struct {
-	*rsync.Engine
+	rsyncgrpc.Engine
 	away, panics, late atomic.Bool
 }
 
@@ -209,10 +211,39 @@ func (e *troubled) Status(ctx context.Context, id string) (*rsync.Status, error)
 	return e.Engine.Status(ctx, id)
 }
 
-// TestHealth: a server is healthy while the store answers, asks it once for many who ask at a time, and ends those who watch.
+// TestHealthOfEngine: a server is healthy while its engine has a lease, and asks the store for nothing.
+func TestHealthOfEngine(t *testing.T) {
+	s := &scene{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New()}
+	var err error
+	s.engine, err = rsync.New(s.store, s.clusters, rsync.Options{})
+	check(t, err)
+	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
+	health := healthv1.NewHealthClient(dial(t, addr, rsyncgrpc.ClientOptions{}).Conn())
+	ctx := limited(t)
+	is := func(want healthv1.HealthCheckResponse_ServingStatus) func() bool {
+		return func() bool {
+			r, err := health.Check(ctx, &healthv1.HealthCheckRequest{})
+			check(t, err)
+			return r.Status == want
+		}
+	}
+	if !is(healthv1.HealthCheckResponse_NOT_SERVING)() {
+		t.Error("an engine that is not started is healthy")
+	}
+	stop := background(t, s.engine.Start)
+	soon(t, "healthy", is(healthv1.HealthCheckResponse_SERVING))
+	before := s.store.Counts()
+	if soon(t, "healthy", is(healthv1.HealthCheckResponse_SERVING)); s.store.Counts().Ranges != before.Ranges {
+		t.Error("the store was asked")
+	}
+	stop()
+	soon(t, "not healthy", is(healthv1.HealthCheckResponse_NOT_SERVING))
+}
+
+// TestHealth: a server of an engine elsewhere is healthy while its store answers, asks it once for many who ask at a time, and ends those who watch.
 func TestHealth(t *testing.T) {
 	s := newScene(t)
-	engine := &troubled{Engine: s.engine}
+	engine := &troubled{Engine: s.engine} // which has no Healthy, as a Client
 	addr, stop := serve(t, engine, rsyncgrpc.ServerOptions{})
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	health := healthv1.NewHealthClient(client.Conn())

@@ -7,20 +7,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
-	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
-	"github.com/spokewire/sdk-go/rsync/store"
 )
-
-// goneGrace is how long a watch of a context that is not there may have something to tell: that it was deleted meanwhile.
-const goneGrace = time.Second
 
 // Watch implements the service.
 func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
@@ -34,30 +28,16 @@ func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServ
 // changes are the messages of a watch. What there is at the beginning is one message, so that a client has it or has it not.
 func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
 	return func(yield func(*rsyncv1.WatchResponse, error) bool) {
-		if from < 0 {
-			yield(nil, fmt.Errorf("%w: from_revision is %d: it must not be negative", rsync.ErrInvalidInput, from))
-			return
-		}
-		status, err := s.engine.Status(ctx, id)
-		gone := errors.Is(err, rsync.ErrNotFound) && from > 0
-		switch {
-		case err != nil && !gone:
-			yield(nil, err)
-			return
-		case from == 0:
+		if from == 0 {
+			status, err := s.engine.Status(ctx, id)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			if !yield(snapshot(status), nil) {
 				return
 			}
 			from = status.Revision + 1
-		case !gone && from > status.Revision+1:
-			yield(nil, fmt.Errorf("the store is at revision %d, so it is another one than that of revision %d: %w", status.Revision, from, store.ErrCompacted))
-			return
-		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		if gone {
-			timer := time.AfterFunc(goneGrace, func() { cancel(err) })
-			defer timer.Stop()
 		}
 		for change, err := range s.engine.Watch(ctx, id, from) {
 			if err != nil {
