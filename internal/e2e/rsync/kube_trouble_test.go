@@ -4,11 +4,13 @@
 package rsync_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
@@ -67,4 +69,40 @@ func TestKubeWebhookDown(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestKubePropagation: the server is told what to do with dependents. In the foreground an object is there until they are gone, which is when
+// the garbage collector takes its finalizer away.
+func TestKubePropagation(t *testing.T) {
+	for policy, finalizer := range map[metav1.DeletionPropagation]string{
+		"": "", metav1.DeletePropagationBackground: "",
+		metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents, metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newKubeSite(t, nil, kubeconnector.Options{Propagation: policy})
+			s.apply(manifestOf("a", "1"))
+			for range 2 { // the second finds it going, or gone
+				if err := s.connector.Delete(t.Context(), s.batch(manifestOf("a", "1"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			maps := s.client.CoreV1().ConfigMaps(s.namespace)
+			if got := s.state(manifestOf("a", "1")); got.Exists != (finalizer != "") || got.Ready {
+				t.Fatalf("after the deletion it is %+v", got)
+			}
+			if finalizer == "" {
+				return
+			}
+			m, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
+			if err != nil || !slices.Contains(m.Finalizers, finalizer) {
+				t.Fatalf("%+v, %v; want the finalizer %s", m, err, finalizer)
+			}
+			if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.state(manifestOf("a", "1")); got.Exists {
+				t.Errorf("when its dependents are gone it is %+v", got)
+			}
+		})
+	}
 }

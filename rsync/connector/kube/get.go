@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +89,7 @@ func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, s *co
 	var u *unstructured.Unstructured
 	if body != nil {
 		u = &unstructured.Unstructured{}
-		if err := u.UnmarshalJSON(body); err != nil {
+		if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
 			return fault(connector.ErrRetryable, o, "get: the answer is no object")
 		}
 	}
@@ -130,8 +131,8 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, states []conne
 		case err != nil:
 			return err
 		}
-		if err := found.UnmarshalJSON(body); err != nil {
-			return nil // nor is a list that cannot be read a reason to fail
+		if err := found.UnmarshalJSON(body); err != nil || !strings.HasSuffix(found.GetKind(), "List") {
+			return nil // nor is a list that cannot be read a reason to fail; what is none would say that all objects are gone
 		}
 		complete = found.GetContinue() == ""
 		return nil
