@@ -70,6 +70,8 @@ type cluster struct {
 	delayed map[*op]struct{}
 	down    bool
 	why     error // it is down, or was
+	told    error // the why that those who wait have heard
+	failed  int   // probes since it is down
 	probing bool
 	probed  time.Time // when the last probe began
 	unwatch context.CancelFunc

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"time"
 
@@ -22,7 +23,7 @@ func (c *cluster) markDown(err error) {
 		c.why = fmt.Errorf("%w: %w", connector.ErrUnreachable, err)
 	}
 	if !c.down {
-		c.down = true
+		c.down, c.failed, c.told = true, 0, c.why
 		c.session.engine.metrics.down(1)
 		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
 	}
@@ -142,6 +143,13 @@ func (c *cluster) answered(err error, began time.Time) bool {
 		return true
 	}
 	c.markDown(err)
+	// Those who wait hear when there is something else to say, and ever more rarely.
+	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.told.Error() != c.why.Error() {
+		c.told = c.why
+		for _, o := range c.parked {
+			o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
+		}
+	}
 	for o := range c.running { // they hang
 		if o.began.Before(began) && o.cancel != nil {
 			o.lost = true

@@ -482,6 +482,14 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if got == nil || got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: context deadline exceeded" {
 			t.Errorf("it shows %+v", got)
 		}
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable) // which says something else
+		time.Sleep(10 * time.Second)
+		if status, err = s.engine.Status(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: the fake cluster is told to" {
+			t.Errorf("then it shows %+v", got)
+		}
 		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
 		s.done(ref, nil)
 	})

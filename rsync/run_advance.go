@@ -100,7 +100,8 @@ func withinLimit(states []connector.State) []connector.State {
 
 // note has it written what a task waits for: when that changes, so that the number of writes does not grow with that of retries.
 func (t *task) note(reason Reason, message string) {
-	if t.notes < maxNotes && (reason != t.reason || reason == ReasonNotReady && message != t.message) {
+	again := reason != ReasonRefusedForNow && message != t.message // the others come rarely
+	if t.notes < maxNotes && (reason != t.reason || again) {
 		t.reason, t.message, t.dirty = reason, message, true
 		t.notes++
 	}

@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 	shared := kube.Shared(t)
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	engine := startEngine(t, inputConnectors(t, s, shared), rsync.Options{
-		PollInterval: 20 * time.Millisecond, ProbeInterval: 200 * time.Millisecond, Backoff: rsync.Backoff{Base: 100 * time.Millisecond},
+		PollInterval: 20 * time.Millisecond, ProbeInterval: time.Second, Backoff: rsync.Backoff{Base: 100 * time.Millisecond},
 	})
 	cases := inputs(s.namespace)
 	createContext(t, engine, "input", func(b *appcontext.Builder) {
