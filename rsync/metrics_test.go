@@ -87,6 +87,7 @@ func TestMetrics(t *testing.T) {
 		}
 		r.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
 		r.fails(rsync.ReasonRefused, r.ref(engine.Terminate(t.Context(), "a")), nil)
+		synctest.Wait() // an event is counted after it was written, of which the test has heard
 		expectMetrics(t, registry, map[string]float64{
 			"events_total event=Terminate name=e status=Error": 1,
 			"calls_total name=e result=refused verb=delete":    1,

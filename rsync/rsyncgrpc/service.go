@@ -92,7 +92,7 @@ func (s *Service) call(ctx context.Context, method string, waits bool, f func() 
 			err = errPanic
 		}
 		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %s", errStore, err) // the time that ran out was not the call's
+			err = fmt.Errorf("%w: %s", errStore, err.Error()) // the time that ran out was not the call's
 		}
 		err = toStatus(err)
 		done(err)

@@ -179,6 +179,16 @@ func testContextEnds(t *testing.T, s *suite) {
 	s.expect(t, s.batch("1", "a"), false)
 }
 
+// persist calls again while the cluster refuses for now, as the engine does.
+func (s *suite) persist(call func() error) error {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		err := call()
+		if err == nil || !errors.Is(connector.ClassOf(err), connector.ErrRetryable) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 // testConcurrent: many call at the same time, each about objects of its own.
 func testConcurrent(t *testing.T, s *suite) {
 	const callers = 8
@@ -187,14 +197,14 @@ func testConcurrent(t *testing.T, s *suite) {
 		all.Go(func() {
 			name := fmt.Sprint("c", i)
 			for _, value := range []string{"1", "2"} {
-				if err := s.Connector.Apply(t.Context(), s.batch(value, name, name+"-b")); err != nil {
+				if err := s.persist(func() error { return s.Connector.Apply(t.Context(), s.batch(value, name, name+"-b")) }); err != nil {
 					t.Errorf("Apply of %s: %v", name, err)
 				}
 			}
 			if _, err := s.Connector.Get(t.Context(), s.batch("2", name)); err != nil {
 				t.Errorf("Get of %s: %v", name, err)
 			}
-			if err := s.Connector.Delete(t.Context(), s.batch("2", name)); err != nil {
+			if err := s.persist(func() error { return s.Connector.Delete(t.Context(), s.batch("2", name)) }); err != nil {
 				t.Errorf("Delete of %s: %v", name, err)
 			}
 		})

@@ -23,7 +23,6 @@ import (
 const (
 	// listFrom is for how many objects of a kind in a namespace one list takes the place of single requests.
 	listFrom = 10
-	// pageSize bounds a list: it is one page. What is asked for and not in it is asked for one by one.
 	pageSize = 500
 )
 
