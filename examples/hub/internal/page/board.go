@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"html"
+	"html/template"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:embed page.html page.css page.js icon.svg
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"text": text, "instant": instant, "mark": mark, "class": class, "labels": labels, "first": first, "more": more,
+	"conditionTone": conditionTone, "objects": objectsLine,
+}).ParseFS(files, "page.html"))
+
+// maxGone is how many rows are remembered that are gone. A browser that was away for more of them gets everything.
+const maxGone = 1000
+
+// board holds the page in elements and knows with which version each of them changed last, so that what a browser
+// lacks follows from the version that it has: nothing is kept for any browser.
+//
+// An element's ID is a word, or for a row the table's and the row's own name behind a slash.
+type board struct {
+	version  uint64
+	elements map[string]*element
+	rows     []string          // IDs in order
+	gone     map[string]uint64 // rows, with the version that they went with
+	floor    uint64            // gone is complete for those who have this version or a newer one
+}
+
+type element struct {
+	model   any
+	html    string
+	text    string // what a browser shows of it, in lower case
+	version uint64
+}
+
+// sections are the tables in the order of the page.
+var sections = []struct {
+	id, title string
+	columns   []string
+}{
+	{"clusters", "Clusters", []string{"Cluster", "State", "Reason", "Labels"}},
+	{"applications", "Applications", []string{"Application", "Revision", "State", "Reason"}},
+	{"placements", "Applications on clusters", []string{"Application", "Cluster", "Revision", "State", "Reason"}},
+	{"works", "Works", []string{"Work", "Application", "Conditions", "Objects"}},
+}
+
+// placed is a placement with the application that it is one of.
+type placed struct {
+	Application string
+	Placement
+}
+
+// show takes a state over. It renders what is another than before, and counts a version when something is.
+func (b *board) show(s State) error {
+	next := b.version + 1
+	seen := map[string]bool{}
+	var failed error
+	put := func(kind, id string, model any) {
+		seen[id] = true
+		if err := b.put(kind, id, model, next); err != nil {
+			failed = cmp.Or(failed, err)
+		}
+	}
+	tones := map[string][]Tone{}
+	row := func(kind, table string, tone Tone, model any, name ...string) {
+		tones[table] = append(tones[table], tone)
+		put(kind, rowID(table, name...), model)
+	}
+
+	put("input", "input", s.Input)
+	for _, c := range s.Clusters {
+		row("cluster", "clusters", c.Status.Tone, c, c.Name)
+	}
+	for _, a := range s.Applications {
+		placements := a.Placements
+		a.Placements = nil // rows of their own
+		row("application", "applications", a.Status.Tone, a, a.Name)
+		for _, p := range placements {
+			row("placement", "placements", p.Status.Tone, placed{a.Name, p}, a.Name, p.Cluster)
+		}
+	}
+	for _, w := range s.Works {
+		row("work", "works", workTone(w), w, w.Cluster, w.Name)
+	}
+	put("summary", "clusters.summary", count(tones["clusters"], "cluster", "clusters", "good", "bad"))
+	put("summary", "applications.summary", count(tones["applications"], "application", "applications", "good", "bad"))
+	put("summary", "placements.summary", count(tones["placements"], "placement", "placements", "good", "bad"))
+	put("summary", "works.summary", count(tones["works"], "work", "works", "good", "bad"))
+	b.settle(seen, next)
+	return failed
+}
+
+// put renders one element if its model is another than before.
+func (b *board) put(kind, id string, model any, version uint64) error {
+	old := b.elements[id]
+	if old != nil && reflect.DeepEqual(old.model, model) {
+		return nil
+	}
+	html, err := render(kind, id, model)
+	if err != nil {
+		return err
+	}
+	if old != nil && old.html == html {
+		old.model = model
+		return nil
+	}
+	if old == nil && strings.Contains(id, "/") {
+		b.rows = append(b.rows, id)
+		delete(b.gone, id)
+	}
+	b.elements[id] = &element{model: model, html: html, text: plain(html), version: version}
+	b.version = version
+	return nil
+}
+
+// settle drops the rows that were not seen, and brings the others in order.
+func (b *board) settle(seen map[string]bool, version uint64) {
+	b.rows = slices.DeleteFunc(b.rows, func(id string) bool {
+		if !seen[id] {
+			delete(b.elements, id)
+			b.gone[id] = version
+			b.version = version
+		}
+		return !seen[id]
+	})
+	if b.version != version {
+		return
+	}
+	slices.Sort(b.rows)
+	if len(b.gone) > maxGone {
+		clear(b.gone)
+		b.floor = version
+	}
+}
+
+// render executes the template of a kind. What it returns is a whole HTML element.
+func render(kind, id string, model any) (string, error) {
+	var data any
+	switch kind {
+	case "input":
+		data = model
+	case "summary":
+		data = struct{ ID, Line any }{strings.TrimSuffix(id, ".summary"), model}
+	default:
+		data = struct {
+			ID    string
+			Model any
+		}{id, model}
+	}
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, kind, data); err != nil {
+		return "", fmt.Errorf("rendering %s: %w", id, err)
+	}
+	return out.String(), nil
+}
+
+var tag = regexp.MustCompile(`<[^>]*>`)
+
+// plain is what a browser shows of rendered HTML, in lower case: its textContent. Templates escape all but the tags.
+func plain(rendered string) string {
+	return strings.ToLower(html.UnescapeString(tag.ReplaceAllString(rendered, "")))
+}
+
+// rowID is the same for the same names, and another for others: what separates them is escaped in them, and what is
+// not shown of a long one counts by its hash.
+func rowID(table string, names ...string) string {
+	for _, name := range names {
+		if len(name) > MaxText {
+			name = fmt.Sprintf("%s %x", name[:MaxText], sha256.Sum256([]byte(name)))
+		}
+		table += "/" + url.PathEscape(name)
+	}
+	return table
+}
+
+// update is what a browser gets, as JSON.
+type update struct {
+	// Reset says that Set is everything, and rows that are not in it are gone.
+	Reset bool     `json:"reset,omitempty"`
+	Set   []string `json:"set,omitempty"`
+	Gone  []string `json:"gone,omitempty"`
+}
+
+// since returns what changed after a version. A version that the board never had gets everything.
+func (b *board) since(version uint64, known bool) update {
+	u := update{Reset: !known || version < b.floor || version > b.version}
+	for _, id := range []string{"input", "clusters.summary", "applications.summary", "placements.summary", "works.summary"} {
+		if e := b.elements[id]; e != nil && (u.Reset || e.version > version) {
+			u.Set = append(u.Set, e.html)
+		}
+	}
+	for _, id := range b.rows {
+		if e := b.elements[id]; u.Reset || e.version > version {
+			u.Set = append(u.Set, e.html)
+		}
+	}
+	if !u.Reset {
+		for id, went := range b.gone {
+			if went > version {
+				u.Gone = append(u.Gone, id)
+			}
+		}
+		slices.Sort(u.Gone)
+	}
+	return u
+}
+
+// view is what the template of the whole page takes.
+type view struct {
+	Title, Version, Query, Matches string
+	Input                          template.HTML
+	Sections                       []section
+}
+
+type section struct {
+	ID, Title     string
+	Columns       []string
+	Summary, Rows template.HTML
+}
+
+// page returns the whole page. Rows that do not have every word of the query are there, but hidden, so that a
+// browser can show them without asking.
+func (b *board) page(title, version, query string) view {
+	v := view{Title: title, Version: version, Query: query, Input: b.html("input")}
+	wanted := strings.Fields(strings.ToLower(query))
+	rows, shown := map[string]*strings.Builder{}, 0
+	for _, s := range sections {
+		rows[s.id] = &strings.Builder{}
+	}
+	for _, id := range b.rows {
+		table, _, _ := strings.Cut(id, "/")
+		out, e := rows[table], b.elements[id]
+		if slices.ContainsFunc(wanted, func(word string) bool { return !strings.Contains(e.text, word) }) {
+			out.WriteString("<tr hidden")
+			out.WriteString(strings.TrimPrefix(e.html, "<tr"))
+			continue
+		}
+		shown++
+		out.WriteString(e.html)
+	}
+	v.Matches = fmt.Sprintf("%d of %d rows", shown, len(b.rows))
+	for _, s := range sections {
+		v.Sections = append(v.Sections, section{
+			ID: s.id, Title: s.title, Columns: s.columns,
+			Summary: b.html(s.id + ".summary"),
+			Rows:    template.HTML(rows[s.id].String()), // made by our own templates
+		})
+	}
+	return v
+}
+
+// html is an element as a part of a template: our own templates made and escaped it.
+func (b *board) html(id string) template.HTML {
+	if e := b.elements[id]; e != nil {
+		return template.HTML(e.html)
+	}
+	return ""
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// serveEvents tells one browser of changes until it goes. What it is sent is made when it is ready to take it, so that
+// a slow one gets fewer and larger messages, and none waits for it.
+func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
+	if !p.enter() {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, fmt.Sprintf("%d browsers follow already; reload the page by hand", p.opts.MaxReaders), http.StatusServiceUnavailable)
+		return
+	}
+	defer p.leave()
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // for nginx, which would hold events back
+
+	// After a lost connection the browser says itself what it had last.
+	version, known := p.parse(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since")))
+	send := func(message []byte) error {
+		out := http.NewResponseController(w)
+		_ = out.SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not every writer can
+		if _, err := w.Write(message); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if send([]byte("retry: 2000\n\n")) != nil {
+		return
+	}
+	for {
+		message, now, err := p.next(r.Context(), version, known)
+		if err == nil {
+			err = send(message)
+		}
+		if err != nil {
+			if r.Context().Err() == nil {
+				klog.FromContext(r.Context()).V(2).Info("A browser no longer follows the status page", "reason", err.Error())
+			}
+			return
+		}
+		version, known = now, true
+	}
+}
+
+// next waits for something that is newer than the version and returns it as an event, or a beat after a while without.
+func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, uint64, error) {
+	quiet := time.NewTimer(beat)
+	defer quiet.Stop()
+	for {
+		changed, wait, message, now, err := p.look(ctx, version, known)
+		if message != nil || err != nil {
+			return message, now, err
+		}
+		var again <-chan time.Time
+		if wait > 0 { // changes that come close to each other go out as one
+			changed, again = nil, time.After(wait)
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-quiet.C:
+			return []byte("event: beat\ndata:\n\n"), version, nil
+		case <-p.closing:
+			return nil, version, http.ErrServerClosed
+		case <-ctx.Done():
+			return nil, version, ctx.Err()
+		}
+	}
+}
+
+// look returns an event with what is newer than the version, or nil and what to wait for: see refresh.
+func (p *Page) look(ctx context.Context, version uint64, known bool) (changed <-chan struct{}, wait time.Duration, message []byte, now uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed, wait = p.refresh(ctx)
+	if known && p.board.version == version {
+		return changed, wait, nil, version, nil
+	}
+	message, err = event(p.version(), p.board.since(version, known))
+	return changed, wait, message, p.board.version, err
+}
+
+// event is an update as a server-sent event. JSON has no line breaks, which would end it.
+func event(version string, u update) ([]byte, error) {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "id: %s\nevent: change\ndata: ", version)
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // it is no part of a page, and would be a third longer
+	if err := encoder.Encode(u); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// parse reads what [Page.version] wrote. What it cannot read, or another process wrote, is not known.
+func (p *Page) parse(text string) (version uint64, known bool) {
+	epoch, number, _ := strings.Cut(text, ".")
+	version, err := strconv.ParseUint(number, 10, 64)
+	return version, err == nil && epoch == p.epoch
+}
+
+func (p *Page) enter() bool {
+	p.signal.Lock()
+	defer p.signal.Unlock()
+	if p.readers == p.opts.MaxReaders {
+		return false
+	}
+	p.readers++
+	return true
+}
+
+func (p *Page) leave() {
+	p.signal.Lock()
+	defer p.signal.Unlock()
+	p.readers--
+}

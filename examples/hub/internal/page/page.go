@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Options says how the page is served. The zero value is ready to use.
+type Options struct {
+	// Title is the page's. Defaults to "Spokewire hub".
+	Title string
+	// Interval is the shortest time between two looks at the state. Defaults to 250 ms.
+	Interval time.Duration
+	// MaxReaders is how many browsers may follow live at a time; others are asked to come back. Defaults to 100.
+	MaxReaders int
+	// WriteTimeout is how long one message may take to get to a browser, which is disconnected then. Defaults to 10 s.
+	WriteTimeout time.Duration
+}
+
+const (
+	defaultTitle        = "Spokewire hub"
+	defaultInterval     = 250 * time.Millisecond
+	defaultMaxReaders   = 100
+	defaultWriteTimeout = 10 * time.Second
+
+	// beat is how often a live page hears something, so that either side sees when the other is gone.
+	beat = 15 * time.Second
+	// maxQuery is the longest filter, in bytes, that the server looks at.
+	maxQuery = 256
+)
+
+// policy allows what this package serves, and no more.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Page serves the status page at / and what belongs to it beside it: page.css, page.js, icon.svg and events. Links are
+// relative, so it may also be served below a path, with [http.StripPrefix]. It is safe for concurrent use.
+type Page struct {
+	hub   Hub
+	opts  Options
+	epoch string // versions of another process mean nothing here
+	mux   *http.ServeMux
+
+	closing   chan struct{}
+	closeOnce sync.Once
+
+	mu     sync.Mutex
+	board  board
+	looked time.Time // when the state was asked for last
+
+	// The rest has a lock of its own, which nobody holds for long: Changed may be called under any lock of the hub,
+	// also one that State takes.
+	signal  sync.Mutex
+	dirty   bool
+	changed chan struct{} // closed while dirty
+	readers int
+}
+
+// New returns the page of a hub. It starts nothing.
+func New(hub Hub, opts Options) (*Page, error) {
+	if hub == nil {
+		return nil, errors.New("page: a Hub is required")
+	}
+	if opts.Interval < 0 || opts.MaxReaders < 0 || opts.WriteTimeout < 0 {
+		return nil, errors.New("page: Options: Interval, MaxReaders and WriteTimeout must not be negative")
+	}
+	opts.Title = cmp.Or(opts.Title, defaultTitle)
+	opts.Interval = cmp.Or(opts.Interval, defaultInterval)
+	opts.MaxReaders = cmp.Or(opts.MaxReaders, defaultMaxReaders)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
+	p := &Page{
+		hub: hub, opts: opts, epoch: rand.Text()[:10], mux: http.NewServeMux(),
+		closing: make(chan struct{}),
+		board:   board{elements: map[string]*element{}, gone: map[string]uint64{}},
+		changed: make(chan struct{}),
+	}
+	p.Changed() // the first state is new
+	p.mux.HandleFunc("GET /{$}", p.servePage)
+	p.mux.HandleFunc("GET /events", p.serveEvents)
+	for name, contentType := range map[string]string{
+		"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	} {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		p.mux.HandleFunc("GET /"+name, serveFile(content, contentType))
+	}
+	return p, nil
+}
+
+// Changed says that the hub's state is no longer what it was. It returns at once, and may be called at any rate.
+func (p *Page) Changed() {
+	p.signal.Lock()
+	defer p.signal.Unlock()
+	if !p.dirty {
+		p.dirty = true
+		close(p.changed)
+	}
+}
+
+// Close ends the streams of all browsers, which come back until the server is gone. The rest is still served.
+// It is idempotent.
+func (p *Page) Close() { p.closeOnce.Do(func() { close(p.closing) }) }
+
+// ServeHTTP serves the page.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	p.mux.ServeHTTP(w, r)
+}
+
+func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query().Get("q")
+	if len(query) > maxQuery {
+		http.Error(w, fmt.Sprintf("q: a filter may have %d bytes, this one has %d", maxQuery, len(query)), http.StatusBadRequest)
+		return
+	}
+	p.mu.Lock()
+	p.refresh(r.Context())
+	v := p.board.page(p.opts.Title, p.version(), query)
+	p.mu.Unlock()
+
+	var body bytes.Buffer
+	if err := templates.ExecuteTemplate(&body, "page", v); err != nil {
+		klog.FromContext(r.Context()).Error(err, "The status page cannot be rendered")
+		http.Error(w, "the page cannot be rendered; the log says why", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept-Encoding")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not every writer can
+	out := io.Writer(w)
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close() //nolint:errcheck // a browser that went away
+		out = z
+	}
+	_, _ = body.WriteTo(out)
+}
+
+// serveFile serves a file that is part of the program. Browsers ask each time whether theirs is still the same.
+func serveFile(content []byte, contentType string) http.HandlerFunc {
+	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(content))
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", etag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}
+}
+
+// refresh looks at the hub's state if it changed since the last look, and that was not just now. It returns what is
+// closed when there is something new, and how long to wait if there is already, but it is too early to look. The caller
+// holds mu.
+func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
+	p.signal.Lock()
+	if !p.dirty {
+		defer p.signal.Unlock()
+		return p.changed, 0
+	}
+	if wait := time.Until(p.looked.Add(p.opts.Interval)); wait > 0 {
+		defer p.signal.Unlock()
+		return p.changed, wait
+	}
+	p.dirty = false // first, so that a change meanwhile counts as one after
+	p.changed = make(chan struct{})
+	changed := p.changed
+	p.signal.Unlock()
+
+	p.looked = time.Now()
+	if err := p.board.show(p.hub.State()); err != nil {
+		klog.FromContext(ctx).Error(err, "A part of the status page cannot be rendered and stays as it was")
+	}
+	return changed, 0
+}
+
+// version is the board's, as browsers know it. The caller holds mu.
+func (p *Page) version() string { return fmt.Sprintf("%s.%d", p.epoch, p.board.version) }
