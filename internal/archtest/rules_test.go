@@ -140,6 +140,7 @@ var testHelpers = []string{
 	"rsync/store/storetest",
 	"internal/agenttest",
 	"internal/certtest",
+	"internal/chromium",
 	"internal/daemon",
 	"internal/gitserver",
 	"internal/metertest",

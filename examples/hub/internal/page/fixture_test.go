@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,8 +32,11 @@ func (h *hub) State() page.State {
 	h.looks++
 	state := h.state
 	// Copied, as what was handed out must stay as it is.
-	state.Clusters = append([]page.Cluster(nil), state.Clusters...)
-	state.Works = append([]page.Work(nil), state.Works...)
+	state.Clusters = slices.Clone(state.Clusters)
+	state.Works = slices.Clone(state.Works)
+	for i := range state.Works {
+		state.Works[i].Objects = slices.Clone(state.Works[i].Objects)
+	}
 	return state
 }
 
