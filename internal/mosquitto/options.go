@@ -57,10 +57,17 @@ type Options struct {
 
 	// Lines are added to the configuration file as they are.
 	Lines []string
+
+	// Config returns a whole configuration file with one listener, on a port of 127.0.0.1. It takes the place of all
+	// other options; CertFile still says that the listener speaks TLS. Start needs it to log notices to stderr.
+	Config func(port int) string
 }
 
 // writeFiles writes the configuration and the files that it refers to.
 func writeFiles(folder, config string, opts Options, port, wsPort int) error {
+	if opts.Config != nil {
+		return os.WriteFile(config, []byte(opts.Config(port)+"\n"+strings.Join(asRoot(), "\n")+"\n"), 0o600)
+	}
 	lines := opts.global()
 	if len(opts.Users) > 0 {
 		file := filepath.Join(folder, "passwords")
@@ -102,10 +109,7 @@ func (o Options) global() []string {
 		fmt.Sprintf("max_inflight_messages %d", cmp.Or(o.MaxInflight, defaultMaxInflight)),
 		fmt.Sprintf("max_queued_messages %d", max(0, cmp.Or(o.MaxQueued, defaultMaxQueued))),
 	}
-	if os.Geteuid() == 0 {
-		// Else it becomes the user mosquitto, who may not read the test's folder.
-		lines = append(lines, "user root")
-	}
+	lines = append(lines, asRoot()...)
 	if o.MaxPacketSize > 0 {
 		lines = append(lines, fmt.Sprintf("max_packet_size %d", o.MaxPacketSize))
 	}
@@ -113,6 +117,15 @@ func (o Options) global() []string {
 		lines = append(lines, fmt.Sprintf("message_size_limit %d", o.MaxMessageSize))
 	}
 	return lines
+}
+
+// asRoot lets the broker stay root where the test is. Else it becomes the user mosquitto, who may not read the test's
+// folder.
+func asRoot() []string {
+	if os.Geteuid() == 0 {
+		return []string{"user root"}
+	}
+	return nil
 }
 
 // listener returns one listener and its TLS settings, which belong to it alone.

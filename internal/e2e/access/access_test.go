@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+)
+
+// notAuthorized is the reason code that MQTT has for it.
+const notAuthorized = 0x87
+
+// topics are all that a source and a cluster use between them.
+func topics(source, cluster string) map[string]string {
+	pair := "/sources/" + source + "/clusters/" + cluster + "/"
+	return map[string]string{
+		"spec": pair + "manifests", "status": pair + "manifestsstatus", "ask": pair + "specresync", "compare": pair + "statusresync",
+		"list": "/sources/resync/" + cluster + "/manifests", "compare all": "/sources/" + source + "/resync/clusters/manifestsstatus",
+	}
+}
+
+// TestRooms: with the example's configuration everything works, and nobody reads or writes what is another's.
+func TestRooms(t *testing.T) {
+	h := newHouse(t)
+	spy := h.dial("cluster2")
+	// The broker does not judge subscriptions: it judges each message.
+	for _, filter := range []string{"#", "/sources/hub/clusters/cluster1/manifests", "/sources/+/clusters/+/+", "$SYS/#"} {
+		if reason := spy.subscribe(filter); reason > 1 {
+			t.Errorf("subscribing to %s: reason %#x", filter, reason)
+		}
+	}
+	source, sourceLog := source(t, h.as("hub"), "hub")
+	agent1, log1 := agent(t, h.as("cluster1"), "cluster1")
+	agent2, log2 := agent(t, h.as("cluster2"), "cluster2")
+	for i := range 3 {
+		name := fmt.Sprintf("app%d", i)
+		create(t, source, "cluster1", name)
+		create(t, source, "cluster2", name)
+		apply(t, agent1, "cluster1", name)
+		apply(t, agent2, "cluster2", name)
+		applied(t, source, "cluster1", name)
+		applied(t, source, "cluster2", name)
+		if i == 0 { // and all that a reconnection says
+			h.broker.Restart()
+			spy = h.dial("cluster2")
+			spy.subscribe("#")
+		}
+	}
+	for _, log := range []*logbook{sourceLog, log1, log2} {
+		if log.has("An event was not published") || log.has("Refused an event") {
+			t.Errorf("not everything is allowed:\n%s", log)
+		}
+	}
+
+	own := topics("hub", "cluster2")
+	eventually(t, "the spy hears its own cluster's works", func() bool { return slices.Contains(spy.heard(), own["spec"]) })
+	for _, topic := range spy.heard() {
+		if topic != own["spec"] && topic != own["compare"] && topic != own["compare all"] {
+			t.Errorf("cluster2 hears %s", topic)
+		}
+	}
+}
+
+// TestForbidden: what a client with the certificate of a cluster, or of a source, may publish.
+func TestForbidden(t *testing.T) {
+	h := newHouse(t)
+	cluster1, hub := topics("hub", "cluster1"), topics("hub", "cluster2")
+	other := topics("other", "cluster2")
+	for _, test := range []struct {
+		user    string
+		allowed []string
+	}{
+		{"cluster2", []string{hub["status"], hub["ask"], hub["list"]}},
+		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], cluster1["spec"], cluster1["compare"]}},
+		// Names that mean something in a filter open nothing.
+		{"+", nil}, {"#", nil}, {"cluster2/manifests", nil}, {"", nil},
+	} {
+		t.Run(test.user, func(t *testing.T) {
+			if test.user == "" {
+				if reason := connectWith(h, test.user); reason == 0 {
+					t.Error("a certificate without a name is let in")
+				}
+				return
+			}
+			client := h.dial(test.user)
+			client.t = t
+			for _, all := range []map[string]string{cluster1, hub, other} {
+				for what, topic := range all {
+					want := byte(notAuthorized)
+					if slices.Contains(test.allowed, topic) {
+						want = 0
+					}
+					// 0x10 is success without anybody who listens.
+					if reason := client.publish(topic); reason&^0x10 != want {
+						t.Errorf("%s, %s: reason %#x, want %#x", what, topic, reason, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHostileNamesHearNothing: a certificate whose name is a wildcard is no key to all rooms.
+func TestHostileNamesHearNothing(t *testing.T) {
+	h := newHouse(t)
+	spies := []*raw{h.dial("+"), h.dial("#")}
+	honest := h.dial("cluster2")
+	for _, client := range append(spies, honest) {
+		client.subscribe("#")
+		client.subscribe("/sources/hub/clusters/+/manifests")
+	}
+	hub, all := h.dial("hub"), topics("hub", "")["compare all"]
+	hub.publish(topics("hub", "cluster1")["spec"])
+	hub.publish(all)
+	eventually(t, "a cluster hears what is for all", func() bool { return slices.Contains(honest.heard(), all) })
+	for _, spy := range spies {
+		spy.publish(all) // What the broker had for the spy comes before the answer.
+		if heard := spy.heard(); len(heard) != 0 {
+			t.Errorf("heard %v", heard)
+		}
+	}
+}
+
+// TestStrangers: without a certificate of the CA for clients there is no connection, and the log says what is wrong.
+func TestStrangers(t *testing.T) {
+	h := newHouse(t)
+	without := h.as("cluster1")
+	without.CertFile, without.KeyFile = "", ""
+	foreign := newHouse(t).as("cluster1")
+	foreign.BrokerURL = h.broker.URL()
+	for name, options := range map[string]mqtt.Options{"no certificate": without, "a certificate of another CA": foreign} {
+		t.Run(name, func(t *testing.T) {
+			_, log := agent(t, options, "cluster1")
+			eventually(t, "the log says why", func() bool { return strings.Contains(log.String(), "certificate") })
+		})
+	}
+}
+
+// TestWrongName: an agent that is told to be another cluster than its certificate says finds out from its log, and
+// reaches nothing.
+func TestWrongName(t *testing.T) {
+	h := newHouse(t)
+	source, _ := source(t, h.as("hub"), "hub")
+	create(t, source, "cluster1", "app")
+	liar, log := agent(t, h.as("cluster2"), "cluster1")
+	eventually(t, "the log says what to do", func() bool {
+		return log.has("An event was not published", topics("", "cluster1")["list"], "not authorized (PUBACK 0x87): check the broker's access rules")
+	})
+	agent1, _ := agent(t, h.as("cluster1"), "cluster1")
+	apply(t, agent1, "cluster1", "app")
+	applied(t, source, "cluster1", "app")
+	if works := list(t, liar, "cluster1"); len(works) != 0 {
+		t.Errorf("an agent with the certificate of cluster2 has works of cluster1: %v", works)
+	}
+}
+
+// TestSharedSubscription shows what the configuration cannot fence: Mosquitto lets anybody into a shared
+// subscription whose group it knows, gives it its turn, and drops the message that it may not read.
+func TestSharedSubscription(t *testing.T) {
+	h := newHouse(t)
+	status, last := topics("hub", "cluster1")["status"], topics("hub", "cluster1")["list"]
+	for name, test := range map[string]struct {
+		group string // the thief's
+		want  int
+	}{
+		"a group that nobody else knows": {"guessed", 10},
+		"a group that a cluster knows":   {"replicas", 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, thief, cluster1 := h.dial("hub"), h.dial("cluster2"), h.dial("cluster1")
+			hub.subscribe("$share/replicas//sources/hub/clusters/+/manifestsstatus")
+			hub.subscribe("/sources/resync/+/manifests")
+			thief.subscribe("$share/" + test.group + "//sources/hub/clusters/+/manifestsstatus")
+			for range 10 {
+				cluster1.publish(status)
+			}
+			cluster1.publish(last)
+			eventually(t, "the last message", func() bool { return slices.Contains(hub.heard(), last) })
+			got := len(hub.heard()) - 1
+			if got != test.want || len(thief.heard()) != 0 {
+				t.Errorf("the source heard %d of 10, want %d; the thief %d, want 0", got, test.want, len(thief.heard()))
+			}
+			for _, client := range []*raw{hub, thief, cluster1} {
+				client.close()
+			}
+		})
+	}
+}
+
+// TestTakenOver shows the other thing that it cannot fence: who knows the client ID of another may end his connections.
+// What is kept for the other comes back to him alone, and he to it.
+func TestTakenOver(t *testing.T) {
+	h := newHouse(t)
+	s, _ := source(t, h.as("hub"), "hub")
+	known := h.as("cluster1")
+	known.ClientID, known.SessionExpiry = "cluster1-agent", time.Hour
+	a, log := agent(t, known, "cluster1")
+	create(t, s, "cluster1", "before")
+	apply(t, a, "cluster1", "before")
+
+	thief := h.dialAs("cluster2", "cluster1-agent")
+	eventually(t, "the agent loses its connection", func() bool { return log.has("Lost the connection to the broker") })
+	create(t, s, "cluster1", "after")
+	apply(t, a, "cluster1", "after")
+	applied(t, s, "cluster1", "after")
+	for _, topic := range thief.heard() {
+		if topic != topics("hub", "")["compare all"] {
+			t.Errorf("the thief heard %s", topic)
+		}
+	}
+}

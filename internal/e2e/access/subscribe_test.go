@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"crypto/pbkdf2"
+	"crypto/sha512"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// plugin finds Mosquitto's dynamic security plugin, which judges subscriptions too, as many brokers do.
+func plugin(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/*/mosquitto_dynamic_security.so")
+	if err == nil && len(found) == 0 {
+		found, err = filepath.Glob("/usr/lib*/mosquitto_dynamic_security.so")
+	}
+	if err != nil || len(found) == 0 {
+		message := fmt.Sprintf("Mosquitto's plugin mosquitto_dynamic_security.so is not installed (%v)", err)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	return found[0]
+}
+
+type object = map[string]any
+
+// strict runs a broker that allows each user the filters that are listed, word for word, and nothing else to
+// subscribe to.
+func strict(t *testing.T, filters map[string][]string) *mosquitto.Broker {
+	t.Helper()
+	library := plugin(t)
+	config := object{"defaultACLAccess": object{
+		"publishClientSend": true, "publishClientReceive": true, "subscribe": false, "unsubscribe": true,
+	}}
+	var clients, roles []object
+	for user, allowed := range filters {
+		var acls []object
+		for _, filter := range allowed {
+			acls = append(acls, object{"acltype": "subscribeLiteral", "topic": filter, "priority": 0, "allow": true})
+		}
+		roles = append(roles, object{"rolename": user, "acls": acls})
+		key, err := pbkdf2.Key(sha512.New, user, []byte("saltsaltsalt"), 101, sha512.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, object{
+			"username": user, "password": key, "salt": []byte("saltsaltsalt"), "iterations": 101, "roles": []object{{"rolename": user}},
+		})
+	}
+	config["clients"], config["roles"] = clients, roles
+	content, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "dynamic-security.json")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return mosquitto.Start(t, mosquitto.Options{Config: func(port int) string {
+		return strings.Join([]string{
+			fmt.Sprintf("listener %d 127.0.0.1", port), "allow_anonymous false", "log_dest stderr",
+			"log_type error", "log_type warning", "log_type notice", "log_type information",
+			"plugin " + library, "plugin_opt_config_file " + file,
+		}, "\n")
+	}})
+}
+
+// TestSubscriptions: sources and agents subscribe to what the codec says, and to nothing else; when one of them is
+// refused, the log names it and says what to do.
+func TestSubscriptions(t *testing.T) {
+	agents, sources := codec.ManifestWork.AgentFilters("cluster1"), codec.ManifestWork.SourceFilters("hub")
+	broker := strict(t, map[string][]string{"hub": sources, "cluster1": agents, "hub-less": sources[1:], "cluster1-less": agents[:2]})
+	as := func(user string) mqtt.Options {
+		return mqtt.Options{BrokerURL: broker.URL(), Username: user, Password: user}
+	}
+	s, _ := source(t, as("hub"), "hub")
+	a, _ := agent(t, as("cluster1"), "cluster1")
+	create(t, s, "cluster1", "app")
+	apply(t, a, "cluster1", "app")
+	applied(t, s, "cluster1", "app")
+
+	refused, log := agent(t, as("cluster1-less"), "cluster1")
+	const advice = "not authorized (SUBACK 0x87): check the broker's access rules for this user"
+	eventually(t, "the agent's log names the filter", func() bool { return log.has(agents[2], advice) })
+	var reason *mqtt.ReasonError
+	if err := refused.Healthy(); !errors.As(err, &reason) || reason.Code != notAuthorized {
+		t.Errorf("Healthy returns %v", err)
+	}
+	_, log = source(t, as("hub-less"), "hub")
+	eventually(t, "the source's log names the filter", func() bool { return log.has(sources[0], advice) })
+}
