@@ -28,6 +28,8 @@
 // With names in the place of the first + of its lines, a cluster is open to those sources only; name them in
 // [AgentOptions].Sources as well.
 //
+// SECURITY.md has the same with patterns, so that a new cluster needs no new lines, and what no broker can fence.
+//
 // The broker knows who may use a topic, and not what is in an event. Sources and agents see to that: an event whose
 // source or cluster is not that of its topic, or whose resource belongs to another source or cluster, is refused and
 // logged. So a cluster that was taken over can lie about itself, but not speak for another, nor read what others are sent.
