@@ -44,6 +44,9 @@ func TestTab(t *testing.T) {
 			t.Errorf("the scheme is not %s", scheme)
 		}
 	}
+	if got := tab.Accessible("textbox"); len(got) != 1 || got[0] != "Text" {
+		t.Errorf("for assistive technology there are the text boxes %q", got)
+	}
 	tab.Resize(400, 300)
 	file, err := os.Open(tab.Screenshot("page"))
 	if err != nil {

@@ -111,6 +111,28 @@ func (tab *Tab) NoScripts() {
 	tab.call("Emulation.setScriptExecutionDisabled", params{"value": true}, nil)
 }
 
+// Accessible returns the names of all elements that have a role for assistive technology, such as "heading", in order.
+func (tab *Tab) Accessible(role string) []string {
+	tab.t.Helper()
+	type text struct {
+		Value any `json:"value"`
+	}
+	var tree struct {
+		Nodes []struct {
+			Ignored    bool
+			Role, Name text
+		} `json:"nodes"`
+	}
+	tab.call("Accessibility.getFullAXTree", nil, &tree)
+	var names []string
+	for _, node := range tree.Nodes {
+		if !node.Ignored && node.Role.Value == role {
+			names = append(names, fmt.Sprint(node.Name.Value))
+		}
+	}
+	return names
+}
+
 // Screenshot writes the whole page as a PNG to the test's folder of artefacts, which `go test -artifacts` keeps, and
 // returns the path of the file.
 func (tab *Tab) Screenshot(name string) string {

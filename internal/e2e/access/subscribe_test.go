@@ -103,3 +103,32 @@ func TestSubscriptions(t *testing.T) {
 	_, log = source(t, as("hub-less"), "hub")
 	eventually(t, "the source's log names the filter", func() bool { return log.has(sources[0], advice) })
 }
+
+// TestDocument: SECURITY.md has the filters that are subscribed to, and quotes the rules as they are.
+func TestDocument(t *testing.T) {
+	read := func(file string) string {
+		content, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	doc, rules := read("SECURITY.md"), read("examples/hub/mosquitto/acl")
+	for _, filter := range append(codec.ManifestWork.SourceFilters("hub"), codec.ManifestWork.AgentFilters("cluster1")...) {
+		if !strings.Contains(doc, " "+filter+"\n") {
+			t.Errorf("SECURITY.md does not have the filter %s", filter)
+		}
+	}
+	quoted := 0
+	for line := range strings.Lines(doc) {
+		if strings.HasPrefix(line, "user ") || strings.HasPrefix(line, "topic ") || strings.HasPrefix(line, "pattern ") {
+			quoted++
+			if !strings.Contains(rules, "\n"+line) {
+				t.Errorf("the rules do not have the line %q of SECURITY.md", line)
+			}
+		}
+	}
+	if quoted == 0 {
+		t.Error("SECURITY.md quotes no rule")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,21 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("both schemes have the ground %s", grounds["light"])
 		}
 		b.quiet()
+	})
+
+	t.Run("assistive technology", func(t *testing.T) {
+		b := browse(t, browser, small())
+		for _, width := range []int{1400, 390} { // as tables and as cards
+			b.Resize(width, 900)
+			for role, want := range map[string]int{"heading": 6, "table": 4, "columnheader": 17, "rowheader": 7, "row": 11, "status": 2} {
+				if got := b.Accessible(role); len(got) != want || slices.Contains(got, "") && role != "status" && role != "row" {
+					t.Errorf("%d pixels wide: %d of role %s, want %d with names: %q", width, len(got), role, want, got)
+				}
+			}
+			if got := b.Accessible("searchbox"); !slices.Equal(got, []string{"Filter"}) {
+				t.Errorf("search boxes %q", got)
+			}
+		}
 	})
 
 	t.Run("without scripts", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,6 +41,11 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		return out.Flush()
+	}
+	if err := http.NewResponseController(w).Flush(); errors.Is(err, http.ErrNotSupported) {
+		klog.FromContext(r.Context()).Error(err, "The status page cannot be live: what serves it hides http.Flusher")
+		http.Error(w, "this server cannot send events", http.StatusNotImplemented)
+		return
 	}
 	if send([]byte("retry: 2000\n\n")) != nil {
 		return

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,14 +43,25 @@ func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 // serve runs a server for the page until the end of the test, and returns a client of it.
-func serve(t *testing.T, p *page.Page) *http.Client {
+func serve(t *testing.T, p http.Handler) *http.Client {
 	t.Helper()
+	client, _ := serveCounted(t, p)
+	return client
+}
+
+// serveCounted also counts the connections that the client has made.
+func serveCounted(t *testing.T, p http.Handler) (*http.Client, *atomic.Int32) {
+	t.Helper()
+	dialled := &atomic.Int32{}
 	listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 	server := &http.Server{Handler: p}
-	server.RegisterOnShutdown(p.Close)
+	if closer, ok := p.(interface{ Close() }); ok {
+		server.RegisterOnShutdown(closer.Close)
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		dialled.Add(1)
 		near, far := net.Pipe()
 		listener.conns <- far
 		return near, nil
@@ -64,7 +76,7 @@ func serve(t *testing.T, p *page.Page) *http.Client {
 			t.Error(err)
 		}
 	})
-	return &http.Client{Transport: transport}
+	return &http.Client{Transport: transport}, dialled
 }
 
 // change is an event as the page's script reads it.
@@ -392,6 +404,45 @@ func TestClose(t *testing.T) {
 		}
 		if current(t, client) == "" {
 			t.Error("the page is not served any more")
+		}
+	})
+}
+
+// TestConnectionIsKept: what bounds the writing of one answer does not end the next one on the same connection.
+func TestConnectionIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, dialled := serveCounted(t, newPage(t, &hub{state: small()}, page.Options{WriteTimeout: time.Second}))
+		for _, path := range []string{"/", "/page.css", "/", "/nowhere"} {
+			answer, err := client.Get("http://hub" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(answer.Body); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			answer.Body.Close()
+			time.Sleep(time.Minute)
+		}
+		if n := dialled.Load(); n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+	})
+}
+
+// TestStreamCannotFlow: where something before the page keeps it from sending at once, the browser hears that.
+func TestStreamCannotFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPage(t, &hub{}, page.Options{})
+		client := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p.ServeHTTP(struct{ http.ResponseWriter }{w}, r) // hides Flush
+		}))
+		answer, err := client.Get("http://hub/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusNotImplemented {
+			t.Errorf("%s", answer.Status)
 		}
 	})
 }
