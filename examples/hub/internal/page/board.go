@@ -44,8 +44,16 @@ type board struct {
 type element struct {
 	model   any
 	html    string
-	text    string // what a browser shows of it, in lower case
+	text    string // see plain; made when a filter needs it
 	version uint64
+}
+
+// has reports whether all words are in what a browser shows.
+func (e *element) has(words []string) bool {
+	if len(words) > 0 && e.text == "" {
+		e.text = plain(e.html)
+	}
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(e.text, word) })
 }
 
 // sections are the tables in the order of the page.
@@ -123,7 +131,7 @@ func (b *board) put(kind, id string, model any, version uint64) error {
 		b.rows = append(b.rows, id)
 		delete(b.gone, id)
 	}
-	b.elements[id] = &element{model: model, html: html, text: plain(html), version: version}
+	b.elements[id] = &element{model: model, html: html, version: version}
 	b.version = version
 	return nil
 }
@@ -245,7 +253,7 @@ func (b *board) page(title, version, query string) view {
 	for _, id := range b.rows {
 		table, _, _ := strings.Cut(id, "/")
 		out, e := rows[table], b.elements[id]
-		if slices.ContainsFunc(wanted, func(word string) bool { return !strings.Contains(e.text, word) }) {
+		if !e.has(wanted) {
 			out.WriteString("<tr hidden")
 			out.WriteString(strings.TrimPrefix(e.html, "<tr"))
 			continue
