@@ -6,6 +6,7 @@ package mosquitto_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -173,5 +174,22 @@ func TestMessagesFlow(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the message did not come back")
+	}
+}
+
+// TestConfig: a configuration of one's own is all that counts, on the port that it was given, also after a restart.
+func TestConfig(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 5, Config: func(port int) string {
+		return fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 7\nlog_dest stderr\nlog_type all", port)
+	}})
+	for range 2 {
+		_, ack, err := connect(t, dial(t, broker), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := ack.Properties.ReceiveMaximum; m == nil || *m != 7 {
+			t.Errorf("receive maximum %v, want that of the configuration", m)
+		}
+		broker.Restart()
 	}
 }

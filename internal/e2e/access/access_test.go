@@ -167,10 +167,10 @@ func TestSharedSubscription(t *testing.T) {
 	status, last := topics("hub", "cluster1")["status"], topics("hub", "cluster1")["list"]
 	for name, test := range map[string]struct {
 		group string // the thief's
-		want  int
+		lost  bool
 	}{
-		"a group that nobody else knows": {"guessed", 10},
-		"a group that a cluster knows":   {"replicas", 5},
+		"a group that nobody else knows": {"guessed", false},
+		"a group that a cluster knows":   {"replicas", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub, thief, cluster1 := h.dial("hub"), h.dial("cluster2"), h.dial("cluster1")
@@ -182,9 +182,9 @@ func TestSharedSubscription(t *testing.T) {
 			}
 			cluster1.publish(last)
 			eventually(t, "the last message", func() bool { return slices.Contains(hub.heard(), last) })
-			got := len(hub.heard()) - 1
-			if got != test.want || len(thief.heard()) != 0 {
-				t.Errorf("the source heard %d of 10, want %d; the thief %d, want 0", got, test.want, len(thief.heard()))
+			got := len(hub.heard()) - 1 // 5 where some are lost, with Mosquitto 2.0.11
+			if (got < 10) != test.lost || len(thief.heard()) != 0 {
+				t.Errorf("the source heard %d of 10, want some to be lost: %v; the thief %d, want 0", got, test.lost, len(thief.heard()))
 			}
 			for _, client := range []*raw{hub, thief, cluster1} {
 				client.close()
