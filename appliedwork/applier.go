@@ -35,9 +35,24 @@ type ApplyOptions struct {
 	FieldManager string
 	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError].
 	Force bool
+	// ByKey, where it has an object, decides over FieldManager and Force for that object.
+	ByKey map[Key]ObjectOptions
 	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
+
+// ObjectOptions are the options of [Applier.Apply] for one object.
+type ObjectOptions struct {
+	// FieldManager and Force are as in [ApplyOptions].
+	FieldManager string
+	Force        bool
+}
+
+const (
+	defaultFieldManager = "appliedwork"
+	// maxFieldManager leaves room for the UID in the 128 characters that the API server takes.
+	maxFieldManager = 90
+)
 
 func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 	var err error
@@ -51,13 +66,28 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 	default:
 		return o, fmt.Errorf("%w: ApplyOptions.Adoption %q is none of Never, IfUnowned, Always", ErrInvalidInput, o.Adoption)
 	}
-	if o.FieldManager == "" {
-		o.FieldManager = "appliedwork"
+	if len(o.FieldManager) > maxFieldManager {
+		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have %d", ErrInvalidInput, len(o.FieldManager), maxFieldManager)
 	}
-	if len(o.FieldManager) > 90 {
-		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have 90", ErrInvalidInput, len(o.FieldManager))
+	for key, object := range o.ByKey {
+		if len(object.FieldManager) > maxFieldManager {
+			return o, fmt.Errorf("%w: ApplyOptions.ByKey has a FieldManager of %d characters for %s, which may have %d",
+				ErrInvalidInput, len(object.FieldManager), key, maxFieldManager)
+		}
 	}
 	return o, nil
+}
+
+// of returns the options for an object.
+func (o ApplyOptions) of(key Key) ObjectOptions {
+	object, ok := o.ByKey[key]
+	if !ok {
+		object = ObjectOptions{FieldManager: o.FieldManager, Force: o.Force}
+	}
+	if object.FieldManager == "" {
+		object.FieldManager = defaultFieldManager
+	}
+	return object
 }
 
 // Apply brings the objects to the cluster, with an owner reference to the AppliedWork in the same request, and records them:
@@ -76,7 +106,7 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 	if err := errors.Join(err, checkWork(work)); err != nil {
 		return changes, err
 	}
-	run := &applyRun{Applier: a, work: work, opts: opts, manager: managerFor(opts.FieldManager, work.UID)}
+	run := &applyRun{Applier: a, work: work, opts: opts}
 	if err := run.identify(ctx, objects); err != nil {
 		return changes, a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
 	}
@@ -95,7 +125,6 @@ type applyRun struct {
 	*Applier
 	work      *v1alpha1.AppliedWork
 	opts      ApplyOptions
-	manager   string
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
@@ -109,6 +138,8 @@ type applyItem struct {
 	mapped   bool // whether mapping can be used
 	unmapped error
 	live     *unstructured.Unstructured
+	manager  string
+	force    bool
 	change   Change
 	done     bool
 }
@@ -148,6 +179,8 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 			return fmt.Errorf("%w: %s is manifest %d and %d", ErrDuplicate, key, first, ordinal)
 		}
 		seen[key] = ordinal
+		object := r.opts.of(key)
+		item.manager, item.force = managerFor(object.FieldManager, r.work.UID), object.Force
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstruct
 		}
 		action = ActionAdopted
 	}
-	if ours && isUnchanged(live, manifest, r.work.UID, r.manager) {
+	if ours && isUnchanged(live, manifest, r.work.UID, item.manager) {
 		item.finish(ActionUnchanged, nil)
 		return nil
 	}
@@ -165,7 +165,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 			return err
 		}
 	}
-	created, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: r.manager})
+	created, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: item.manager})
 	switch {
 	case err == nil:
 		item.change.UID = created.GetUID()
@@ -184,10 +184,10 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
-	if managed := asApplied(live.GetManagedFields(), r.manager); managed != nil {
+	if managed := asApplied(live.GetManagedFields(), item.manager); managed != nil {
 		// What we have created counts as applied from now on.
 		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
-		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, r.manager)
+		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager)
 		if err != nil {
 			return r.explain(ctx, item, err)
 		}
@@ -198,7 +198,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	if action == ActionAdopted {
 		body.SetResourceVersion(rv) // who owns it was looked at
 	}
-	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: r.manager, Force: r.opts.Force})
+	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: item.manager, Force: item.force})
 	if err != nil {
 		return r.explain(ctx, item, err)
 	}

@@ -24,7 +24,7 @@ var rules = []ruletest.Rule{
 	{Name: "terminating is looked at in the write of the intent", Test: "TestSafeApply/nothing_is_applied_when", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
 	{Name: "create, not apply", Test: "TestSafeApply/what_somebody_else_makes", Edits: []ruletest.Edit{
-		{"applier_object.go", ".Create(ctx, manifest, metav1.CreateOptions{FieldManager: r.manager})", ".Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: r.manager, Force: true})"}}},
+		{"applier_object.go", ".Create(ctx, manifest, metav1.CreateOptions{FieldManager: item.manager})", ".Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: item.manager, Force: true})"}}},
 	{Name: "no adoption unasked", Test: "TestSafeApply/nothing_is_adopted", Edits: []ruletest.Edit{
 		{"applier_object.go", "if adoption == AdoptAlways ||", "if true ||"}}},
 	{Name: "an adoption has the resourceVersion", Test: "TestSafeApply/what_is_adopted", Edits: []ruletest.Edit{

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller serves the works of one cluster: it has them applied, looks after what they have brought, reports, and
+// has it removed when they end.
+//
+// It takes the generated clientset of ManifestWorks and knows nothing of where that leads. A work is served when it changes,
+// when one of its objects does, and when time makes a difference: after a failure, with growing pauses, when something will
+// count as degraded, when a finished work expires, and for objects that are to be polled.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+const (
+	workers      = 8
+	retryAfter   = 100 * time.Millisecond
+	retryAtMost  = time.Minute
+	leavingAgain = 5 * time.Second // should the watch of an object that is leaving not tell
+)
+
+// Cluster is the managed cluster.
+type Cluster interface {
+	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) (spoke.Result, error)
+	Remove(ctx context.Context, w *workv1.ManifestWork) (spoke.Removal, error)
+	Evict(ctx context.Context, namespace, name string) (time.Duration, spoke.Removal, error)
+	Recorded(ctx context.Context, namespace string) ([]string, error)
+}
+
+// Options configures a [Controller].
+type Options struct {
+	// ClusterName is the namespace of the cluster's works. Required.
+	ClusterName string
+	// Works is where works come from and status goes. Required.
+	Works workclientset.Interface
+	// Cluster is where manifests are applied. Required.
+	Cluster Cluster
+	// Watches tells of changes of objects. Required.
+	Watches *Watches
+	// PollInterval is how often objects are looked at that are to be polled, or that are too many to be watched. Required.
+	PollInterval time.Duration
+	// DegradedAfter is for how long something is not as desired until it is degraded. Required.
+	DegradedAfter time.Duration
+	// Evicts is whether what belongs to works that the hub does not have is removed.
+	Evicts bool
+	// Observe is told what was done, from several goroutines; nil means nobody. It must not block.
+	Observe func(Event)
+}
+
+// Event is something that was done.
+type Event struct {
+	// Work is the work's name and Generation the generation served.
+	Work       string
+	Generation int64
+	// Deleted is true when the work's objects are gone. Otherwise they are applied, or Err says why not.
+	Deleted bool
+	// Changed is whether anything was written to the cluster.
+	Changed bool
+	Err     error
+}
+
+// Controller serves the works of one cluster.
+type Controller struct {
+	o        Options
+	queue    workqueue.TypedRateLimitingInterface[string]
+	informer cache.SharedIndexInformer
+	factory  workinformers.SharedInformerFactory
+	lister   worklisters.ManifestWorkNamespaceLister
+	builder  *status.Builder
+}
+
+// New returns a Controller. It starts nothing.
+func New(o Options) (*Controller, error) {
+	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Watches == nil || o.PollInterval <= 0 || o.DegradedAfter <= 0 {
+		return nil, errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	builder, err := status.NewBuilder(o.DegradedAfter)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{o: o, builder: builder, queue: workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost))}
+	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
+	works := c.factory.Work().V1().ManifestWorks()
+	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
+	_, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: c.changed,
+		UpdateFunc: func(before, after any) {
+			if needsService(before.(*workv1.ManifestWork), after.(*workv1.ManifestWork)) {
+				c.changed(after)
+			}
+		},
+		DeleteFunc: c.changed,
+	})
+	return c, err
+}
+
+// needsService tells a change that the agent must act on from the echo of its own status.
+func needsService(before, after *workv1.ManifestWork) bool {
+	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil
+}
+
+// changed serves a work at once: what went wrong with an earlier generation need not go wrong again.
+func (c *Controller) changed(obj any) {
+	if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		c.queue.Forget(key.Name)
+		c.queue.Add(key.Name)
+	}
+}
+
+// Start serves works until ctx ends and returns nil when all its goroutines have ended. It may be called once.
+func (c *Controller) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	var watchesErr error
+	group.Go(func() {
+		defer cancel()
+		watchesErr = c.o.Watches.start(ctx, c.queue.Add)
+	})
+	c.factory.Start(ctx.Done())
+	group.Go(func() {
+		<-ctx.Done()
+		c.factory.Shutdown()
+	})
+	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+		group.Go(func() { c.findOrphans(ctx) })
+		for range workers {
+			group.Go(func() {
+				for c.next(ctx) {
+				}
+			})
+		}
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	group.Wait()
+	if watchesErr != nil {
+		return fmt.Errorf("watch the objects of works: %w", watchesErr)
+	}
+	return nil
+}
+
+// Synced reports whether the works of the hub are known.
+func (c *Controller) Synced() bool { return c.informer.HasSynced() }
+
+// next serves one work; it returns false when the queue is shut down.
+func (c *Controller) next(ctx context.Context) bool {
+	name, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(name)
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("cluster", c.o.ClusterName, "work", name))
+	after, err := c.reconcile(ctx, name)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		// Also in the work's status, where it can be there.
+		klog.FromContext(ctx).V(1).Info("Work is tried again", "reason", err)
+		c.queue.AddRateLimited(name)
+	default:
+		c.queue.Forget(name)
+		if after > 0 {
+			c.queue.AddAfter(name, after)
+		}
+	}
+	return true
+}
+
+// watcher is how the watches know a work.
+func (c *Controller) watcher(name string) spoke.Target {
+	return targetFor(schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"}, c.o.ClusterName, name)
+}
+
+func targetFor(gvk schema.GroupVersionKind, namespace, name string) spoke.Target {
+	return spoke.Target{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+// finalize takes a work that is being deleted from the cluster, and lets go of it when nothing of it is left there.
+func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
+		c.o.Watches.drop(ctx, c.watcher(w.Name))
+		return 0, nil
+	}
+	removal, err := c.o.Cluster.Remove(ctx, w)
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	if !removal.Done {
+		c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left, nil)
+		next := withCondition(w, workv1.WorkDeleting, metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: "ResourcesNotGone", Message: stillThere(removal, err),
+		})
+		return leavingAgain, errors.Join(err, ignoreNotFound(c.report(ctx, w, next)))
+	}
+	c.o.Watches.drop(ctx, c.watcher(w.Name))
+	gone := withCondition(w, status.Deleted, metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "nothing of the work is left on cluster " + c.o.ClusterName,
+	})
+	w, err = c.reported(ctx, w, gone)
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	if err := c.removeFinalizer(ctx, w); err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
+	return 0, nil
+}
+
+// expire ends a work that has finished for longer than its ttlSecondsAfterFinished. The hub is asked to delete it. Where
+// that is not for an agent to do, as over a broker, its objects are removed, and the status says so to who may.
+func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	err := c.o.Works.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion},
+	})
+	switch {
+	case err == nil || apierrors.IsNotFound(err):
+		return 0, nil // finalize does the rest
+	case !apierrors.IsMethodNotSupported(err) && !apierrors.IsForbidden(err):
+		return 0, fmt.Errorf("delete the work that has finished: %w", err)
+	}
+	removal, err := c.o.Cluster.Remove(ctx, w)
+	if ctx.Err() != nil {
+		return 0, nil
+	}
+	c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left, nil)
+	message := "the work has finished, and its ttlSecondsAfterFinished is over: delete it"
+	if !removal.Done {
+		message = fmt.Sprintf("%s: %s", message, stillThere(removal, err))
+	}
+	next := withCondition(w, workv1.WorkAvailable, metav1.Condition{Status: metav1.ConditionFalse, Reason: status.ReasonExpired, Message: message})
+	if err := errors.Join(err, c.report(ctx, w, next)); err != nil {
+		return 0, err
+	}
+	if !removal.Done {
+		return leavingAgain, nil
+	}
+	if removal.Changes != nil && len(removal.Changes.Entries) > 0 {
+		c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
+	}
+	return 0, nil
+}
+
+// findOrphans has works served that the cluster has something of and the hub does not have.
+func (c *Controller) findOrphans(ctx context.Context) {
+	for pause := retryAfter; ctx.Err() == nil; pause = min(2*pause, retryAtMost) {
+		names, err := c.o.Cluster.Recorded(ctx, c.o.ClusterName)
+		if err == nil {
+			for _, name := range names {
+				if _, err := c.lister.Get(name); apierrors.IsNotFound(err) {
+					c.queue.Add(name)
+				}
+			}
+			return
+		}
+		klog.FromContext(ctx).Error(err, "Cannot look for what is left of works that are gone")
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// evict removes what a work has brought that the hub does not have, after a grace period. That the hub cannot be reached is
+// no reason: it has to say so.
+func (c *Controller) evict(ctx context.Context, name string) (time.Duration, error) {
+	c.o.Watches.drop(ctx, c.watcher(name))
+	if !c.o.Evicts {
+		return 0, nil
+	}
+	_, err := c.o.Works.WorkV1().ManifestWorks(c.o.ClusterName).Get(ctx, name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return 0, err // it is there, and the informer will say so
+	}
+	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
+	switch {
+	case err != nil:
+		return 0, err
+	case left > 0:
+		return left, nil
+	case !removal.Done:
+		c.o.Watches.set(ctx, c.watcher(name), removal.Left, nil)
+		return leavingAgain, nil
+	}
+	if removal.Changes != nil {
+		c.o.Observe(Event{Work: name, Deleted: true, Changed: true})
+	}
+	return 0, nil
+}
+
+// stillThere says what holds up the end of a work.
+func stillThere(r spoke.Removal, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	n := r.Changes.Count(appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed)
+	for _, change := range r.Changes.Entries {
+		if change.Err != nil {
+			return fmt.Sprintf("%d resources are still there: %s: %v", n, change.Key, change.Err)
+		}
+	}
+	return fmt.Sprintf("%d resources are still there", n)
+}
+
+func withCondition(w *workv1.ManifestWork, kind string, condition metav1.Condition) workv1.ManifestWorkStatus {
+	next := *w.Status.DeepCopy()
+	condition.Type, condition.ObservedGeneration, condition.LastTransitionTime = kind, w.Generation, metav1.Now().Rfc3339Copy()
+	meta.SetStatusCondition(&next.Conditions, condition)
+	return next
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

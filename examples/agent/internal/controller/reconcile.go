@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+// reconcile serves one work. After is when it is to be served again, should nothing change; 0 for not at all.
+func (c *Controller) reconcile(ctx context.Context, name string) (after time.Duration, err error) {
+	cached, err := c.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		return c.evict(ctx, name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w := cached.DeepCopy()
+	if w.DeletionTimestamp != nil {
+		return c.finalize(ctx, w)
+	}
+	if w, err = c.addFinalizer(ctx, w); err != nil {
+		return 0, err
+	}
+	if left, ok := lifetime(w, time.Now()); ok && left <= 0 {
+		return c.expire(ctx, w)
+	}
+	return c.apply(ctx, w)
+}
+
+// apply brings a work to the cluster, watches what it has brought, and reports.
+func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	result, err := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
+	if ctx.Err() != nil {
+		return 0, nil // what failed, failed because we are stopping
+	}
+	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
+	err = errors.Join(err, firstError(&result))
+	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
+
+	next, after := c.builder.Next(ctx, w, &result, time.Now())
+	if reported := c.report(ctx, w, next); reported != nil {
+		return 0, reported
+	}
+	w.Status = next
+	if left, ok := lifetime(w, time.Now()); ok {
+		after = sooner(after, max(left, time.Millisecond))
+	}
+	if !watched || polls(&result) {
+		after = sooner(after, c.o.PollInterval)
+	}
+	if len(result.Leaving) > 0 {
+		after = sooner(after, leavingAgain)
+	}
+	return after, err
+}
+
+// seen are the resource versions of the objects that were read.
+func seen(r *spoke.Result) map[spoke.Target]string {
+	versions := map[spoke.Target]string{}
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; o.Live != nil {
+			versions[targetFor(o.Object.GroupVersionKind(), o.Key.Namespace, o.Key.Name)] = o.Live.GetResourceVersion()
+		}
+	}
+	return versions
+}
+
+// polls reports whether the work wants an object looked at from time to time.
+func polls(r *spoke.Result) bool {
+	for i := range r.Outcomes {
+		if r.Outcomes[i].Config.Poll {
+			return true
+		}
+	}
+	return false
+}
+
+// firstError is why the work is tried again. What waits for something that is watched is not.
+func firstError(r *spoke.Result) error {
+	failed := 0
+	var first error
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; o.Err != nil && !o.Kept {
+			if failed++; failed == 1 {
+				first = fmt.Errorf("manifest %d, %s: %w", o.Ordinal, o.Key, o.Err)
+			}
+		}
+	}
+	if failed > 1 {
+		first = fmt.Errorf("%d of %d manifests are not applied, the first being %w", failed, len(r.Outcomes), first)
+	}
+	return errors.Join(first, r.PruneErr)
+}
+
+// sooner returns the lesser of two times from now on, where 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// lifetime returns how long a work still has that is finished and has a limit for that. It is over at once where that is 0.
+func lifetime(w *workv1.ManifestWork, now time.Time) (left time.Duration, limited bool) {
+	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
+	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation {
+		return 0, false
+	}
+	seconds := min(*w.Spec.DeleteOption.TTLSecondsAfterFinished, int64(1<<32)) // more would overflow, and is for ever
+	return c.LastTransitionTime.Add(time.Duration(seconds) * time.Second).Sub(now), true
+}

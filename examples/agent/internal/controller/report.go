@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// addFinalizer makes sure that the work waits for this agent when it is deleted, before anything is applied.
+func (c *Controller) addFinalizer(ctx context.Context, w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	if slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
+		return w, nil
+	}
+	return c.patchFinalizers(ctx, w, append(slices.Clone(w.Finalizers), workv1.ManifestWorkFinalizer))
+}
+
+func (c *Controller) removeFinalizer(ctx context.Context, w *workv1.ManifestWork) error {
+	rest := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+	_, err := c.patchFinalizers(ctx, w, rest)
+	return err
+}
+
+// patchFinalizers replaces the finalizers of this very version of the work.
+func (c *Controller) patchFinalizers(ctx context.Context, w *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
+	return c.patch(ctx, w, map[string]any{"finalizers": finalizers}, nil)
+}
+
+// report writes the status of this very version of the work, if it says anything new. A conflict is an error: the work is
+// served again, as it is by then.
+func (c *Controller) report(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
+	_, err := c.reported(ctx, w, next)
+	return err
+}
+
+// reported is report that returns the work as it is then.
+func (c *Controller) reported(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) (*workv1.ManifestWork, error) {
+	if equality.Semantic.DeepEqual(w.Status, next) {
+		return w, nil
+	}
+	// Lists in a merge patch replace what is there; the fields are spelt out so that an empty list does, too.
+	return c.patch(ctx, w, nil, map[string]any{
+		"conditions":     next.Conditions,
+		"resourceStatus": map[string]any{"manifests": next.ResourceStatus.Manifests},
+	})
+}
+
+func (c *Controller) patch(ctx context.Context, w *workv1.ManifestWork, metadata, status map[string]any) (*workv1.ManifestWork, error) {
+	content := map[string]any{"metadata": map[string]any{"uid": w.UID, "resourceVersion": w.ResourceVersion}}
+	for name, value := range metadata {
+		content["metadata"].(map[string]any)[name] = value
+	}
+	var subresources []string
+	if status != nil {
+		content["status"] = status
+		subresources = []string{"status"}
+	}
+	patch, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	return c.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+}

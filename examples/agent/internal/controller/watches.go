@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+)
+
+// gather is how long a change of an object waits for others of the same work.
+const gather = 50 * time.Millisecond
+
+// Watches tells of changes of the objects of works, with one API watch for each object and a bound on their number.
+type Watches struct {
+	watcher dynamicwatcher.DynamicWatcher
+	most    int
+
+	mu      sync.Mutex
+	changed func(name string)
+}
+
+// NewWatches returns Watches on the cluster of a configuration, for at most so many objects.
+func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*Watches, error) {
+	w := &Watches{most: most}
+	var err error
+	w.watcher, err = dynamicwatcher.New(&dynamicwatcher.Options{
+		Config: config,
+		Reconciler: dynamicwatcher.ReconcilerFunc(func(_ context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.changed(work.Name)
+			return reconcile.Result{}, nil
+		}),
+		// What is not there yet, as the kind of a definition that comes later, is applied when it is there.
+		MissingKind:       dynamicwatcher.Wait,
+		MaxDelay:          gather,
+		Name:              "work-agent",
+		MetricsRegisterer: metrics,
+	})
+	return w, err
+}
+
+// start watches until ctx ends, and calls changed for a work whose objects have changed.
+func (w *Watches) start(ctx context.Context, changed func(name string)) error {
+	w.mu.Lock()
+	w.changed = changed
+	w.mu.Unlock()
+	return w.watcher.Start(ctx)
+}
+
+// set replaces what is watched for a work. Objects that were seen at a resource version bring no change that was seen
+// already. It reports whether all are watched: those that are too many are not.
+func (w *Watches) set(ctx context.Context, work spoke.Target, objects []spoke.Target, seen map[spoke.Target]string) (all bool) {
+	wanted := make(map[spoke.Target]bool, len(objects))
+	for _, t := range objects {
+		wanted[t] = true
+	}
+	var kept []spoke.Target
+	before := w.watcher.WatchesOf(work)
+	for _, t := range before {
+		if wanted[t] {
+			kept = append(kept, t)
+			delete(wanted, t)
+		}
+	}
+	if len(kept) < len(before) {
+		if err := w.watcher.AddOrUpdateWatcher(work, kept...); err != nil {
+			w.failed(ctx, work, err)
+			return false
+		}
+	}
+	all = true
+	for _, t := range objects {
+		if !wanted[t] {
+			continue
+		}
+		delete(wanted, t)
+		if len(w.watcher.WatchersOf(t)) == 0 && w.watcher.GetWatchCount() >= w.most {
+			all = false
+			continue
+		}
+		add := func() error { return w.watcher.AddWatcher(work, t) }
+		if version := seen[t]; version != "" {
+			add = func() error { return w.watcher.AddWatcherAt(work, t, version) }
+		}
+		if err := add(); err != nil {
+			w.failed(ctx, t, err)
+			all = false
+		}
+	}
+	return all
+}
+
+// drop ends all watches of a work.
+func (w *Watches) drop(ctx context.Context, work spoke.Target) {
+	if err := w.watcher.RemoveWatcher(work); err != nil {
+		w.failed(ctx, work, err)
+	}
+}
+
+func (w *Watches) failed(ctx context.Context, t spoke.Target, err error) {
+	if !errors.Is(err, dynamicwatcher.ErrNotStarted) {
+		klog.FromContext(ctx).Error(err, "Cannot watch", "object", fmt.Sprint(t))
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feedback reads the values that feedback rules ask for from the objects of a cluster.
+package feedback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/jsonpath"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/native"
+)
+
+// maxJSONRaw is how many characters a value of type JsonRaw may have, in the API's schema.
+const maxJSONRaw = 1024
+
+// Reader reads values. Its methods may be called from any goroutine.
+type Reader struct{ native *native.Interpreter }
+
+// NewReader returns a Reader.
+func NewReader() *Reader { return &Reader{native: native.New()} }
+
+// InVersion returns an object in another version of its kind.
+type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
+
+// Read returns the values that the rules ask for. A field that is not there has no value, and that is no error. Of two
+// values with one name the first counts. The error joins what is wrong with single rules; the other values are returned.
+func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion) ([]workv1.FeedbackValue, error) {
+	var values []workv1.FeedbackValue
+	var errs []error
+	seen := map[string]bool{}
+	add := func(name string, value any, err error) {
+		var v *workv1.FieldValue
+		if err == nil {
+			v, err = fieldValue(value)
+		}
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		case v != nil && !seen[name]:
+			seen[name] = true
+			values = append(values, workv1.FeedbackValue{Name: name, Value: *v})
+		}
+	}
+	for _, rule := range rules {
+		switch rule.Type {
+		case workv1.WellKnownStatusType:
+			r.wellKnown(ctx, obj, add)
+		case workv1.JSONPathsType:
+			if len(rule.JsonPaths) == 0 {
+				add("JSONPaths", nil, errors.New("the rule has no path: write jsonPaths"))
+			}
+			for _, p := range rule.JsonPaths {
+				value, err := follow(ctx, p, obj, inVersion)
+				add(p.Name, value, err)
+			}
+		default:
+			add(string(rule.Type), nil, errors.New("this type of feedback rule is unknown: write WellKnownStatus or JSONPaths"))
+		}
+	}
+	return values, errors.Join(errs...)
+}
+
+// wellKnown reads the fields that are known to be of interest from the status as the native interpreter has it.
+func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
+	fields, ok := wellKnownFields[obj.GroupVersionKind().GroupKind()]
+	raw, err := r.native.Status(ctx, obj)
+	if !ok || errors.Is(err, interpreter.ErrNotInterpreted) {
+		add("WellKnownStatus", nil, fmt.Errorf("no fields are known of objects of kind %s in %s: use JSONPaths", obj.GetKind(), obj.GetAPIVersion()))
+		return
+	}
+	status := &unstructured.Unstructured{}
+	if err == nil {
+		err = unmarshal(raw.Raw, &status.Object)
+	}
+	if err != nil {
+		add("WellKnownStatus", nil, err)
+		return
+	}
+	for _, f := range fields {
+		value, err := find(f.path, status.Object)
+		add(f.name, value, err)
+	}
+}
+
+// follow follows a path in the version of the object that it is for.
+func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructured, inVersion InVersion) (any, error) {
+	if p.Version != "" && p.Version != obj.GroupVersionKind().Version {
+		var err error
+		if obj, err = inVersion(ctx, p.Version); err != nil {
+			return nil, fmt.Errorf("read the object in version %s: %w", p.Version, err)
+		}
+	}
+	value, err := find(p.Path, obj.Object)
+	if value != nil || err != nil || strings.HasPrefix(p.Path, ".status") {
+		return value, err
+	}
+	// "The field under status", the API says; OCM's agent reads paths from the object on. This one takes both.
+	status, ok := obj.Object["status"].(map[string]any)
+	if !ok {
+		return nil, nil
+	}
+	return find(p.Path, status)
+}
+
+// find returns the value that a path leads to, a list of them where there are several, or nil.
+func find(path string, object map[string]any) (any, error) {
+	j := jsonpath.New("").AllowMissingKeys(true)
+	if err := j.Parse("{" + path + "}"); err != nil {
+		return nil, fmt.Errorf("the JSON path %q cannot be read: %w", path, err)
+	}
+	found, err := j.FindResults(object)
+	if err != nil {
+		return nil, fmt.Errorf("the JSON path %q does not fit the object: %w", path, err)
+	}
+	var values []any
+	for _, results := range found {
+		for _, v := range results {
+			if v.IsValid() && v.CanInterface() {
+				values = append(values, v.Interface())
+			}
+		}
+	}
+	switch len(values) {
+	case 0:
+		return nil, nil
+	case 1:
+		return values[0], nil
+	}
+	return values, nil
+}
+
+// fieldValue returns a value in the form of the API; nil for nothing.
+func fieldValue(value any) (*workv1.FieldValue, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case int64:
+		return &workv1.FieldValue{Type: workv1.Integer, Integer: &v}, nil
+	case string:
+		return &workv1.FieldValue{Type: workv1.String, String: &v}, nil
+	case bool:
+		return &workv1.FieldValue{Type: workv1.Boolean, Boolean: &v}, nil
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	text := string(raw)
+	if n := len([]rune(text)); n > maxJSONRaw {
+		return nil, fmt.Errorf("the value has %d characters of JSON, more than %d: name a part of it", n, maxJSONRaw)
+	}
+	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
+}

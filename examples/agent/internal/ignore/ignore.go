@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ignore leaves fields of an object to whoever has them on the cluster, as the ignoreFields of server-side apply
+// want it.
+//
+// A field is looked for in the manifest, by a JSON path of Kubernetes, a JSON pointer (RFC 6901) or a path expression of jq.
+// What is found is not sent. But a field that the agent manages itself must be sent, because the API server takes out what
+// its manager does not send any more: then the value is the one on the cluster. Who manages a field, the API server's own
+// record says, so that "somebody has changed it" needs no memory: whoever changes a field takes it over.
+package ignore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Error is one of a path: the work is wrong, not the cluster.
+type Error struct {
+	// Path is the JSON path, pointer or expression.
+	Path string
+	Err  error
+}
+
+// Error names the path and what is wrong with it.
+func (e *Error) Error() string { return fmt.Sprintf("ignoreFields: %q: %v", e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Apply returns the manifest to send for an object, given the object on the cluster, nil for none, and which field managers
+// are the agent's own. The manifest stays as it is. Errors are [*Error], also for an object that does not exist yet: better
+// early than at the first change.
+func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, ours func(manager string) bool) (*unstructured.Unstructured, error) {
+	if len(fields) == 0 {
+		return manifest, nil
+	}
+	result := manifest.DeepCopy()
+	var owned map[string]any
+	if live != nil {
+		owned = ownedFields(live, ours)
+	}
+	var removals []path
+	for _, f := range fields {
+		paths, err := find(manifest.Object, f)
+		if err != nil {
+			return nil, err
+		}
+		if live == nil {
+			continue
+		}
+		for _, p := range paths {
+			place := p.on(manifest.Object, live.Object, owned)
+			switch {
+			case f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange && (place.fields != nil || !place.found):
+				// Nobody has changed it since the agent has applied it, or there is nothing to leave alone.
+			case place.fields != nil && place.found:
+				p.set(result.Object, part(place.fields, place.live))
+			default:
+				removals = append(removals, p)
+			}
+		}
+	}
+	slices.SortFunc(removals, func(a, b path) int { return -compare(a, b) }) // the last item of a list first
+	for _, p := range slices.CompactFunc(removals, func(a, b path) bool { return compare(a, b) == 0 }) {
+		p.remove(result.Object)
+	}
+	return result, nil
+}
+
+// find returns the places in the manifest that a rule names.
+func find(manifest map[string]any, f workv1.IgnoreField) (all []path, err error) {
+	for _, by := range []struct {
+		texts []string
+		find  func(string, map[string]any) ([]path, error)
+	}{{f.JSONPaths, byJSONPath}, {f.JSONPointers, byPointer}, {f.JQPathExpressions, byJQ}} {
+		for _, text := range by.texts {
+			paths, err := by.find(text, manifest)
+			if err == nil {
+				err = refuse(paths)
+			}
+			if err != nil {
+				return nil, &Error{Path: text, Err: err}
+			}
+			all = append(all, paths...)
+		}
+	}
+	return all, nil
+}
+
+// refuse: without its identity an object cannot be sent.
+func refuse(paths []path) error {
+	for _, p := range paths {
+		if len(p) == 0 {
+			return errors.New("it is the whole object: use the update strategy CreateOnly or ReadOnly for that")
+		}
+		switch p[0] {
+		case "apiVersion", "kind":
+			return fmt.Errorf("%v cannot be left out", p[0])
+		case "metadata":
+			if len(p) == 1 || p[1] == "name" || p[1] == "namespace" {
+				return errors.New("name and namespace cannot be left out")
+			}
+		}
+	}
+	return nil
+}
+
+// ownedFields is the record of what the agent manages in an object, in the form of FieldsV1; never nil.
+func ownedFields(live *unstructured.Unstructured, ours func(string) bool) map[string]any {
+	all := map[string]any{}
+	for _, e := range live.GetManagedFields() {
+		var fields map[string]any
+		if e.FieldsV1 != nil && e.Subresource == "" && ours(e.Manager) && json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) == nil {
+			merge(all, fields)
+		}
+	}
+	return all
+}
+
+func merge(into, from map[string]any) {
+	for name, value := range from {
+		sub, _ := value.(map[string]any)
+		if old, ok := into[name].(map[string]any); ok {
+			merge(old, sub)
+			continue
+		}
+		into[name] = sub
+	}
+}

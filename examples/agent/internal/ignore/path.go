@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ignore
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// path is where a value is in an object: strings for the fields of objects, ints for the items of lists.
+type path []any
+
+func (p path) with(step any) path { return append(p[:len(p):len(p)], step) }
+
+// compare orders paths: those of one list by index.
+func compare(a, b path) int {
+	return slices.CompareFunc(a, b, func(x, y any) int {
+		i, isIndex := x.(int)
+		j, both := y.(int)
+		if isIndex && both {
+			return cmp.Compare(i, j)
+		}
+		return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y))
+	})
+}
+
+// place is what is on the cluster where a path of the manifest leads.
+type place struct {
+	live  any
+	found bool
+	// fields is the agent's part of it, in the form of FieldsV1; nil where the agent has none.
+	fields map[string]any
+}
+
+// on follows a path of the manifest on the cluster. Items of lists are found by their keys, which the record of managed
+// fields has, as there may be more of them there.
+func (p path) on(manifest, live any, fields map[string]any) place {
+	at := place{live: live, found: true, fields: fields}
+	for _, step := range p {
+		atomic := len(at.fields) == 0 && at.fields != nil
+		switch step := step.(type) {
+		case string:
+			object, _ := manifest.(map[string]any)
+			manifest = object[step]
+			object, _ = at.live.(map[string]any)
+			at.live, at.found = object[step], at.found && has(object, step)
+			if !atomic {
+				at.fields = child(at.fields, "f:"+step)
+			}
+		case int:
+			list, _ := manifest.([]any)
+			manifest = item(list, step)
+			list, _ = at.live.([]any)
+			at.item(manifest, list, step, atomic)
+		}
+	}
+	return at
+}
+
+// item moves to an item of a list.
+func (at *place) item(manifest any, list []any, index int, atomic bool) {
+	if !atomic {
+		for name, node := range at.fields {
+			if keys, ok := keysOf(name); ok && contains(manifest, keys) {
+				at.fields, _ = node.(map[string]any)
+				at.live, at.found = nil, false
+				for _, i := range list {
+					if contains(i, keys) {
+						at.live, at.found = i, true
+					}
+				}
+				return
+			}
+		}
+		text, _ := json.Marshal(manifest)
+		at.fields = child(at.fields, "v:"+string(text))
+	}
+	// Others may have it at another place, which cannot be told without their keys: where it has a name, that is one.
+	if object, ok := manifest.(map[string]any); ok && object["name"] != nil {
+		at.live, at.found = nil, false
+		for _, i := range list {
+			if contains(i, map[string]any{"name": object["name"]}) {
+				at.live, at.found = i, true
+			}
+		}
+		return
+	}
+	at.live, at.found = item(list, index), at.found && index < len(list)
+}
+
+// set replaces the value at a path that the object has.
+func (p path) set(object any, value any) {
+	parent, last := p.parent(object)
+	switch parent := parent.(type) {
+	case map[string]any:
+		parent[last.(string)] = value
+	case []any:
+		parent[last.(int)] = value
+	}
+}
+
+// remove takes the value out. What is left of a list is closed up.
+func (p path) remove(object any) {
+	parent, last := p.parent(object)
+	switch parent := parent.(type) {
+	case map[string]any:
+		delete(parent, last.(string))
+	case []any:
+		index := last.(int)
+		p[:len(p)-1].set(object, append(parent[:index:index], parent[index+1:]...))
+	}
+}
+
+// parent returns what holds the last step of a path; nil where an earlier rule has taken it out.
+func (p path) parent(object any) (parent, last any) {
+	for _, step := range p[:len(p)-1] {
+		switch at := object.(type) {
+		case map[string]any:
+			object = at[step.(string)]
+		case []any:
+			object = item(at, step.(int))
+		default:
+			return nil, nil
+		}
+	}
+	last = p[len(p)-1]
+	if list, ok := object.([]any); ok && last.(int) >= len(list) {
+		return nil, nil
+	}
+	return object, last
+}
+
+// part returns what FieldsV1 names of a value: all of it where that goes no deeper.
+func part(fields map[string]any, value any) any {
+	deeper := false
+	for name := range fields {
+		deeper = deeper || name != "."
+	}
+	if !deeper {
+		return value
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		result := map[string]any{}
+		for name, node := range fields {
+			field, ok := strings.CutPrefix(name, "f:")
+			if ok && has(value, field) {
+				sub, _ := node.(map[string]any)
+				result[field] = part(sub, value[field])
+			}
+		}
+		return result
+	case []any:
+		var result []any
+		for _, i := range value {
+			for name, node := range fields {
+				if keys, ok := keysOf(name); ok && contains(i, keys) {
+					sub, _ := node.(map[string]any)
+					result = append(result, withKeys(part(sub, i), keys))
+				} else if text, _ := json.Marshal(i); name == "v:"+string(text) {
+					result = append(result, i)
+				}
+			}
+		}
+		return result
+	}
+	return value
+}
+
+func withKeys(object any, keys map[string]any) any {
+	if object, ok := object.(map[string]any); ok {
+		for name, value := range keys {
+			object[name] = value
+		}
+	}
+	return object
+}
+
+// keysOf reads the keys of an item of a list, as FieldsV1 has them: k:{"name":"web"}.
+func keysOf(name string) (keys map[string]any, ok bool) {
+	text, ok := strings.CutPrefix(name, "k:")
+	if !ok || json.Unmarshal([]byte(text), &keys) != nil {
+		return nil, false
+	}
+	for name, value := range keys {
+		if f, ok := value.(float64); ok && f == float64(int64(f)) {
+			keys[name] = int64(f) // as in objects
+		}
+	}
+	return keys, true
+}
+
+// contains reports whether an object has the keys. One that has a default, as the protocol of a port, may lack it.
+func contains(object any, keys map[string]any) bool {
+	fields, ok := object.(map[string]any)
+	if !ok {
+		return false
+	}
+	for name, value := range keys {
+		if has(fields, name) && !reflect.DeepEqual(fields[name], value) || !has(fields, name) && name != "protocol" {
+			return false
+		}
+	}
+	return true
+}
+
+func child(fields map[string]any, name string) map[string]any {
+	node, ok := fields[name]
+	if !ok {
+		return nil
+	}
+	sub, _ := node.(map[string]any)
+	if sub == nil {
+		sub = map[string]any{}
+	}
+	return sub
+}
+
+func has(object map[string]any, name string) bool { _, ok := object[name]; return ok }
+
+func item(list []any, index int) any {
+	if index < len(list) {
+		return list[index]
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ignore
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// byPointer follows a JSON pointer.
+func byPointer(text string, manifest map[string]any) ([]path, error) {
+	if text == "" {
+		return []path{{}}, nil // the whole, says RFC 6901
+	}
+	rest, ok := strings.CutPrefix(text, "/")
+	if !ok {
+		return nil, errors.New("a JSON pointer begins with /")
+	}
+	var p path
+	at := any(manifest)
+	for token := range strings.SplitSeq(rest, "/") {
+		token, err := unescape(token)
+		if err != nil {
+			return nil, err
+		}
+		switch value := at.(type) {
+		case map[string]any:
+			if !has(value, token) {
+				return nil, nil
+			}
+			p, at = p.with(token), value[token]
+		case []any:
+			index, err := strconv.Atoi(token)
+			if err != nil || index < 0 || strconv.Itoa(index) != token {
+				return nil, errors.New("the items of a list are numbered from 0: " + strconv.Quote(token) + " is no such number")
+			}
+			if index >= len(value) {
+				return nil, nil
+			}
+			p, at = p.with(index), value[index]
+		default:
+			return nil, nil
+		}
+	}
+	return []path{p}, nil
+}
+
+func unescape(token string) (string, error) {
+	for i := range len(token) {
+		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {
+			return "", errors.New("~ is written as ~0")
+		}
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"), nil
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifest reads the manifests of a ManifestWork: what each of them is, and how the work's configurations want it
+// treated. A manifest that cannot be used stops no other: what is wrong with it is in the manifest.
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+)
+
+// Kinds says how the kinds of a cluster are reached. The error is a no match error of package meta where the cluster does
+// not have a kind.
+type Kinds interface {
+	Mapping(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
+}
+
+// Manifest is one manifest of a work.
+type Manifest struct {
+	// Ordinal is its place in the work.
+	Ordinal int
+	// Object is nil where the manifest could not be decoded.
+	Object *unstructured.Unstructured
+	// Key is its identity, as far as it could be told.
+	Key appliedwork.Key
+	// Resource is empty in its last part where the cluster does not have the kind.
+	Resource schema.GroupVersionResource
+	// Served is whether the cluster has the kind now; where it is not and Resource is known, a definition in the same work
+	// announces it.
+	Served     bool
+	Namespaced bool
+	// Config is how the work wants it treated.
+	Config Config
+	// Err is why it cannot be applied.
+	Err error
+}
+
+// Read returns the manifests of a work, in their order.
+func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
+	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
+	for i := range manifests {
+		manifests[i].Ordinal = i
+		manifests[i].decode(w.Spec.Workload.Manifests[i])
+	}
+	announced := announcedKinds(manifests)
+	first := map[appliedwork.Key]int{}
+	for i := range manifests {
+		m := &manifests[i]
+		if m.Object == nil {
+			continue
+		}
+		m.locate(ctx, kinds, announced)
+		if m.Resource.Resource != "" {
+			m.Config = ConfigFor(w.Spec.ManifestConfigs, m.identifier())
+		}
+		if before, again := first[m.Key]; again && m.Key.Name != "" {
+			m.fail(fmt.Errorf("it is the same object as manifest %d: remove one of the two", before))
+			continue
+		}
+		first[m.Key] = i
+	}
+	return manifests
+}
+
+// Locate looks again for a kind that the cluster did not have, as a definition may have been applied since.
+func (m *Manifest) Locate(ctx context.Context, kinds Kinds) {
+	if m.Object != nil && !m.Served && m.Key.Kind != "" {
+		if mapping, err := kinds.Mapping(ctx, m.Object.GroupVersionKind()); err == nil {
+			m.place(mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, true)
+		}
+	}
+}
+
+// Meta is how statuses name the manifest.
+func (m *Manifest) Meta() workv1.ManifestResourceMeta {
+	r := workv1.ManifestResourceMeta{Ordinal: int32(m.Ordinal), Resource: m.Resource.Resource}
+	if m.Object != nil {
+		gvk := m.Object.GroupVersionKind()
+		r.Group, r.Version, r.Kind, r.Namespace, r.Name = gvk.Group, gvk.Version, gvk.Kind, m.Object.GetNamespace(), m.Object.GetName()
+	}
+	return r
+}
+
+// Strategy is how the object is updated; Update where the work does not say.
+func (m *Manifest) Strategy() workv1.UpdateStrategyType {
+	if s := m.Config.UpdateStrategy; s != nil && s.Type != "" {
+		return s.Type
+	}
+	return workv1.UpdateStrategyTypeUpdate
+}
+
+func (m *Manifest) identifier() workv1.ResourceIdentifier {
+	return workv1.ResourceIdentifier{Group: m.Resource.Group, Resource: m.Resource.Resource, Namespace: m.Key.Namespace, Name: m.Key.Name}
+}
+
+// fail keeps the first of several reasons.
+func (m *Manifest) fail(err error) {
+	if m.Err == nil {
+		m.Err = err
+	}
+}
+
+// decode reads the object. The JSON is that of the hub, which may be anything that has braces.
+func (m *Manifest) decode(raw workv1.Manifest) {
+	obj := &unstructured.Unstructured{}
+	switch {
+	case len(raw.Raw) == 0:
+		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
+		return
+	default:
+		if err := obj.UnmarshalJSON(raw.Raw); err != nil {
+			m.fail(fmt.Errorf("it is no object of the Kubernetes API: %w", err))
+			return
+		}
+	}
+	m.Object = obj
+	var err error
+	if m.Key, err = appliedwork.Identify(obj); err != nil {
+		m.fail(err)
+	}
+}
+
+// locate finds the resource. What the cluster has counts for more than what the work says of a kind.
+func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema.GroupVersionKind]kind) {
+	gvk := m.Object.GroupVersionKind()
+	if gvk.Kind == "" || gvk.Version == "" {
+		return
+	}
+	mapping, err := kinds.Mapping(ctx, gvk)
+	known, ok := announced[gvk]
+	switch {
+	case err == nil:
+		m.place(mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, true)
+	case meta.IsNoMatchError(err) && ok:
+		m.place(known.resource, known.namespaced, false)
+	case meta.IsNoMatchError(err):
+		m.Resource = gvk.GroupVersion().WithResource("")
+		m.fail(fmt.Errorf("the cluster does not have the kind %s of %s: install its definition, or correct apiVersion and kind", gvk.Kind, gvk.GroupVersion()))
+	default:
+		m.fail(fmt.Errorf("look up the kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err))
+	}
+}
+
+// place sets resource and scope. A namespace on what has none does not count, as for kubectl.
+func (m *Manifest) place(resource schema.GroupVersionResource, namespaced, served bool) {
+	m.Resource, m.Namespaced, m.Served = resource, namespaced, served
+	switch {
+	case !namespaced:
+		m.Object.SetNamespace("")
+		m.Key.Namespace = ""
+	case m.Key.Namespace == "":
+		m.fail(fmt.Errorf("objects of kind %s are in namespaces: set metadata.namespace", m.Key.Kind))
+	}
+}

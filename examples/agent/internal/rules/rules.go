@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules evaluates the condition rules of a work on the objects of its manifests.
+//
+// A CEL expression sees the object as the variable object, and the expression for a message the outcome as result beside
+// it. There are the standard functions, those of cel-go's string, list, set and math extensions, optional values
+// (object.?status.?phase) and hasConditions(object.status), as in OCM's agent. What an expression may cost is bounded, as
+// works come from outside.
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/lru"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+const (
+	// costLimit bounds one evaluation, in CEL's units: about a tenth of a second at worst.
+	costLimit = 1_000_000
+	// longestExpression bounds what is compiled, in bytes.
+	longestExpression = 16 << 10
+	// longestMessage is that of a condition, in the API's schema.
+	longestMessage = 32 << 10
+	// programs is how many compiled expressions are kept.
+	programs = 1000
+)
+
+// Evaluator evaluates rules. Its methods may be called from any goroutine.
+type Evaluator struct {
+	conditions, messages *cel.Env
+	compiled             *lru.Cache
+	wellKnown            wellKnown
+}
+
+// New returns an Evaluator.
+func New() (*Evaluator, error) {
+	conditions, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := conditions.Extend(cel.Variable("result", cel.BoolType))
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{conditions: conditions, messages: messages, compiled: lru.New(programs), wellKnown: newWellKnown()}, nil
+}
+
+// Evaluate returns the condition that a rule makes of an object. What is wrong with the rule is in its reason and message.
+func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) metav1.Condition {
+	result, message, err := e.result(ctx, rule, obj)
+	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionFalse, Reason: workv1.ConditionRuleEvaluated}
+	if result {
+		c.Status = metav1.ConditionTrue
+	}
+	var invalid *invalidError
+	switch {
+	case errors.As(err, &invalid):
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, workv1.ConditionRuleInvalid, err.Error()
+	case err != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, workv1.ConditionRuleExpressionError, err.Error()
+	default:
+		c.Message = e.message(ctx, rule, obj, result, message)
+	}
+	c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), longestMessage)], "")
+	return c
+}
+
+// invalidError is a rule that cannot be evaluated on any object, or not on one of this kind.
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string { return e.text }
+
+// result returns the outcome of a rule, and what a well-known one has to say.
+func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) (bool, string, error) {
+	switch rule.Type {
+	case workv1.WellKnownConditionsType:
+		return e.wellKnown.evaluate(ctx, rule.Condition, obj)
+	case workv1.CelConditionExpressionsType:
+		if len(rule.CelExpressions) == 0 {
+			return false, "", &invalidError{"the rule has no expression: write celExpressions"}
+		}
+	default:
+		return false, "", &invalidError{fmt.Sprintf("the type %q is unknown: write CEL or WellKnownConditions", rule.Type)}
+	}
+	for i, text := range rule.CelExpressions {
+		result, err := eval[bool](ctx, e, e.conditions, text, map[string]any{"object": obj.Object})
+		if err != nil {
+			return false, "", fmt.Errorf("celExpressions[%d]: %w", i, err)
+		}
+		if !result {
+			return false, "", nil
+		}
+	}
+	return true, "", nil
+}
+
+// message says what a rule wants said: its expression's result, or its text. An expression that fails is said too.
+func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured, result bool, otherwise string) string {
+	if rule.MessageExpression != "" {
+		text, err := eval[string](ctx, e, e.messages, rule.MessageExpression, map[string]any{"object": obj.Object, "result": result})
+		if err != nil {
+			return fmt.Sprintf("messageExpression: %v", err)
+		}
+		if text != "" {
+			return text
+		}
+	}
+	switch {
+	case rule.Message != "":
+		return rule.Message
+	case otherwise != "":
+		return otherwise
+	case result:
+		return "Manifest is " + rule.Condition
+	}
+	return "Manifest is not " + rule.Condition
+}
+
+// eval evaluates an expression, which must have a T.
+func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, variables map[string]any) (none T, err error) {
+	program, err := e.compile(env, text)
+	if err != nil {
+		return none, err
+	}
+	out, _, err := program.ContextEval(ctx, variables)
+	if err != nil {
+		return none, err
+	}
+	value, ok := out.Value().(T)
+	if !ok {
+		return none, fmt.Errorf("it is a %s, and must be a %T", out.Type().TypeName(), none)
+	}
+	return value, nil
+}
+
+// program is a compiled expression, or why it cannot be compiled.
+type program struct {
+	cel.Program
+	err error
+}
+
+// expression is the key of one: the same text may be compiled for two environments.
+type expression struct {
+	env  *cel.Env
+	text string
+}
+
+func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
+	if len(text) > longestExpression {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestExpression)
+	}
+	key := expression{env, text}
+	if p, ok := e.compiled.Get(key); ok {
+		return p.(program).Program, p.(program).err
+	}
+	p := program{}
+	ast, issues := env.Compile(text)
+	if p.err = issues.Err(); p.err == nil {
+		p.Program, p.err = env.Program(ast, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(100))
+	}
+	e.compiled.Add(key, p)
+	return p.Program, p.err
+}

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/native"
+)
+
+// wellKnown are the rules of kinds that are built into Kubernetes. Their statuses are read as the native interpreter reads
+// them.
+type wellKnown struct{ native *native.Interpreter }
+
+func newWellKnown() wellKnown { return wellKnown{native.New()} }
+
+// wellKnownHealthy is the condition that is not about completion: whether an object is as it should be.
+const wellKnownHealthy = "Healthy"
+
+// evaluate returns whether an object is complete, whatever the condition is called; or healthy, where it is called so.
+func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstructured.Unstructured) (bool, string, error) {
+	if condition == wellKnownHealthy {
+		healthy, err := k.native.Health(ctx, obj)
+		if errors.Is(err, interpreter.ErrNotInterpreted) {
+			return false, "", &invalidError{fmt.Sprintf("objects of kind %s have no well-known health: use CEL", obj.GetKind())}
+		}
+		return healthy, "", err
+	}
+	switch obj.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		var status batchv1.JobStatus
+		if err := k.status(ctx, obj, &status); err != nil {
+			return false, "", err
+		}
+		for _, c := range status.Conditions {
+			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+				return true, "Job is finished", nil
+			}
+		}
+		return false, "Job is not finished", nil
+	case schema.GroupKind{Kind: "Pod"}:
+		var status corev1.PodStatus
+		if err := k.status(ctx, obj, &status); err != nil {
+			return false, "", err
+		}
+		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, fmt.Sprintf("Pod is in phase %s", status.Phase), nil
+	}
+	return false, "", &invalidError{fmt.Sprintf("there is no well-known condition for objects of kind %s: use CEL", obj.GetKind())}
+}
+
+// status decodes what the interpreter says is the status.
+func (k wellKnown) status(ctx context.Context, obj *unstructured.Unstructured, into any) error {
+	raw, err := k.native.Status(ctx, obj)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw.Raw, into)
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+)
+
+// readers is how many objects of a work are read at a time.
+const readers = 8
+
+// Target is an object to watch.
+type Target = dynamicwatcher.ObjectIdentifier
+
+// Outcome is what became of one manifest.
+type Outcome struct {
+	manifest.Manifest
+	// Pending is whether it is applied as soon as something else is gone: Err says what.
+	Pending bool
+	// Kept is whether it was left as it is because it is complete.
+	Kept bool
+	// Live is the object as it is now: nil where there is none, or where ReadErr says why that is not known.
+	Live    *unstructured.Unstructured
+	ReadErr error
+	// InVersion reads the object in another version.
+	InVersion feedback.InVersion
+}
+
+// Result is what became of a work.
+type Result struct {
+	Outcomes []Outcome
+	// Changed is whether anything was written to the objects of the work.
+	Changed bool
+	// PruneErr is why objects that are not in the work any more are still there; nil also while they are going.
+	PruneErr error
+	// Leaving are those objects.
+	Leaving []Target
+}
+
+// Apply brings the manifests of a work to the cluster, takes away what the work has not any more, and looks at how things
+// are. Keep says which manifests are to be left as they are. The error is about the whole work; what is about one manifest
+// is in its outcome.
+func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) (Result, error) {
+	var r Result
+	for _, m := range manifest.Read(ctx, w, c) {
+		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m)})
+	}
+	id, err := c.identity(w.Spec.Executor)
+	if err == nil {
+		err = c.apply(ctx, w, id, &r)
+	}
+	if err != nil {
+		for i := range r.Outcomes {
+			if o := &r.Outcomes[i]; o.Err == nil && !o.Kept {
+				o.Err = err
+			}
+			if id == nil {
+				r.Outcomes[i].ReadErr = err
+			}
+		}
+	}
+	if id != nil {
+		c.look(ctx, id, r.Outcomes)
+	}
+	return r, err
+}
+
+// apply writes.
+func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, r *Result) error {
+	s := settings{DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	var desired []*unstructured.Unstructured
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Strategy() == workv1.UpdateStrategyTypeReadOnly {
+			s.readOnly = append(s.readOnly, o.Key)
+			continue
+		}
+		desired = append(desired, o.Object)
+	}
+	record, err := c.record(ctx, w, s)
+	if err != nil {
+		return err
+	}
+	if err := c.send(ctx, id, record, r); err != nil {
+		return err
+	}
+	// The hub has said what it wants: nothing is as good a wish as any other.
+	pruned, err := id.pruner.Prune(ctx, record, desired, appliedwork.PruneOptions{Policies: s.policies(), Propagation: propagation, AllowEmpty: true})
+	r.PruneErr, r.Leaving = id.explain(err), targetsIn(record, pruned)
+	r.Changed = r.Changed || pruned.Count(appliedwork.ActionDeleted, appliedwork.ActionReleased, appliedwork.ActionPending) > 0
+	return nil
+}
+
+// send applies what the update strategies want sent, in one call, so that namespaces and definitions come before what
+// needs them.
+func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, r *Result) error {
+	options := appliedwork.ApplyOptions{Adoption: c.options.Adoption, FieldManager: workv1.DefaultFieldManager, ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}}
+	var objects []*unstructured.Unstructured
+	var of []int
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Err != nil || o.Kept {
+			continue
+		}
+		obj, with, err := id.toSend(ctx, o, record)
+		switch {
+		case err != nil:
+			o.Err = id.explain(err)
+		case obj != nil:
+			options.ByKey[o.Key] = with
+			objects, of = append(objects, obj), append(of, i)
+		}
+	}
+	changes, err := id.applier.Apply(ctx, record, objects, options)
+	if len(changes.Entries) == 0 && err != nil {
+		return err // nothing was applied at all
+	}
+	for n, i := range of {
+		change := changes.Entries[n]
+		o := &r.Outcomes[i]
+		o.Err, o.Pending = id.explain(change.Err), change.Action == appliedwork.ActionPending
+		if o.Pending && o.Err == nil {
+			o.Err = errors.New("it is not applied yet")
+		}
+	}
+	r.Changed = changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured, appliedwork.ActionAdopted) > 0
+	if changes.Err() != nil {
+		return nil // in the outcomes
+	}
+	return err
+}
+
+// look reads the objects as they are now.
+func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
+	var group errgroup.Group
+	group.SetLimit(readers)
+	for i := range outcomes {
+		o := &outcomes[i]
+		o.Locate(ctx, c) // its definition may have come with this work
+		if !o.Served || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+			continue
+		}
+		o.InVersion = func(ctx context.Context, version string) (*unstructured.Unstructured, error) {
+			return id.read(ctx, &o.Manifest, version)
+		}
+		group.Go(func() error {
+			live, err := id.read(ctx, &o.Manifest, o.Resource.Version)
+			switch {
+			case err == nil:
+				o.Live = live
+			case !apierrors.IsNotFound(err):
+				o.ReadErr = id.explain(fmt.Errorf("read %s: %w", o.Key, err))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns one
+}
+
+// read reads the object of a manifest. Where there is none the error is NotFound.
+func (id *identity) read(ctx context.Context, m *manifest.Manifest, version string) (*unstructured.Unstructured, error) {
+	resource := m.Resource
+	resource.Version = version
+	if m.Namespaced {
+		return id.client.Resource(resource).Namespace(m.Key.Namespace).Get(ctx, m.Key.Name, metav1.GetOptions{})
+	}
+	return id.client.Resource(resource).Get(ctx, m.Key.Name, metav1.GetOptions{})
+}
+
+// Watched returns what to watch for a result: the objects of the manifests, and those that are leaving.
+func (r *Result) Watched() (targets []Target) {
+	seen := map[Target]bool{}
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+			continue
+		}
+		version := o.Object.GroupVersionKind().Version
+		t := Target{Group: o.Key.Group, Version: version, Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name}
+		if !seen[t] {
+			seen[t] = true
+			targets = append(targets, t)
+		}
+	}
+	return append(targets, r.Leaving...)
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spoke is the managed cluster: it applies the manifests of a work there and takes them away again.
+//
+// Each work has an AppliedWork on the cluster, which owns what the work has brought, in a way that outlives the agent: what
+// is in it and what is not, is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go.
+//
+// A work with an executor is applied, read and deleted as that service account. Only the AppliedWork is the agent's own.
+package spoke
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/utils/lru"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+const (
+	// requestTimeout bounds every request, so that a cluster which does not answer is an error and no hang.
+	requestTimeout = 30 * time.Second
+	// mostExecutors is how many service accounts have clients at a time.
+	mostExecutors = 128
+	// lookAgain is how old discovery may be when it says that a kind is not there.
+	lookAgain = time.Second
+)
+
+// Options is how a cluster is reached and what is done there.
+type Options struct {
+	// Config is the agent's own access. Required.
+	Config *rest.Config
+	// Hub is what the names of AppliedWorks are made of, beside those of the work: works of another hub are others. It
+	// must be the same each time. Required.
+	Hub string
+	// Adoption says what to do with objects that exist and are not ours.
+	Adoption appliedwork.Adoption
+	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
+	EvictionGrace time.Duration
+}
+
+// Cluster is a managed cluster. Its methods may be called concurrently, for each work by one caller at a time.
+type Cluster struct {
+	options   Options
+	config    *rest.Config
+	discovery *discovery.DiscoveryClient
+	agent     *identity
+	executors *lru.Cache // of identities, by the user's name
+
+	mu     sync.Mutex
+	mapper meta.ResettableRESTMapper
+	reset  time.Time
+
+	started  sync.Mutex
+	surveyed bool
+}
+
+// New returns a Cluster. It sends no request.
+func New(o Options) (*Cluster, error) {
+	config := rest.CopyConfig(o.Config)
+	config.Timeout = requestTimeout
+	config.QPS = -1 // the API server's own priority and fairness limits it
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	rest.AddUserAgent(config, "work-agent")
+	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors)}
+	var err error
+	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
+		return nil, err
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.discovery))
+	if c.agent, err = c.newIdentity(config, ""); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Host is the address of the API server.
+func (c *Cluster) Host() string { return c.config.Host }
+
+// Install brings the AppliedWork API to the cluster.
+func (c *Cluster) Install(ctx context.Context) error {
+	if err := v1alpha1.EnsureCRD(ctx, c.agent.client.Resource(v1alpha1.CRDResource)); err != nil {
+		return fmt.Errorf("install the CRD of AppliedWork on %s: %w", c.config.Host, err)
+	}
+	return nil
+}
+
+// Mapping implements [manifest.Kinds]. What is known is remembered; for what is not, the cluster is asked again, as a
+// definition may have come meanwhile.
+//
+// [manifest.Kinds]: https://pkg.go.dev/github.com/spokewire/sdk-go/examples/agent/internal/manifest#Kinds
+func (c *Cluster) Mapping(_ context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if !meta.IsNoMatchError(err) {
+		return mapping, err
+	}
+	c.mu.Lock()
+	if fresh := time.Since(c.reset) < lookAgain; !fresh {
+		c.mapper.Reset()
+		c.reset = time.Now()
+	}
+	c.mu.Unlock()
+	return c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// identity is who makes the requests for a work's objects: the agent, or an executor.
+type identity struct {
+	user      string // empty for the agent
+	client    dynamic.Interface
+	tracker   *appliedwork.Tracker
+	applier   *appliedwork.Applier
+	pruner    *appliedwork.Pruner
+	collector *appliedwork.Collector
+}
+
+// identity returns who is to make the requests. The clients of those that were used last are kept; connections are shared
+// by all.
+func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, error) {
+	if executor == nil {
+		return c.agent, nil
+	}
+	user, err := userOf(executor)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := c.executors.Get(user); ok {
+		return known.(*identity), nil
+	}
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	id, err := c.newIdentity(config, user)
+	if err != nil {
+		return nil, err
+	}
+	c.executors.Add(user, id)
+	return id, nil
+}
+
+// userOf returns the name of a service account as a user.
+func userOf(executor *workv1.ManifestWorkExecutor) (string, error) {
+	if t := executor.Subject.Type; t != workv1.ExecutorSubjectTypeServiceAccount {
+		return "", fmt.Errorf("spec.executor.subject.type %q is not supported: write %s", t, workv1.ExecutorSubjectTypeServiceAccount)
+	}
+	account := executor.Subject.ServiceAccount
+	if account == nil || account.Namespace == "" || account.Name == "" {
+		return "", errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
+	}
+	return fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name), nil
+}
+
+func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{user: user, client: client}
+	if user != "" {
+		id.client = withInventory{Interface: client, agent: c.agent.client}
+	}
+	if id.tracker, err = appliedwork.NewTracker(appliedwork.Options{Client: id.client, Discovery: c.discovery}); err != nil {
+		return nil, err
+	}
+	id.applier, id.pruner, id.collector = appliedwork.NewApplier(id.tracker), appliedwork.NewPruner(id.tracker), appliedwork.NewCollector(id.tracker)
+	return id, nil
+}
+
+// withInventory is an executor's client that leaves AppliedWorks to the agent. So an executor needs no access to them, and
+// cannot change what is recorded.
+type withInventory struct {
+	dynamic.Interface
+	agent dynamic.Interface
+}
+
+func (w withInventory) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	if resource.Group == v1alpha1.GroupName {
+		return w.agent.Resource(resource)
+	}
+	return w.Interface.Resource(resource)
+}
+
+// explain says whose rights are missing.
+func (id *identity) explain(err error) error {
+	if err == nil || id.user == "" || !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or change spec.executor", id.user, err)
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// annotationSettings is on an AppliedWork and has what an eviction must know of a work that is not there any more.
+const annotationSettings = "spokewire.github.io/work-agent"
+
+// settings is the content of the annotation.
+type settings struct {
+	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
+	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
+	// readOnly are the objects that the work only reads. They are released as soon as that is so, so that nothing needs to
+	// be written down.
+	readOnly []appliedwork.Key
+}
+
+// record returns the AppliedWork of a work, with the settings in it.
+func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings) (*v1alpha1.AppliedWork, error) {
+	if err := c.survey(ctx); err != nil {
+		return nil, err
+	}
+	name := c.recordName(w.Namespace, w.Name)
+	record, err := c.agent.tracker.Ensure(ctx, name, v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
+	if errors.Is(err, appliedwork.ErrTerminating) {
+		return nil, c.finish(ctx, w, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if record.Annotations[v1alpha1.AnnotationEvictionStart] != "" { // the hub has it again
+		if err := c.agent.collector.CancelEviction(ctx, record); err != nil {
+			return nil, err
+		}
+	}
+	return record, c.remember(ctx, record, s)
+}
+
+// finish goes on with the end of an earlier AppliedWork of the same name: a work that comes back must wait for that.
+func (c *Cluster) finish(ctx context.Context, w *workv1.ManifestWork, terminating error) error {
+	record, err := c.get(ctx, w.Namespace, w.Name)
+	if err != nil || record == nil {
+		return errors.Join(terminating, err)
+	}
+	if record.DeletionTimestamp == nil {
+		if _, err := c.remove(ctx, record, settingsIn(record)); err != nil {
+			return fmt.Errorf("%w: %w", terminating, err)
+		}
+	}
+	return fmt.Errorf("%w: what it owns is being removed, and the work is applied when it is gone", terminating)
+}
+
+func (c *Cluster) recordName(namespace, name string) string {
+	return appliedwork.NameFor(c.options.Hub, namespace, name)
+}
+
+// get returns the AppliedWork of a work as it is, which may be that it is going, or nil.
+func (c *Cluster) get(ctx context.Context, namespace, name string) (*v1alpha1.AppliedWork, error) {
+	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(namespace, name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	record := &v1alpha1.AppliedWork{}
+	return record, runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, record)
+}
+
+// Recorded returns the names of the works in a namespace that have an AppliedWork of this hub.
+func (c *Cluster) Recorded(ctx context.Context, namespace string) (names []string, err error) {
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list AppliedWorks: %w", err)
+		}
+		for i := range page.Items {
+			record := &v1alpha1.AppliedWork{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, record); err != nil {
+				return nil, err
+			}
+			if record.Spec.WorkNamespace == namespace && record.Name == c.recordName(namespace, record.Spec.WorkName) {
+				names = append(names, record.Spec.WorkName)
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return names, nil
+		}
+	}
+}
+
+// survey records, once, what requests of an earlier process have made after that had ended: no inventory has it.
+func (c *Cluster) survey(ctx context.Context) error {
+	c.started.Lock()
+	defer c.started.Unlock()
+	if c.surveyed {
+		return nil
+	}
+	found, err := c.agent.collector.Survey(ctx, appliedwork.SurveyOptions{})
+	if err != nil {
+		return fmt.Errorf("look for objects that an earlier process has left: %w", err)
+	}
+	for uid, entries := range found.Untracked {
+		if err := c.recordUntracked(ctx, uid, entries); err != nil {
+			return err
+		}
+	}
+	c.surveyed = true
+	return nil
+}
+
+func (c *Cluster) recordUntracked(ctx context.Context, uid types.UID, entries []v1alpha1.AppliedResourceMeta) error {
+	page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range page.Items {
+		if page.Items[i].GetUID() == uid {
+			record := &v1alpha1.AppliedWork{}
+			record.Name, record.UID = page.Items[i].GetName(), uid
+			return c.agent.tracker.RecordApplied(ctx, record, entries...)
+		}
+	}
+	return nil // its AppliedWork is gone, and Kubernetes' collector takes them
+}
+
+func settingsIn(record *v1alpha1.AppliedWork) (s settings) {
+	// What somebody else has made of the annotation cannot be helped: everything is deleted then, as without one.
+	_ = json.Unmarshal([]byte(record.Annotations[annotationSettings]), &s)
+	return s
+}
+
+// remember writes the settings down if they are not what is there.
+func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s settings) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	text, value := string(raw), any(string(raw))
+	if text == "{}" {
+		text, value = "", nil // which takes the annotation away
+	}
+	if text == record.Annotations[annotationSettings] {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": record.UID, "annotations": map[string]any{annotationSettings: value}}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("write the delete option into AppliedWork %s: %w", record.Name, err)
+	}
+	return nil
+}

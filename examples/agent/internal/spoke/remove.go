@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+)
+
+// Removal is how far the end of a work has come.
+type Removal struct {
+	// Done is whether nothing of the work is left.
+	Done bool
+	// Changes says what is still there, and why.
+	Changes *appliedwork.ChangeSet
+	// Left are the objects that are still there.
+	Left []Target
+}
+
+// Remove takes what a work has brought from the cluster, as its delete option says. It is one pass: call it again while it
+// is not done.
+func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
+	record, err := c.get(ctx, w.Namespace, w.Name)
+	if err != nil || record == nil {
+		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
+	}
+	if err := c.survey(ctx); err != nil {
+		return Removal{}, err
+	}
+	s := settings{DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	for _, m := range manifest.Read(ctx, w, c) {
+		if m.Strategy() == workv1.UpdateStrategyTypeReadOnly {
+			s.readOnly = append(s.readOnly, m.Key)
+		}
+	}
+	return c.remove(ctx, record, s)
+}
+
+func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s settings) (Removal, error) {
+	id, err := c.identity(s.Executor)
+	if err != nil {
+		return Removal{}, err
+	}
+	var changes *appliedwork.ChangeSet
+	if policies := s.policies(); policies.Default == appliedwork.PolicyOrphan {
+		changes, err = id.collector.Release(ctx, record, appliedwork.ReleaseOptions{})
+	} else {
+		changes, err = id.collector.Teardown(ctx, record, appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
+	}
+	removal := Removal{Done: err == nil && changes.Done(), Changes: changes}
+	if !removal.Done {
+		removal.Left = targetsIn(record, changes)
+	}
+	return removal, id.explain(err)
+}
+
+// Evict removes what a work has brought that the hub does not have any more, when the grace period is over. It returns how
+// long that still takes.
+func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Duration, Removal, error) {
+	record, err := c.get(ctx, namespace, name)
+	if err != nil || record == nil {
+		return 0, Removal{Done: err == nil}, err
+	}
+	s := settingsIn(record)
+	id, err := c.identity(s.Executor)
+	if err != nil {
+		return 0, Removal{}, err
+	}
+	eviction, err := id.collector.Evict(ctx, record, appliedwork.EvictOptions{
+		GracePeriod: c.options.EvictionGrace, Teardown: appliedwork.TeardownOptions{Propagation: propagation, Policies: s.policies()},
+	})
+	if err != nil || eviction.Changes == nil {
+		if eviction == nil {
+			return 0, Removal{}, id.explain(err)
+		}
+		return eviction.Remaining, Removal{}, id.explain(err)
+	}
+	return 0, Removal{Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes)}, nil
+}
+
+// propagation is what the API calls Foreground, its default.
+const propagation = metav1.DeletePropagationForeground
+
+// policies is the delete option for the helpers. What a work only reads is never deleted.
+func (s *settings) policies() appliedwork.Policies {
+	var p appliedwork.Policies
+	if len(s.readOnly) > 0 {
+		p.ByKey = map[appliedwork.Key]appliedwork.Policy{}
+	}
+	for _, key := range s.readOnly {
+		p.ByKey[key] = appliedwork.PolicyOrphan
+	}
+	if s.DeleteOption == nil {
+		return p
+	}
+	switch s.DeleteOption.PropagationPolicy {
+	case workv1.DeletePropagationPolicyTypeOrphan:
+		p.Default = appliedwork.PolicyOrphan
+	case workv1.DeletePropagationPolicyTypeSelectivelyOrphan:
+		p.Default = appliedwork.PolicySelectivelyOrphan
+		if selected := s.DeleteOption.SelectivelyOrphan; selected != nil {
+			for _, r := range selected.OrphaningRules {
+				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name})
+			}
+		}
+	}
+	return p
+}
+
+// targetsIn returns the objects of an inventory that changes have left for another pass.
+func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) (targets []Target) {
+	for _, e := range record.Status.AppliedResources {
+		change, ok := changes.Get(appliedwork.KeyOf(e.ResourceIdentifier))
+		if !ok || e.Kind == "" || e.Version == "" {
+			continue
+		}
+		switch change.Action {
+		case appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed:
+			targets = append(targets, Target{Group: e.Group, Version: e.Version, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name})
+		}
+	}
+	return targets
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+)
+
+// ownerManager is the field manager of what is on an object that is created only and was there before: the reference to its
+// AppliedWork.
+const ownerManager = workv1.DefaultFieldManager + "-owner"
+
+// toSend returns what is to be applied for a manifest, and how; nil for nothing.
+func (id *identity) toSend(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+	switch o.Strategy() {
+	case workv1.UpdateStrategyTypeReadOnly:
+		return nil, appliedwork.ObjectOptions{}, nil
+	case workv1.UpdateStrategyTypeUpdate:
+		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Force: true}, nil
+	case workv1.UpdateStrategyTypeCreateOnly:
+		return id.createOnly(ctx, o, record)
+	case workv1.UpdateStrategyTypeServerSideApply:
+		return id.serverSideApply(ctx, o, record)
+	}
+	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
+}
+
+// createOnly leaves an object that is there as it is, but for the reference by which it goes with the work.
+func (id *identity) createOnly(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+	live, err := id.live(ctx, o)
+	switch {
+	case err != nil:
+		return nil, appliedwork.ObjectOptions{}, err
+	case live == nil:
+		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}, nil
+	case live.GetDeletionTimestamp() == nil && appliedwork.IsOwnedBy(live, record.UID):
+		return nil, appliedwork.ObjectOptions{}, nil
+	}
+	bare := &unstructured.Unstructured{}
+	bare.SetGroupVersionKind(o.Object.GroupVersionKind())
+	bare.SetNamespace(o.Key.Namespace)
+	bare.SetName(o.Key.Name)
+	return bare, appliedwork.ObjectOptions{FieldManager: ownerManager, Force: true}, nil
+}
+
+// serverSideApply leaves the fields that the work wants ignored.
+func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+	with := appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}
+	config := o.Config.UpdateStrategy.ServerSideApply
+	if config == nil {
+		return o.Object, with, nil
+	}
+	with.Force = config.Force
+	if config.FieldManager != "" {
+		with.FieldManager = config.FieldManager
+	}
+	if !strings.HasPrefix(with.FieldManager, workv1.DefaultFieldManager) || len(with.FieldManager) > 90 {
+		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it begins with %s and has at most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
+	}
+	if len(config.IgnoreFields) == 0 {
+		return o.Object, with, nil
+	}
+	live, err := id.live(ctx, o)
+	if err != nil {
+		return nil, with, err
+	}
+	ours := func(manager string) bool { return strings.HasSuffix(manager, "-"+string(record.UID)) }
+	obj, err := ignore.Apply(o.Object, live, config.IgnoreFields, ours)
+	return obj, with, err
+}
+
+// live reads an object before it is applied; nil for none.
+func (id *identity) live(ctx context.Context, o *Outcome) (*unstructured.Unstructured, error) {
+	if !o.Served {
+		return nil, nil // its kind comes with this work
+	}
+	live, err := id.read(ctx, &o.Manifest, o.Resource.Version)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Key, err)
+	}
+	return live, nil
+}

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+)
+
+func manifestApplied(o *spoke.Outcome) metav1.Condition {
+	if o.Err == nil {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.AppliedManifestComplete, Message: "Apply manifest complete"}
+	}
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
+	var conflict *appliedwork.OwnershipConflictError
+	var path *ignore.Error
+	switch {
+	case errors.As(o.Err, &conflict):
+		c.Reason = ReasonApplyConflict
+	case errors.As(o.Err, &path):
+		c.Reason = workv1.AppliedManifestSSAIgnoreFieldError
+	}
+	return c
+}
+
+func manifestAvailable(o *spoke.Outcome) metav1.Condition {
+	switch {
+	case o.Live != nil:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonResourceAvailable, Message: "Resource is available"}
+	case o.ReadErr != nil:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed, Message: bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
+	case o.Resource.Resource == "" || o.Key.Name == "":
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonIncomplete, Message: "Resource meta is incompleted"}
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonResourceNotAvailable, Message: "Resource is not available"}
+}
+
+// manifestProgressing: what cannot be applied is tried again, so it still progresses, if not well.
+func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) metav1.Condition {
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkProgressingReasonApplying}
+	switch {
+	case o.Kept:
+	case o.Err != nil && o.Pending:
+		c.Message = bounded(o.Err.Error())
+		return c
+	case o.Err != nil:
+		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, bounded(o.Err.Error())
+		return c
+	case o.ReadErr != nil:
+		c.Message = bounded(o.ReadErr.Error())
+		return c
+	case o.Live == nil:
+		c.Message = "Resource is not available"
+		return c
+	default:
+		// Whoever is not interpreted, or cannot be, is as it should be: nothing else is known of it.
+		if healthy, err := b.native.Health(ctx, o.Live); err == nil && !healthy {
+			c.Reason, c.Message = ReasonUnhealthy, fmt.Sprintf("%s is not, or not yet, as it should be", o.Live.GetKind())
+			return c
+		}
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired"}
+}
+
+// applied says how many manifests could not be applied, and why the first of them.
+func applied(r *spoke.Result) metav1.Condition {
+	failed := 0
+	var first string
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Err == nil || o.Kept {
+			continue
+		}
+		failed++
+		if failed == 1 {
+			first = fmt.Sprintf("manifest %d, %s: %v", o.Ordinal, o.Key, o.Err)
+			if o.Object == nil {
+				first = fmt.Sprintf("manifest %d: %v", o.Ordinal, o.Err)
+			}
+		}
+	}
+	switch failed {
+	case 0:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
+	case 1:
+		first = "Failed to apply manifest work: " + first
+	default:
+		first = fmt.Sprintf("Failed to apply manifest work: %d of %d manifests, the first being %s", failed, len(r.Outcomes), first)
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: bounded(first)}
+}
+
+func available(manifests []workv1.ManifestCondition) metav1.Condition {
+	is, not, unknown := count(manifests, workv1.ManifestAvailable)
+	switch {
+	case not > 0:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable", Message: fmt.Sprintf("%d of %d resources are not available", not, len(manifests))}
+	case unknown > 0:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "ResourcesStatusUnknown", Message: fmt.Sprintf("%d of %d resources have unknown status", unknown, len(manifests))}
+	case is == 0:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "There are no resources"}
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "All resources are available"}
+}
+
+func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.Condition {
+	is, _, _ := count(manifests, workv1.ManifestProgressing)
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkProgressingReasonApplying}
+	switch {
+	case is > 0:
+		c.Message = fmt.Sprintf("%d of %d resources are not as desired yet", is, len(manifests))
+		for i := range manifests {
+			if p := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestProgressing); p != nil && p.Reason == workv1.WorkProgressingReasonFailed {
+				c.Reason = workv1.WorkProgressingReasonFailed
+			}
+		}
+	case r.PruneErr != nil:
+		c.Message = bounded(fmt.Sprintf("Resources that the work does not have any more are still there: %v", r.PruneErr))
+	case len(r.Leaving) > 0:
+		c.Message = fmt.Sprintf("%d resources that the work does not have any more are being deleted", len(r.Leaving))
+	default:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "All resources are as desired"}
+	}
+	return c
+}
+
+func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
+	if is, _, _ := count(manifests, workv1.ManifestDegraded); is > 0 {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotAsDesired, Message: fmt.Sprintf("%d of %d resources are degraded", is, len(manifests))}
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired, Message: "No resource is degraded"}
+}
+
+// complete is about the manifests that have a rule for it. Without any there is no such condition.
+func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Condition, bool) {
+	completable, is := 0, 0
+	for i := range r.Outcomes {
+		if hasRule(r.Outcomes[i].Config.ConditionRules, workv1.ManifestComplete) {
+			completable++
+			if meta.IsStatusConditionTrue(manifests[i].Conditions, workv1.ManifestComplete) {
+				is++
+			}
+		}
+	}
+	switch {
+	case completable == 0:
+		return metav1.Condition{}, false
+	case is < completable:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ManifestsNotComplete", Message: fmt.Sprintf("%d of %d completable manifests are complete", is, completable)}, true
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkManifestsComplete, Message: "All completable manifests are complete"}, true
+}
+
+func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown int) {
+	for i := range manifests {
+		switch c := meta.FindStatusCondition(manifests[i].Conditions, kind); {
+		case c == nil || c.Status == metav1.ConditionUnknown:
+			unknown++
+		case c.Status == metav1.ConditionTrue:
+			is++
+		default:
+			not++
+		}
+	}
+	return is, not, unknown
+}
+
+// bounded cuts a message that an answer of a server has made long. A status travels often.
+func bounded(message string) string {
+	const most = 2048
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "…"
+}

@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status makes the status of a work out of what became of its manifests.
+//
+// Of each manifest, and of the work as a whole, it says four things that no rule needs to ask for:
+//
+//	Applied      the cluster has taken the manifest as it is in the work
+//	Available    the object exists
+//	Progressing  something is still to come: it is not applied, or not healthy as the native interpreter sees it
+//	Degraded     that has been so for longer than a certain time
+//
+// and of each manifest StatusFeedbackSynced and the conditions of its rules. A rule for one of these conditions takes its
+// place. The work is Complete when each manifest that has a rule for Complete is; from then on nothing of that changes.
+package status
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/interpreter/native"
+)
+
+// Types and reasons of conditions that the API has no names for. Most are those of OCM's agent.
+const (
+	Deleted              = "Deleted"
+	StatusFeedbackSynced = "StatusFeedbackSynced"
+
+	ReasonApplyConflict        = "ApplyConflict"
+	ReasonResourceAvailable    = "ResourceAvailable"
+	ReasonResourceNotAvailable = "ResourceNotAvailable"
+	ReasonFetchingFailed       = "FetchingResourceFailed"
+	ReasonIncomplete           = "IncompletedResourceMeta"
+	ReasonUnhealthy            = "NotHealthy"
+	ReasonAsDesired            = "AsDesired"
+	ReasonNotAsDesired         = "NotAsDesired"
+	ReasonExpired              = "TTLExpired"
+
+	conditionRulePrefix = "ConditionRule"
+)
+
+// Builder makes statuses. It may be used concurrently.
+type Builder struct {
+	rules         *rules.Evaluator
+	feedback      *feedback.Reader
+	native        *native.Interpreter
+	degradedAfter time.Duration
+}
+
+// NewBuilder returns a Builder. What is not as desired for longer than degradedAfter is degraded.
+func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
+	evaluator, err := rules.New()
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter}, nil
+}
+
+// Kept reports whether a manifest is complete, by the last status, so that it is not touched any more: it, or the whole work.
+func Kept(w *workv1.ManifestWork, m *manifest.Manifest) bool {
+	// A new generation may have brought manifests, or rules, that are to be looked at first.
+	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete); c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation {
+		return true
+	}
+	return hasRule(m.Config.ConditionRules, workv1.ManifestComplete) &&
+		meta.IsStatusConditionTrue(before(w.Status.ResourceStatus.Manifests, m.Meta()), workv1.ManifestComplete)
+}
+
+// Next returns the next status of a work: a function of the last one, of what became of the manifests, and of the time.
+// Conditions that did not change keep their time. After is when time alone makes another one; 0 for never.
+func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Result, now time.Time) (next workv1.ManifestWorkStatus, after time.Duration) {
+	w.Status.DeepCopyInto(&next)
+	was := next.ResourceStatus.Manifests
+	manifests := make([]workv1.ManifestCondition, len(r.Outcomes))
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		m := workv1.ManifestCondition{ResourceMeta: o.Meta(), Conditions: slices.Clone(before(was, o.Meta()))}
+		left := b.manifest(ctx, w, o, &m, valuesBefore(was, o.Meta()), now)
+		if left > 0 && (after == 0 || left < after) {
+			after = left
+		}
+		manifests[i] = m
+	}
+	next.ResourceStatus.Manifests = manifests
+	set := setter(&next.Conditions, w.Generation, now)
+	set(workv1.WorkApplied, applied(r))
+	set(workv1.WorkAvailable, available(manifests))
+	set(workv1.WorkProgressing, progressing(r, manifests))
+	set(workv1.WorkDegraded, degraded(manifests))
+	if c, ok := complete(r, manifests); ok {
+		set(workv1.WorkComplete, c)
+	} else {
+		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
+	}
+	for _, gone := range []string{workv1.WorkDeleting, Deleted} { // of an earlier life
+		meta.RemoveStatusCondition(&next.Conditions, gone)
+	}
+	return next, after
+}
+
+// manifest sets the conditions and values of one manifest. It returns when it will count as degraded.
+func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition, values []workv1.FeedbackValue, now time.Time) time.Duration {
+	set := setter(&m.Conditions, w.Generation, now)
+	dropRules(&m.Conditions, o.Config.ConditionRules)
+	if !o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil {
+		set(workv1.ManifestApplied, manifestApplied(o))
+	}
+	set(workv1.ManifestAvailable, manifestAvailable(o))
+	if o.Live == nil && o.ReadErr == nil && !o.Kept {
+		values = nil
+	}
+	if o.Live != nil {
+		c := metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
+		values = nil
+		if rules := o.Config.FeedbackRules; len(rules) > 0 {
+			var err error
+			values, err = b.feedback.Read(ctx, rules, o.Live, o.InVersion)
+			c.Reason = "StatusFeedbackSynced"
+			if err != nil {
+				c = metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: fmt.Sprintf("Sync status feedback failed with error %v", err)}
+			}
+		}
+		set(StatusFeedbackSynced, c)
+	}
+	m.StatusFeedbacks.Values = values
+
+	if !hasRule(o.Config.ConditionRules, workv1.ManifestProgressing) {
+		set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
+	}
+	left := time.Duration(0)
+	if !hasRule(o.Config.ConditionRules, workv1.ManifestDegraded) {
+		var c metav1.Condition
+		c, left = b.manifestDegraded(m.Conditions, now)
+		set(workv1.ManifestDegraded, c)
+	}
+	for _, rule := range o.Config.ConditionRules {
+		if c := meta.FindStatusCondition(m.Conditions, rule.Condition); o.Kept && rule.Condition == workv1.ManifestComplete && c != nil && c.Status == metav1.ConditionTrue {
+			c.ObservedGeneration = w.Generation
+			continue
+		}
+		if o.Live != nil && rule.Condition != "" {
+			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
+		}
+	}
+	return left
+}
+
+// manifestDegraded goes by how long the manifest has been progressing.
+func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time) (metav1.Condition, time.Duration) {
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired}
+	progress := meta.FindStatusCondition(conditions, workv1.ManifestProgressing)
+	if progress == nil || progress.Status != metav1.ConditionTrue {
+		return c, 0
+	}
+	if left := b.degradedAfter - now.Sub(progress.LastTransitionTime.Time); left > 0 {
+		c.Reason = progress.Reason
+		return c, left
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)}, 0
+}
+
+// setter returns a function that sets conditions of a generation.
+func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(string, metav1.Condition) {
+	return func(kind string, c metav1.Condition) {
+		c.Type, c.ObservedGeneration = kind, generation
+		if old := meta.FindStatusCondition(*conditions, kind); old == nil || old.Status != c.Status {
+			c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
+		}
+		meta.SetStatusCondition(conditions, c)
+	}
+}
+
+// dropRules takes out what rules have set that are not there any more, and what they will set anew.
+func dropRules(conditions *[]metav1.Condition, rules []workv1.ConditionRule) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
+		return strings.HasPrefix(c.Reason, conditionRulePrefix) && !hasRule(rules, c.Type)
+	})
+}
+
+func hasRule(rules []workv1.ConditionRule, condition string) bool {
+	return slices.ContainsFunc(rules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+}
+
+// before finds the same object's conditions. Its ordinal may have changed, and its resource and namespace are only known
+// once its kind is.
+func before(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) []metav1.Condition {
+	if found := find(was, m); found != nil {
+		return found.Conditions
+	}
+	return nil
+}
+
+func valuesBefore(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) []workv1.FeedbackValue {
+	if found := find(was, m); found != nil {
+		return found.StatusFeedbacks.Values
+	}
+	return nil
+}
+
+func find(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
+	if m.Name == "" {
+		return nil // nothing is known of it
+	}
+	for i := range was {
+		w := &was[i].ResourceMeta
+		if w.Group == m.Group && w.Kind == m.Kind && w.Name == m.Name && (w.Namespace == m.Namespace || w.Resource == "") {
+			return &was[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/cli"
+	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
+	"github.com/spokewire/sdk-go/examples/agent/internal/serve"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+)
+
+func main() { command.Main(run) }
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	p := command.Program[cli.Options]{Name: "agent", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		return agent(ctx, o, stdout)
+	})
+}
+
+// part is one of the things that the agent runs until its end.
+type part func(context.Context) error
+
+// agent runs until ctx ends, or one of its parts does.
+func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
+	config, err := kubeconfig.Load(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	cluster, err := spoke.New(spoke.Options{Config: config, Hub: o.Hub, Adoption: o.Adoption, EvictionGrace: o.EvictionGrace})
+	if err != nil {
+		return err
+	}
+	h, err := open(o, metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	watches, err := controller.NewWatches(config, o.MaxWatches, metrics)
+	if err != nil {
+		return err
+	}
+	works, err := controller.New(controller.Options{
+		ClusterName: o.Cluster, Works: h.Works, Cluster: cluster, Watches: watches,
+		PollInterval: o.Poll, DegradedAfter: o.DegradedAfter, Evicts: o.EvictionGrace > 0, Observe: printTo(stdout),
+	})
+	if err != nil {
+		return err
+	}
+	parts := []part{h.Start, works.Start}
+	if o.Listen != "" {
+		server, err := serve.Listen(o.Listen, metrics, func() error { return readiness(h, works) })
+		if err != nil {
+			return err
+		}
+		parts = append(parts, server.Start)
+		fmt.Fprintf(stdout, "listening on %s\n", server.Addr())
+	}
+	if err := cluster.Install(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Name)
+	return together(ctx, parts...)
+}
+
+// open opens the way to the hub that the command line asks for.
+func open(o cli.Options, metrics prometheus.Registerer) (*hub.Hub, error) {
+	if o.Transport == cli.Kube {
+		return hub.OnAPIServer(o.HubKubeconfig)
+	}
+	return hub.OverBroker(hub.Broker{MQTT: o.Broker, ClusterName: o.Cluster, Sources: o.Sources, Store: o.Store}, metrics)
+}
+
+func readiness(h *hub.Hub, c *controller.Controller) error {
+	if !c.Synced() {
+		return errors.Join(errors.New("the works of the hub are not known yet"), h.Ready())
+	}
+	return h.Ready()
+}
+
+// together runs all parts, and ends all when one does.
+func together(ctx context.Context, parts ...part) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, p := range parts {
+		group.Go(func() {
+			defer cancel()
+			errs[i] = p(ctx)
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// printTo returns a function that writes a line for what was done. Works are served several at a time.
+func printTo(w io.Writer) func(controller.Event) {
+	var mu sync.Mutex
+	return func(e controller.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := line(e); text != "" {
+			fmt.Fprintln(w, text) // an agent that nobody listens to goes on
+		}
+	}
+}
+
+// line is empty for what nobody needs to know.
+func line(e controller.Event) string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("not yet   %s generation %d: %v", e.Work, e.Generation, e.Err)
+	case e.Deleted:
+		return "removed   " + e.Work
+	case e.Changed:
+		return fmt.Sprintf("applied   %s generation %d", e.Work, e.Generation)
+	}
+	return ""
+}

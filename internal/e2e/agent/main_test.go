@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent_test runs examples/agent as processes on a real API server, which is the managed cluster and, with the
+// transport kube, the hub as well. With the transport mqtt a Mosquitto is between the agent and a source in the test.
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// patience bounds each wait for something that the system does by itself.
+const patience = 90 * time.Second
+
+// program builds the agent once, with the race detector.
+var program = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "agent-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(folder, "agent")
+	build := exec.Command("go", "build", "-race", "-o", binary, "./examples/agent")
+	build.Dir = "../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if binary, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(binary))
+	}
+	os.Exit(status)
+}
+
+// world is what all agents of a test share.
+type world struct {
+	t       *testing.T
+	cluster *kube.Cluster
+	broker  *mosquitto.Broker
+	admin   dynamic.Interface
+	core    kubernetes.Interface
+	source  *work.Source
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, broker: mosquitto.Start(t, mosquitto.Options{})}
+	w.cluster = kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+	w.cluster.StartControllerManager()
+	w.admin = dynamic.NewForConfigOrDie(w.cluster.Config())
+	w.core = kubernetes.NewForConfigOrDie(w.cluster.Config())
+	w.source = w.newSource(t, "hub", nil)
+	return w
+}
+
+// newSource starts one that ends with the test.
+func (w *world) newSource(t *testing.T, id string, store work.Store) *work.Source {
+	t.Helper()
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: w.broker.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := work.NewSource(transport, work.SourceOptions{SourceID: id, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, source.Start)
+	if err := source.InventoryComplete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// transports are those on which the suite runs.
+var transports = []string{"mqtt", "kube"}
+
+// hub returns the clientset of whoever writes works, and the flags by which an agent gets them.
+func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Interface, []string) {
+	t.Helper()
+	w.namespace(t, cluster)
+	if transport == "mqtt" {
+		return w.source.Clientset(), []string{"--broker", w.broker.URL(), "--source", "hub"}
+	}
+	return workclientset.NewForConfigOrDie(w.cluster.Config()), []string{"--transport", "kube", "--hub-kubeconfig", w.cluster.Kubeconfig()}
+}
+
+// namespace makes one for the works of a cluster on the hub, or for the objects of a test.
+func (w *world) namespace(t *testing.T, name string) {
+	t.Helper()
+	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
+		}
+	}
+}
+
+// background runs f until the end of the test, or until stop, which waits for it to return.
+func background(t *testing.T, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(stop)
+	return stop
+}

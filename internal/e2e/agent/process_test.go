@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// process is the agent as a process. What it wants of the managed cluster passes through here, where it can be killed at
+// any of its writes.
+type process struct {
+	t      *testing.T // of the whole test
+	binary string
+	args   []string
+	api    http.Handler
+
+	mu       sync.Mutex
+	killAt   int // the write, counted down to 0, at which it is killed; 0: none
+	executed bool
+	killed   bool
+	writes   int
+	cmd      *exec.Cmd
+	exited   chan struct{}
+	output   bytes.Buffer
+}
+
+// newProcess does not start it.
+func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
+	t.Helper()
+	binary, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = transport
+	proxy.FlushInterval = -1 // watches
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	p := &process{t: t, binary: binary, api: proxy}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: c, context: {cluster: c}}]}`, server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.args = append(args, "--kubeconfig", kubeconfig)
+	t.Cleanup(p.stop)
+	return p
+}
+
+// ServeHTTP passes a request on, unless it is the one at which the process is killed: then before it, or after it was
+// executed and before it was answered.
+func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	due := false
+	if r.Method != http.MethodGet {
+		p.writes++
+		if p.killAt > 0 {
+			p.killAt--
+			due = p.killAt == 0
+		}
+	}
+	executed := p.executed
+	p.mu.Unlock()
+	if !due {
+		p.api.ServeHTTP(w, r)
+		return
+	}
+	if executed {
+		p.api.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	p.mu.Lock()
+	p.killed = true
+	_ = p.cmd.Process.Kill()
+	exited := p.exited
+	p.mu.Unlock()
+	<-exited
+	panic(http.ErrAbortHandler)
+}
+
+// arm has the process killed at the n-th write from now on, after that was executed or before.
+func (p *process) arm(n int, executed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killAt, p.executed, p.killed = n, executed, false
+}
+
+// disarm reports whether the process was killed.
+func (p *process) disarm() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killAt = 0
+	return p.killed
+}
+
+// written is how many writes the process has asked the cluster for.
+func (p *process) written() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes
+}
+
+// run starts the process if it is not there, as whatever runs agents does.
+func (p *process) run() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.exited != nil {
+		select {
+		case <-p.exited:
+		default:
+			return
+		}
+	}
+	cmd := exec.Command(p.binary, p.args...)
+	cmd.Stdout, cmd.Stderr = &lockedWriter{p}, &lockedWriter{p}
+	exited := make(chan struct{})
+	p.cmd, p.exited = cmd, exited
+	if err := cmd.Start(); err != nil {
+		p.t.Error(err)
+		close(exited)
+		return
+	}
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // many are killed
+	}()
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	p.mu.Lock()
+	_ = p.cmd.Process.Kill()
+	exited := p.exited
+	p.mu.Unlock()
+	<-exited
+}
+
+// stop ends the process in good order and shows what it had to say if the test has failed.
+func (p *process) stop() {
+	p.mu.Lock()
+	cmd, exited := p.cmd, p.exited
+	p.mu.Unlock()
+	if cmd == nil || cmd.Process == nil {
+		return
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	<-exited
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := p.output.String()
+	if strings.Contains(text, "DATA RACE") {
+		p.t.Error("the agent has a data race")
+	}
+	if p.t.Failed() {
+		p.t.Logf("the agent %v:\n%.20000s", p.args, text)
+	}
+}
+
+// lockedWriter is the output of all the processes, one after the other.
+type lockedWriter struct{ *process }
+
+func (w *lockedWriter) Write(content []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.output.Write(content)
+}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// suite are the tests that run on both transports, on one agent for each.
+var suite = map[string]func(*scene){
+	"Story": story,
+}
+
+// TestAgent runs the suite.
+func TestAgent(t *testing.T) {
+	w := newWorld(t)
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			s := w.managed(t, transport, transport, "--poll", "1s", "--degraded-after", "2s")
+			for name, test := range suite {
+				t.Run(name, func(t *testing.T) { test(s.in(t, strings.ToLower(name))) })
+			}
+		})
+	}
+}
+
+// story is the life of a work: applied, changed, and deleted.
+func story(s *scene) {
+	namespace := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + s.ns + `-shop"}}`
+	inside := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"inside","namespace":"` + s.ns + `-shop"}}`
+	role, settings, b := s.clusterRole("role"), s.configMap("settings", "1"), s.configMap("b", "1")
+	s.create("shop", spec(inside, namespace, settings, b, role)) // the namespace comes first all the same
+	w := s.applied("shop")
+	record := s.owns("shop", inside, namespace, settings, b, role)
+	uid := s.get(settings).GetUID()
+
+	s.update("shop", manifests(namespace, s.configMap("settings", "2"), role))
+	s.applied("shop")
+	eventually(s.t, "what the work does not have any more is pruned", func() error {
+		if s.get(inside) != nil || s.get(b) != nil || len(s.record("shop").Status.AppliedResources) != 3 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if again := s.owns("shop", namespace, settings, role); again.UID != record.UID {
+		s.t.Error("the AppliedWork is another")
+	}
+	if live := s.get(settings); live.GetUID() != uid || s.value("settings") != "2" {
+		s.t.Errorf("the changed object is %v", live)
+	}
+	if now, err := s.work("shop"); err != nil || now.UID != w.UID || now.Generation != 2 {
+		s.t.Errorf("the work is %+v, %v", now, err)
+	}
+	s.delete("shop")
+	s.gone("shop")
+	s.absent(namespace, settings, role)
+}
