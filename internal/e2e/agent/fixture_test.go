@@ -4,9 +4,11 @@
 package agent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -42,6 +46,12 @@ func (w *world) managed(t *testing.T, transport, cluster string, flags ...string
 	w.namespace(t, s.ns)
 	s.process.run()
 	return s
+}
+
+// alive is eventually for a process that may be killed: whatever runs agents starts another.
+func (s *scene) alive(what string, check func() error) {
+	s.t.Helper()
+	eventually(s.t, what, func() error { s.process.run(); return check() })
 }
 
 // in is the scene for one test, with a namespace of its own.
@@ -303,4 +313,51 @@ func spec(manifests ...string) workv1.ManifestWorkSpec {
 // manifests replaces those of a work.
 func manifests(texts ...string) func(*workv1.ManifestWorkSpec) {
 	return func(s *workv1.ManifestWorkSpec) { s.Workload = spec(texts...).Workload }
+}
+
+// sample reads a work of examples/agent/works, with the names of this test's namespace.
+func (s *scene) sample(file string) workv1.ManifestWorkSpec {
+	s.t.Helper()
+	content, err := os.ReadFile("../../../examples/agent/works/" + file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var w workv1.ManifestWork
+	if err := yaml.UnmarshalStrict(bytes.ReplaceAll(content, []byte("namespace: shop"), []byte("namespace: "+s.ns)), &w); err != nil {
+		s.t.Fatal(err)
+	}
+	return w.Spec
+}
+
+// by changes an object as somebody who is not the agent.
+func (s *scene) by(somebody, manifest, patch string, subresources ...string) {
+	s.t.Helper()
+	obj := s.object(manifest)
+	if _, err := s.resource(obj).Patch(s.t.Context(), obj.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: somebody}, subresources...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// field returns a field of an object, or an item of a list by its name.
+func field(obj *unstructured.Unstructured, path ...string) any {
+	if obj == nil {
+		return nil
+	}
+	var at any = obj.Object
+	for _, step := range path {
+		switch value := at.(type) {
+		case map[string]any:
+			at = value[step]
+		case []any:
+			at = nil
+			for _, item := range value {
+				if object, ok := item.(map[string]any); ok && object["name"] == step {
+					at = object
+				}
+			}
+		default:
+			return nil
+		}
+	}
+	return at
 }

@@ -102,7 +102,7 @@ func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Inte
 	if transport == "mqtt" {
 		return w.source.Clientset(), []string{"--broker", w.broker.URL(), "--source", "hub"}
 	}
-	return workclientset.NewForConfigOrDie(w.cluster.Config()), []string{"--transport", "kube", "--hub-kubeconfig", w.cluster.Kubeconfig()}
+	return workclientset.NewForConfigOrDie(w.cluster.Config()), []string{"--transport", "kube", "--hub-kubeconfig", throughProxy}
 }
 
 // namespace makes one for the works of a cluster on the hub, or for the objects of a test.

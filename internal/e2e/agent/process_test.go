@@ -38,6 +38,9 @@ type process struct {
 	output   bytes.Buffer
 }
 
+// throughProxy is the kubeconfig of an API server whose writes are counted as well.
+const throughProxy = "<through the proxy>"
+
 // newProcess does not start it.
 func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	t.Helper()
@@ -64,6 +67,11 @@ func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: c, context: {cluster: c}}]}`, server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	for i := range args {
+		if args[i] == throughProxy {
+			args[i] = kubeconfig
+		}
 	}
 	p.args = append(args, "--kubeconfig", kubeconfig)
 	t.Cleanup(p.stop)

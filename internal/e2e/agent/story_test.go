@@ -5,13 +5,22 @@ package agent_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
 
 // suite are the tests that run on both transports, on one agent for each.
 var suite = map[string]func(*scene){
-	"Story": story,
+	"Story":         story,
+	"Strategies":    strategies,
+	"Conflicts":     conflicts,
+	"Executors":     executors,
+	"DeleteOptions": deleteOptions,
+	"Expiry":        expiry,
+	"Rules":         rulesAndFeedback,
+	"BadInput":      badInput,
+	"Drift":         drift,
 }
 
 // TestAgent runs the suite.
@@ -24,6 +33,37 @@ func TestAgent(t *testing.T) {
 			for name, test := range suite {
 				t.Run(name, func(t *testing.T) { test(s.in(t, strings.ToLower(name))) })
 			}
+		})
+	}
+}
+
+// TestKilled kills the process at each of its writes.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	for _, transport := range transports {
+		for _, executed := range []bool{false, true} {
+			for _, phase := range []string{"create", "update", "delete"} {
+				t.Run(fmt.Sprintf("%s/%s/executed=%v", transport, phase, executed), func(t *testing.T) {
+					t.Parallel()
+					w.managed(t, transport, fmt.Sprintf("%s-%s-%v", transport, phase, executed)).killed(phase, executed)
+				})
+			}
+		}
+	}
+}
+
+// TestRestarts has agents end, and hubs be away or have changed, while they do.
+func TestRestarts(t *testing.T) {
+	w := newWorld(t)
+	t.Run("Store", func(t *testing.T) { w.stored(t) })
+	for _, transport := range transports {
+		t.Run("Eviction/"+transport, func(t *testing.T) {
+			t.Parallel()
+			w.managed(t, transport, "evict-"+transport, "--eviction-grace", "3s").evicted()
+		})
+		t.Run("Polled/"+transport, func(t *testing.T) {
+			t.Parallel()
+			w.managed(t, transport, "polled-"+transport, "--max-watches", "0", "--poll", "1s").polled()
 		})
 	}
 }

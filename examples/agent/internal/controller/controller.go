@@ -39,7 +39,7 @@ const (
 
 // Cluster is the managed cluster.
 type Cluster interface {
-	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) (spoke.Result, error)
+	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) spoke.Result
 	Remove(ctx context.Context, w *workv1.ManifestWork) (spoke.Removal, error)
 	Evict(ctx context.Context, namespace, name string) (time.Duration, spoke.Removal, error)
 	Recorded(ctx context.Context, namespace string) ([]string, error)
@@ -85,6 +85,9 @@ type Controller struct {
 	factory  workinformers.SharedInformerFactory
 	lister   worklisters.ManifestWorkNamespaceLister
 	builder  *status.Builder
+
+	mu      sync.Mutex
+	written map[string]write // by the work's name
 }
 
 // New returns a Controller. It starts nothing.
@@ -99,7 +102,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, queue: workqueue.NewTypedRateLimitingQueue(
+	c := &Controller{o: o, builder: builder, written: map[string]write{}, queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost))}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()

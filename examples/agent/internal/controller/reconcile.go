@@ -6,7 +6,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +20,7 @@ import (
 
 // reconcile serves one work. After is when it is to be served again, should nothing change; 0 for not at all.
 func (c *Controller) reconcile(ctx context.Context, name string) (after time.Duration, err error) {
-	cached, err := c.lister.Get(name)
+	cached, err := c.latest(name)
 	if apierrors.IsNotFound(err) {
 		return c.evict(ctx, name)
 	}
@@ -43,12 +42,13 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 
 // apply brings a work to the cluster, watches what it has brought, and reports.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
-	result, err := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
+	result := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
 	if ctx.Err() != nil {
 		return 0, nil // what failed, failed because we are stopping
 	}
 	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
-	err = errors.Join(err, firstError(&result))
+	_, failed := result.Failed()
+	err := errors.Join(failed, result.PruneErr)
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
 
 	next, after := c.builder.Next(ctx, w, &result, time.Now())
@@ -87,23 +87,6 @@ func polls(r *spoke.Result) bool {
 		}
 	}
 	return false
-}
-
-// firstError is why the work is tried again. What waits for something that is watched is not.
-func firstError(r *spoke.Result) error {
-	failed := 0
-	var first error
-	for i := range r.Outcomes {
-		if o := &r.Outcomes[i]; o.Err != nil && !o.Kept {
-			if failed++; failed == 1 {
-				first = fmt.Errorf("manifest %d, %s: %w", o.Ordinal, o.Key, o.Err)
-			}
-		}
-	}
-	if failed > 1 {
-		first = fmt.Errorf("%d of %d manifests are not applied, the first being %w", failed, len(r.Outcomes), first)
-	}
-	return errors.Join(first, r.PruneErr)
 }
 
 // sooner returns the lesser of two times from now on, where 0 is never.

@@ -66,5 +66,40 @@ func (c *Controller) patch(ctx context.Context, w *workv1.ManifestWork, metadata
 	if err != nil {
 		return nil, err
 	}
-	return c.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	written, err := c.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	if err == nil {
+		c.wrote(w, written)
+	}
+	return written, err
+}
+
+// write is what has become of a work that the informer may still have as it was before.
+type write struct {
+	before map[string]bool // resource versions
+	work   *workv1.ManifestWork
+}
+
+// wrote remembers a write, and those before it that the informer may not have seen either.
+func (c *Controller) wrote(before, after *workv1.ManifestWork) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, ok := c.written[before.Name]
+	if !ok || last.work.ResourceVersion != before.ResourceVersion {
+		last.before = map[string]bool{}
+	}
+	last.before[before.ResourceVersion] = true
+	c.written[before.Name] = write{last.before, after}
+}
+
+// latest returns the work as it is, as far as is known: the informer may be behind what this controller has written, and
+// what is made of an old status is a conflict.
+func (c *Controller) latest(name string) (*workv1.ManifestWork, error) {
+	cached, err := c.lister.Get(name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last, ok := c.written[name]; ok && err == nil && cached.UID == last.work.UID && last.before[cached.ResourceVersion] {
+		return last.work, nil
+	}
+	delete(c.written, name) // it has caught up
+	return cached, err
 }

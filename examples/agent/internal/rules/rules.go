@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +24,10 @@ import (
 )
 
 const (
-	// costLimit bounds one evaluation, in CEL's units: about a tenth of a second at worst.
+	// costLimit bounds one evaluation, in CEL's units. It is the API server's own for one expression.
 	costLimit = 1_000_000
+	// timeLimit bounds it too, as functions of extensions cost less than they take.
+	timeLimit = 250 * time.Millisecond
 	// longestExpression bounds what is compiled, in bytes.
 	longestExpression = 16 << 10
 	// longestMessage is that of a condition, in the API's schema.
@@ -130,7 +133,12 @@ func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, v
 	if err != nil {
 		return none, err
 	}
-	out, _, err := program.ContextEval(ctx, variables)
+	bounded, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	out, _, err := program.ContextEval(bounded, variables)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return none, fmt.Errorf("it takes longer than %s", timeLimit)
+	}
 	if err != nil {
 		return none, err
 	}

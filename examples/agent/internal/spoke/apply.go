@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,9 +42,39 @@ type Outcome struct {
 	InVersion feedback.InVersion
 }
 
+// Failed returns how many manifests are not applied, and why the first of them is not.
+func (r *Result) Failed() (n int, first error) {
+	if r.Err != nil {
+		return max(len(r.Outcomes), 1), r.Err
+	}
+	for i := range r.Outcomes {
+		o := &r.Outcomes[i]
+		if o.Err == nil || o.Kept {
+			continue
+		}
+		if n++; n > 1 {
+			continue
+		}
+		switch text := o.Err.Error(); {
+		case strings.HasPrefix(text, "manifest "):
+			first = o.Err
+		case o.Object == nil || strings.Contains(text, o.Key.String()):
+			first = fmt.Errorf("manifest %d: %w", o.Ordinal, o.Err)
+		default:
+			first = fmt.Errorf("manifest %d, %s: %w", o.Ordinal, o.Key, o.Err)
+		}
+	}
+	if n > 1 {
+		first = fmt.Errorf("%d of %d manifests, the first being %w", n, len(r.Outcomes), first)
+	}
+	return n, first
+}
+
 // Result is what became of a work.
 type Result struct {
 	Outcomes []Outcome
+	// Err is why nothing of it could be applied. It is in the outcomes too.
+	Err error
 	// Changed is whether anything was written to the objects of the work.
 	Changed bool
 	// PruneErr is why objects that are not in the work any more are still there; nil also while they are going.
@@ -53,9 +84,8 @@ type Result struct {
 }
 
 // Apply brings the manifests of a work to the cluster, takes away what the work has not any more, and looks at how things
-// are. Keep says which manifests are to be left as they are. The error is about the whole work; what is about one manifest
-// is in its outcome.
-func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) (Result, error) {
+// are. Keep says which manifests are to be left as they are.
+func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) Result {
 	var r Result
 	for _, m := range manifest.Read(ctx, w, c) {
 		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m)})
@@ -64,7 +94,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 	if err == nil {
 		err = c.apply(ctx, w, id, &r)
 	}
-	if err != nil {
+	if r.Err = err; err != nil {
 		for i := range r.Outcomes {
 			if o := &r.Outcomes[i]; o.Err == nil && !o.Kept {
 				o.Err = err
@@ -77,7 +107,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 	if id != nil {
 		c.look(ctx, id, r.Outcomes)
 	}
-	return r, err
+	return r
 }
 
 // apply writes.

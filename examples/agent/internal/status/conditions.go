@@ -75,30 +75,10 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 
 // applied says how many manifests could not be applied, and why the first of them.
 func applied(r *spoke.Result) metav1.Condition {
-	failed := 0
-	var first string
-	for i := range r.Outcomes {
-		o := &r.Outcomes[i]
-		if o.Err == nil || o.Kept {
-			continue
-		}
-		failed++
-		if failed == 1 {
-			first = fmt.Sprintf("manifest %d, %s: %v", o.Ordinal, o.Key, o.Err)
-			if o.Object == nil {
-				first = fmt.Sprintf("manifest %d: %v", o.Ordinal, o.Err)
-			}
-		}
+	if n, err := r.Failed(); n > 0 {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
 	}
-	switch failed {
-	case 0:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
-	case 1:
-		first = "Failed to apply manifest work: " + first
-	default:
-		first = fmt.Sprintf("Failed to apply manifest work: %d of %d manifests, the first being %s", failed, len(r.Outcomes), first)
-	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: bounded(first)}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
 }
 
 func available(manifests []workv1.ManifestCondition) metav1.Condition {

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Agent is a work agent for a real cluster: it applies the ManifestWorks that a hub has for the cluster, keeps what they
+// bring as they want it, reports, and cleans up. Works come over a broker
+//
+//	go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db
+//
+// or from the API server of a hub, which may be one of Open Cluster Management (OCM)
+//
+//	go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig
+//
+// The same controller does both: all it knows of a hub is the generated clientset.
+//
+// What a work has brought belongs to an AppliedWork on the cluster (kubectl get appliedworks). The process may be killed at
+// any moment: the next one goes on where it was. When no agent is to come back, delete the AppliedWorks, and everything goes.
+//
+// # The parts
+//
+//	internal/cli         the command line
+//	internal/hub         where works come from: a broker or an API server; the clientset is the same
+//	internal/controller  the queue: which work is served when; finalizers, deletion, eviction, what is watched
+//	internal/manifest    what the manifests are, and which configurations of the work are for which
+//	internal/spoke       the managed cluster: update strategies, executors, AppliedWorks
+//	internal/ignore      fields that are left to others
+//	internal/rules       condition rules: CEL and well-known
+//	internal/feedback    feedback rules: JSON paths and well-known fields
+//	internal/status      conditions and values: a function of what became of the manifests
+//	internal/serve       /metrics, /healthz and /readyz
+//
+// # Each field of a ManifestWork
+//
+// This is what the agent does with the API v1.3.0 (open-cluster-management.io/api/work/v1), field by field. The folder works
+// has samples.
+//
+//	spec
+//	  workload.manifests             applied, namespaces and CRDs first; what is not in the work any more is deleted. One that
+//	                                 cannot be used does not stop the others, but while one cannot be decoded nothing is deleted
+//	  deleteOption                   for objects that leave the work, and for all when it ends
+//	    propagationPolicy
+//	      Foreground                 deleted, and so is what they own, before the work goes; the default
+//	      Orphan                     left, without the owner reference
+//	      SelectivelyOrphan          those of the rules are left, the others are deleted
+//	    selectivelyOrphans
+//	      .orphaningRules            group, resource, namespace and name, each exactly
+//	    ttlSecondsAfterFinished      counted from when the work became Complete; then the agent deletes the work on the hub. An
+//	                                 agent cannot do that over a broker: it removes the objects and reports Available=False,
+//	                                 reason TTLExpired, and the source deletes the work
+//	  manifestConfigs                all that fit an object are joined, the first has priority
+//	    resourceIdentifier           group, resource, namespace and name; * in the last two stands for any characters
+//	    updateStrategy.type
+//	      Update                     server-side apply with force; the default
+//	      CreateOnly                 created; what exists gets the owner reference and stays as it is
+//	      ServerSideApply            server-side apply
+//	      ReadOnly                   only looked at, and never deleted; what the work had applied before is let go
+//	    updateStrategy.serverSideApply
+//	      force                      takes over what others manage; without it that is reason ApplyConflict
+//	      fieldManager               work-agent or a name that begins so; the UID of the AppliedWork is added, because two works
+//	                                 with one manager would take out each other's fields
+//	      ignoreFields
+//	        condition
+//	          OnSpokePresent         the fields are left as they are once the object exists
+//	          OnSpokeChange          they are left when somebody else has changed them
+//	        jsonPaths                .spec.replicas, .spec.template.spec.containers[?(@.name=="web")].image
+//	        jsonPointers             /spec/replicas
+//	        jqPathExpressions        .spec.template.spec.containers[] | select(.name == "web") | .image; at most 250 ms
+//	    feedbackRules                read as often as the object changes
+//	      type
+//	        WellKnownStatus          of the kinds of interpreter/native: see internal/feedback
+//	        JSONPaths                of the object; one that leads nowhere there is tried under status
+//	      jsonPaths
+//	        name                     the first of several with one name counts
+//	        version                  the object is read in that version
+//	        path                     a number, text or boolean is Integer, String or Boolean; all else, and several values,
+//	                                 JsonRaw of at most 1,024 characters
+//	    feedbackScrapeType
+//	      Watch                      read when the object changes
+//	      Poll                       and also every --poll; the default
+//	    conditionRules               the first for each condition counts
+//	      condition                  any type; Complete ends updates: see below
+//	      type
+//	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
+//	                                 interpreter/native are
+//	        CEL
+//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000, 250 ms
+//	      message                    of the condition
+//	      messageExpression          a text in CEL, from object and result; "" leaves the message
+//	  executor.subject
+//	    type                         ServiceAccount
+//	    serviceAccount               applies, reads and deletes the objects, by impersonation. What it may not do is said
+//	                                 on the manifest and on the work
+//	status
+//	  conditions                     written when something changed, with the generation they are about
+//	    Applied, Available           all manifests are; else how many are not, and why the first is not
+//	    Progressing                  something is still to come: Applying, Failed, or Completed
+//	    Degraded                     a manifest is
+//	    Complete                     all manifests that have a rule for it are
+//	    Deleting                     while the work is being deleted: what is still there
+//	    Deleted                      nothing is left; the finalizer goes next
+//	  resourceStatus.manifests
+//	    resourceMeta                 resource is empty while the cluster does not have the kind
+//	    statusFeedback.values        as the feedback rules want them
+//	    conditions
+//	      Applied                    AppliedManifestComplete, AppliedManifestFailed, ApplyConflict, or
+//	                                 AppliedManifestSSAIgnoreFieldError
+//	      Available                  the object exists; Unknown where it cannot be read
+//	      Progressing                not applied, or not healthy as interpreter/native sees it
+//	      Degraded                   that has been so for --degraded-after
+//	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
+//	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError
+//
+// A manifest that is Complete is not touched any more, nor is a work, until it gets another generation. An object that its
+// own controller removes then, as a Job with a limit of its own, is not made anew.
+//
+// # Drift
+//
+// Each object is watched by itself, with metadata only. What somebody changes or deletes is applied again at once, and the
+// status follows the objects. A manifest of a kind that the cluster does not have waits for its CRD. Nothing is polled but
+// what wants to be, and objects beyond --max-watches; what failed is tried again with growing pauses of at most a minute.
+//
+// # Eviction
+//
+// An AppliedWork whose work the hub does not have any more, although nobody has seen its deletion, is removed after
+// --eviction-grace, by the delete option and the executor that the work had. The hub must say that it does not have it: not to
+// reach it is no reason. Over a broker a source that is away cannot be told from one that has nothing, so there eviction is off
+// unless it is asked for.
+//
+// # What differs from OCM's agent
+//
+//   - Update is a server-side apply with force. OCM's replaces the spec of kinds that it does not know, which takes out what
+//     others have added; here that stays. A field that is taken out of a manifest goes in both.
+//   - Executors are impersonated for all requests. OCM's asks for access reviews and applies by itself. So here the API server
+//     decides, by whatever means, and an executor must be allowed to get, list, create, patch and delete what its works have.
+//   - Field managers have the UID of the AppliedWork at their end.
+//   - Which fields of ignoreFields are ours, the API server's managed fields say, and not a hash of the manifest: OnSpokeChange
+//     holds also when the manifest has changed. A field that the agent manages itself is not reset by ignoring it.
+//   - A conflict has the reason ApplyConflict, as the API says.
+//   - Complete manifests stay so when their object is gone. The agent carries out ttlSecondsAfterFinished; there the hub does.
+//   - ReadOnly objects that do not exist are Available=False; Applied is True.
+//   - Progressing and Degraded are reported without rules. Objects of AppliedWorks are orphaned when that happens, not before:
+//     who deletes an AppliedWork by hand deletes what Orphan would have left.
+//   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted:
+//     delete its ManifestWorks with the delete option Orphan first.
+//
+// # Access
+//
+// On the cluster: what package appliedwork lists under Access, watch on the kinds of works, get, create, update and watch on
+// customresourcedefinitions, and impersonate on the service accounts of executors. Works without an executor need what they
+// bring to be allowed to the agent. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
+// manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
+package main
