@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,5 +141,45 @@ func TestInvalidObjects(t *testing.T) {
 		if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q in it", test.name, err, test.want)
 		}
+	}
+}
+
+// TestObjectOptions: manager and force of one object hold for that object only, in one call.
+func TestObjectOptions(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	objects := []*unstructured.Unstructured{manifest("a", "1"), manifest("b", "1")}
+	key, err := appliedwork.Identify(objects[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var managers []string
+	api.see = func(r *http.Request, _ []byte) {
+		if manager := r.URL.Query().Get("fieldManager"); strings.Contains(r.URL.Path, "/configmaps") {
+			managers = append(managers, strings.TrimSuffix(manager, string(work.UID))+r.URL.Query().Get("force"))
+		}
+	}
+	options := appliedwork.ApplyOptions{Concurrency: 1, FieldManager: "all", ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {FieldManager: "one", Force: true}}}
+	apply := func() {
+		t.Helper()
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply()
+	objects[0], objects[1] = manifest("a", "2"), manifest("b", "2")
+	apply()
+	var got []string
+	for _, m := range managers {
+		if m != "" && !slices.Contains(got, m) {
+			got = append(got, m)
+		}
+	}
+	if want := []string{"all-", "one-", "all-false", "one-true"}; !slices.Equal(got, want) {
+		t.Errorf("the managers are %q, want %q", got, want)
+	}
+	options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: strings.Repeat("x", 91)}
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err, appliedwork.ErrInvalidInput) {
+		t.Errorf("a manager of 91 characters: %v", err)
 	}
 }

@@ -9,7 +9,7 @@
 // Real clusters take part with --kubeconfig, an outside broker with --broker, your own manifests with
 // --manifests; --help lists all flags. Where the SDK comes in is function connect. The rest is a hub (internal/hub)
 // and a work agent (internal/agent) that use its clientsets like any other, and what brings works to a real cluster
-// (internal/kubecluster). Folder work-agent has the agent as a program of its own.
+// (internal/kubecluster). An agent for more than a first look is examples/agent.
 package main
 
 import (

@@ -125,6 +125,34 @@ func (w *world) stored(t *testing.T) {
 	s.gone("w")
 }
 
+// untracked: what a late request of an earlier process has made is found, and pruned if the work does not want it. What
+// belongs to another hub is for its own agent to find.
+func (s *scene) untracked() {
+	t := s.t
+	s.create("w", spec(s.configMap("a", "1")))
+	s.applied("w")
+	record := s.owns("w", s.configMap("a", ""))
+	s.process.kill()
+	other := s.existing(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":"another-hub"},"spec":{"workName":"w","workNamespace":"` + s.name + `"}}`)
+	late := func(name string, owner metav1.Object) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,"ownerReferences":[
+			{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","name":%q,"uid":%q}]}}`, name, s.ns, owner.GetName(), owner.GetUID())
+	}
+	s.existing(late("ours", record))
+	s.existing(late("theirs", other))
+	s.process.run()
+	eventually(t, "what was late is pruned", func() error {
+		if s.get(s.configMap("ours", "")) != nil || len(s.record("w").Status.AppliedResources) != 1 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	now, err := s.resource(other).Get(t.Context(), other.GetName(), metav1.GetOptions{})
+	if err != nil || field(now, "status", "appliedResources") != nil || s.get(s.configMap("theirs", "")) == nil {
+		t.Errorf("what belongs to another hub is %v, %v", now, err)
+	}
+}
+
 // evicted: what belongs to works that the hub has lost goes after the grace period, unless they come back.
 func (s *scene) evicted() {
 	t := s.t

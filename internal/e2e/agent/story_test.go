@@ -56,6 +56,7 @@ func TestKilled(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	w := newWorld(t)
 	t.Run("Store", func(t *testing.T) { w.stored(t) })
+	t.Run("Untracked", func(t *testing.T) { w.managed(t, "kube", "untracked").untracked() })
 	for _, transport := range transports {
 		t.Run("Eviction/"+transport, func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -170,6 +171,12 @@ func (o *Options) checkValues() error {
 		if strings.TrimSpace(source) == "" {
 			return errors.New("--source must not be empty: leave it out to serve all sources")
 		}
+		if err := codec.ValidateName("--source", source); err != nil {
+			return err
+		}
+	}
+	if err := codec.ValidateName("--cluster", o.Cluster); err != nil {
+		return err
 	}
 	if (o.Broker.CertFile == "") != (o.Broker.KeyFile == "") {
 		return errors.New("--broker-cert and --broker-key go together")
@@ -180,7 +187,7 @@ func (o *Options) checkValues() error {
 		}
 	}
 	if o.EvictionGrace < 0 {
-		return fmt.Errorf("--eviction-grace must not be negative; 0 is for ever")
+		return errors.New("--eviction-grace must not be negative; 0 is for ever")
 	}
 	if o.Listen != "" {
 		if _, _, err := net.SplitHostPort(o.Listen); err != nil {

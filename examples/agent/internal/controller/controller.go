@@ -124,12 +124,16 @@ func needsService(before, after *workv1.ManifestWork) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil
 }
 
-// changed serves a work at once: what went wrong with an earlier generation need not go wrong again.
 func (c *Controller) changed(obj any) {
 	if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		c.queue.Forget(key.Name)
-		c.queue.Add(key.Name)
+		c.serve(key.Name)
 	}
+}
+
+// serve has a work served at once. What went wrong before something changed need not go wrong again: pauses are short.
+func (c *Controller) serve(name string) {
+	c.queue.Forget(name)
+	c.queue.Add(name)
 }
 
 // Start serves works until ctx ends and returns nil when all its goroutines have ended. It may be called once.
@@ -140,7 +144,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	var watchesErr error
 	group.Go(func() {
 		defer cancel()
-		watchesErr = c.o.Watches.start(ctx, c.queue.Add)
+		watchesErr = c.o.Watches.start(ctx, c.serve)
 	})
 	c.factory.Start(ctx.Done())
 	group.Go(func() {

@@ -46,17 +46,17 @@ type Broker struct {
 func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 	transport, err := mqtt.New(b.MQTT)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--broker: %w", err)
 	}
 	options := work.AgentOptions{ClusterName: b.ClusterName, Sources: b.Sources, MetricsRegisterer: metrics}
 	closeStore := func() error { return nil }
 	if b.Store != "" {
 		store, err := boltstore.Open(b.Store, boltstore.Options{})
 		if errors.Is(err, boltstore.ErrDamaged) {
-			return nil, fmt.Errorf("%w: remove the file, and the works are asked for anew", err)
+			return nil, fmt.Errorf("--store: %w: remove the file, and the works are asked for anew", err)
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--store: %w", err)
 		}
 		options.Store, closeStore = store, store.Close
 	}
@@ -74,7 +74,7 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 func OnAPIServer(file string) (*Hub, error) {
 	config, err := kubeconfig.Load(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--hub-kubeconfig: %w", err)
 	}
 	config.QPS = -1 // the API server's own priority and fairness limits it
 	client, err := workclientset.NewForConfig(config)

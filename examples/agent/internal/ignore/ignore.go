@@ -111,7 +111,8 @@ func refuse(paths []path) error {
 	return nil
 }
 
-// ownedFields is the record of what the agent manages in an object, in the form of FieldsV1; never nil.
+// ownedFields is the record of what the agent manages in an object, in the form of FieldsV1; nil for nothing, as an empty
+// one stands for all that is there.
 func ownedFields(live *unstructured.Unstructured, ours func(string) bool) map[string]any {
 	all := map[string]any{}
 	for _, e := range live.GetManagedFields() {
@@ -119,6 +120,9 @@ func ownedFields(live *unstructured.Unstructured, ours func(string) bool) map[st
 		if e.FieldsV1 != nil && e.Subresource == "" && ours(e.Manager) && json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) == nil {
 			merge(all, fields)
 		}
+	}
+	if len(all) == 0 {
+		return nil
 	}
 	return all
 }

@@ -85,28 +85,17 @@ func (c *Cluster) get(ctx context.Context, namespace, name string) (*v1alpha1.Ap
 
 // Recorded returns the names of the works in a namespace that have an AppliedWork of this hub.
 func (c *Cluster) Recorded(ctx context.Context, namespace string) (names []string, err error) {
-	options := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list AppliedWorks: %w", err)
+	err = c.each(ctx, func(record *v1alpha1.AppliedWork) error {
+		if record.Spec.WorkNamespace == namespace {
+			names = append(names, record.Spec.WorkName)
 		}
-		for i := range page.Items {
-			record := &v1alpha1.AppliedWork{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, record); err != nil {
-				return nil, err
-			}
-			if record.Spec.WorkNamespace == namespace && record.Name == c.recordName(namespace, record.Spec.WorkName) {
-				names = append(names, record.Spec.WorkName)
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return names, nil
-		}
-	}
+		return nil
+	})
+	return names, err
 }
 
-// survey records, once, what requests of an earlier process have made after that had ended: no inventory has it.
+// survey records, once, what requests of an earlier process have made after that had ended: no inventory has it. AppliedWorks
+// of other hubs are the affair of their agents, who may be at work on them.
 func (c *Cluster) survey(ctx context.Context) error {
 	c.started.Lock()
 	defer c.started.Unlock()
@@ -117,28 +106,39 @@ func (c *Cluster) survey(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for objects that an earlier process has left: %w", err)
 	}
-	for uid, entries := range found.Untracked {
-		if err := c.recordUntracked(ctx, uid, entries); err != nil {
-			return err
-		}
+	if len(found.Untracked) > 0 {
+		err = c.each(ctx, func(record *v1alpha1.AppliedWork) error {
+			return c.agent.tracker.RecordApplied(ctx, record, found.Untracked[record.UID]...)
+		})
 	}
-	c.surveyed = true
-	return nil
+	c.surveyed = err == nil
+	return err
 }
 
-func (c *Cluster) recordUntracked(ctx context.Context, uid types.UID, entries []v1alpha1.AppliedResourceMeta) error {
-	page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range page.Items {
-		if page.Items[i].GetUID() == uid {
+// each calls f with the AppliedWorks of this hub.
+func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error) error {
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list AppliedWorks: %w", err)
+		}
+		for i := range page.Items {
 			record := &v1alpha1.AppliedWork{}
-			record.Name, record.UID = page.Items[i].GetName(), uid
-			return c.agent.tracker.RecordApplied(ctx, record, entries...)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, record); err != nil {
+				return fmt.Errorf("AppliedWork %s: %w", page.Items[i].GetName(), err)
+			}
+			if record.Name != c.recordName(record.Spec.WorkNamespace, record.Spec.WorkName) {
+				continue
+			}
+			if err := f(record); err != nil {
+				return err
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
 		}
 	}
-	return nil // its AppliedWork is gone, and Kubernetes' collector takes them
 }
 
 func settingsIn(record *v1alpha1.AppliedWork) (s settings) {

@@ -116,7 +116,9 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	if !o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil {
 		set(workv1.ManifestApplied, manifestApplied(o))
 	}
-	set(workv1.ManifestAvailable, manifestAvailable(o))
+	if o.Live == nil || !hasRule(o.Config.ConditionRules, workv1.ManifestAvailable) {
+		set(workv1.ManifestAvailable, manifestAvailable(o)) // no rule makes what is not there available
+	}
 	if o.Live == nil && o.ReadErr == nil && !o.Kept {
 		values = nil
 	}
