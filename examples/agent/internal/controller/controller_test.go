@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+// cluster does what a test says, and counts.
+type cluster struct {
+	mu       sync.Mutex
+	applied  map[string]int
+	removed  map[string]int
+	recorded []string
+	apply    func(w *workv1.ManifestWork) spoke.Result
+	left     int           // how many passes the removal of a work takes beyond the first
+	grace    time.Duration // of an eviction
+	evicted  map[string]int
+}
+
+func (c *cluster) Apply(_ context.Context, w *workv1.ManifestWork, _ func(*manifest.Manifest) bool) spoke.Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.applied[w.Name]++
+	return c.apply(w)
+}
+
+func (c *cluster) Remove(_ context.Context, w *workv1.ManifestWork) (spoke.Removal, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removed[w.Name]++
+	r := spoke.Removal{Done: c.removed[w.Name] > c.left, Changes: &appliedwork.ChangeSet{}}
+	if !r.Done {
+		r.Changes.Entries = []appliedwork.Change{{Key: appliedwork.Key{Kind: "ConfigMap", Name: "c"}, Action: appliedwork.ActionPending}}
+	}
+	return r, nil
+}
+
+func (c *cluster) Evict(_ context.Context, _, name string) (time.Duration, spoke.Removal, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evicted[name]++
+	if c.evicted[name] == 1 {
+		return c.grace, spoke.Removal{}, nil
+	}
+	return 0, spoke.Removal{Done: true, Changes: &appliedwork.ChangeSet{}}, nil
+}
+
+func (c *cluster) Recorded(context.Context, string) ([]string, error) { return c.recorded, nil }
+
+func (c *cluster) count(of map[string]int, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return of[name]
+}
+
+// bench is a hub and a controller with a cluster, in a bubble of its own time.
+type bench struct {
+	*testing.T
+	*cluster
+	works  worktyped.ManifestWorkInterface // of the hub
+	events chan controller.Event
+}
+
+func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := memory.New()
+		source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watches, err := controller.NewWatches(&rest.Config{Host: "http://127.0.0.1:1"}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{T: t, works: source.Clientset().WorkV1().ManifestWorks("cluster1"), events: make(chan controller.Event, 1000), cluster: &cluster{
+			applied: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{}, apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
+		}}
+		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches, PollInterval: time.Hour,
+			DegradedAfter: time.Minute, Observe: func(e controller.Event) { b.events <- e }}
+		if change != nil {
+			change(&o, b.cluster)
+		}
+		c, err := controller.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for _, start := range []func(context.Context) error{source.Start, agent.Start, c.Start} {
+			group.Go(func() {
+				if err := start(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		defer group.Wait()
+		defer cancel()
+		if err := source.InventoryComplete(ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.settle()
+		if !c.Synced() {
+			t.Fatal("it has not synced")
+		}
+		test(b)
+	})
+}
+
+// settle waits until all is done that needs no more than a moment.
+func (b *bench) settle() {
+	time.Sleep(time.Second) // in the bubble's time
+	synctest.Wait()
+}
+
+func (b *bench) create(name string, change func(*workv1.ManifestWork)) {
+	b.Helper()
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if change != nil {
+		change(w)
+	}
+	if _, err := b.works.Create(b.Context(), w, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	b.settle()
+}
+
+func (b *bench) get(name string) *workv1.ManifestWork {
+	b.Helper()
+	w, err := b.works.Get(b.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+func (b *bench) says(name, kind string, status metav1.ConditionStatus, text string) {
+	b.Helper()
+	w := b.get(name)
+	c := meta.FindStatusCondition(w.Status.Conditions, kind)
+	if c == nil || c.Status != status || c.ObservedGeneration != w.Generation || !strings.Contains(c.Reason+" "+c.Message, text) {
+		b.Errorf("%s is %+v, want %s %q", kind, c, status, text)
+	}
+}
+
+// TestLife: a work is applied once for each generation, and let go when nothing of it is left.
+func TestLife(t *testing.T) {
+	run(t, func(_ *controller.Options, c *cluster) { c.left = 2 }, func(b *bench) {
+		b.create("w", nil)
+		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "")
+		if n := b.count(b.applied, "w"); n != 1 {
+			b.Errorf("applied %d times", n)
+		}
+		w := b.get("w")
+		w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+		if _, err := b.works.Update(b.Context(), w, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "")
+		if n := b.count(b.applied, "w"); n != 2 {
+			b.Errorf("applied %d times", n)
+		}
+		if err := b.works.Delete(b.Context(), "w", metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		b.says("w", workv1.WorkDeleting, metav1.ConditionTrue, "1 resources are still there")
+		time.Sleep(10 * time.Second)
+		b.settle()
+		if _, err := b.works.Get(b.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			b.Errorf("it is there: %v", err)
+		}
+		var last controller.Event
+		for len(b.events) > 0 {
+			last = <-b.events
+		}
+		if last != (controller.Event{Work: "w", Generation: 3, Deleted: true, Changed: true}) {
+			b.Errorf("the last event is %+v", last)
+		}
+	})
+}
+
+// TestRetry: what failed is tried again with growing pauses, and at once when the work changes.
+func TestRetry(t *testing.T) {
+	failed := func(w *workv1.ManifestWork) spoke.Result {
+		return spoke.Result{Err: fmt.Errorf("no, says the server: %d", w.Generation)}
+	}
+	run(t, func(_ *controller.Options, c *cluster) { c.apply = failed }, func(b *bench) {
+		b.create("w", nil)
+		b.says("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 1")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		n := b.count(b.applied, "w")
+		if n < 15 || n > 25 {
+			b.Errorf("tried %d times in ten minutes", n)
+		}
+		version := b.get("w").ResourceVersion
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if b.get("w").ResourceVersion != version {
+			b.Error("the status was written although nothing has changed")
+		}
+		w := b.get("w")
+		w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+		if _, err := b.works.Update(b.Context(), w, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		b.says("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 2")
+	})
+}
+
+// TestDegraded: time alone makes a status another.
+func TestDegraded(t *testing.T) {
+	unready := func(*workv1.ManifestWork) spoke.Result {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d", "namespace": "n"}}}
+		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "d"}}, Live: obj}}}
+	}
+	run(t, func(_ *controller.Options, c *cluster) { c.apply = unready }, func(b *bench) {
+		b.create("w", nil)
+		b.says("w", workv1.WorkDegraded, metav1.ConditionFalse, "")
+		time.Sleep(time.Minute)
+		b.settle()
+		b.says("w", workv1.WorkDegraded, metav1.ConditionTrue, "")
+		if n := b.count(b.applied, "w"); n != 2 {
+			b.Errorf("served %d times", n)
+		}
+	})
+}
+
+// TestPoll: an object that is not watched is looked at from time to time.
+func TestPoll(t *testing.T) {
+	there := func(*workv1.ManifestWork) spoke.Result {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "n"}}}
+		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}, Live: obj}}}
+	}
+	run(t, func(o *controller.Options, c *cluster) { c.apply, o.PollInterval = there, time.Minute }, func(b *bench) {
+		b.create("w", nil)
+		time.Sleep(10 * time.Minute)
+		b.settle()
+		if n := b.count(b.applied, "w"); n != 11 {
+			b.Errorf("served %d times in ten minutes", n)
+		}
+	})
+}
+
+// TestExpire: over a broker a finished work ends by itself as far as it can, and says so.
+func TestExpire(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		ttl := int64(60)
+		finished := func(*workv1.ManifestWork) spoke.Result {
+			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": "n"}, "status": map[string]any{"phase": "Succeeded"}}}
+			m := manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "Pod", Namespace: "n", Name: "p"}}
+			m.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.WellKnownConditionsType}}
+			return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: m, Live: obj}}}
+		}
+		b.mu.Lock()
+		b.apply = finished
+		b.mu.Unlock()
+		b.create("w", func(w *workv1.ManifestWork) {
+			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground, TTLSecondsAfterFinished: &ttl}
+		})
+		b.says("w", workv1.WorkComplete, metav1.ConditionTrue, "")
+		time.Sleep(50 * time.Second)
+		b.settle()
+		if n := b.count(b.removed, "w"); n != 0 {
+			b.Error("it was removed too early")
+		}
+		time.Sleep(10 * time.Second)
+		b.settle()
+		b.says("w", workv1.WorkAvailable, metav1.ConditionFalse, status.ReasonExpired)
+		version := b.get("w").ResourceVersion
+		time.Sleep(time.Hour)
+		b.settle()
+		if n := b.count(b.removed, "w"); n == 0 || b.get("w").ResourceVersion != version {
+			b.Errorf("removed %d times; the work has changed since", n)
+		}
+		if err := b.works.Delete(b.Context(), "w", metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		if _, err := b.works.Get(b.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			b.Errorf("it is there: %v", err)
+		}
+	})
+}
+
+// TestEvict: what the hub does not have goes after the grace period, where that is wanted.
+func TestEvict(t *testing.T) {
+	for _, evicts := range []bool{true, false} {
+		run(t, func(o *controller.Options, c *cluster) {
+			o.Evicts, c.recorded, c.grace = evicts, []string{"lost"}, time.Hour
+		}, func(b *bench) {
+			b.create("there", nil)
+			time.Sleep(59 * time.Minute)
+			synctest.Wait()
+			before := b.count(b.evicted, "lost")
+			time.Sleep(2 * time.Minute)
+			b.settle()
+			after := b.count(b.evicted, "lost")
+			if want := map[bool][2]int{true: {1, 2}, false: {0, 0}}[evicts]; before != want[0] || after != want[1] || b.count(b.evicted, "there") > 0 {
+				b.Errorf("evicts %v: %d calls, then %d", evicts, before, after)
+			}
+		})
+	}
+}
+
+func TestNew(t *testing.T) {
+	if _, err := controller.New(controller.Options{}); err == nil {
+		t.Error("nothing is required")
+	}
+}

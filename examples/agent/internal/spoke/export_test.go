@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke
+
+import (
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+)
+
+// UserOf is for tests.
+var UserOf = userOf
+
+// Policies are those of a delete option, with objects that are only read.
+func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) appliedwork.Policies {
+	s := settings{DeleteOption: option, readOnly: readOnly}
+	return s.policies()
+}
+
+// IdentityOf returns who makes the requests for an executor.
+func (c *Cluster) IdentityOf(executor *workv1.ManifestWorkExecutor) (any, error) {
+	return c.identity(executor)
+}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spoke_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+)
+
+func executor(namespace, name string) *workv1.ManifestWorkExecutor {
+	return &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
+		Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: namespace, Name: name},
+	}}
+}
+
+func TestUserOf(t *testing.T) {
+	nobody, other := executor("", ""), executor("n", "a")
+	nobody.Subject.ServiceAccount, other.Subject.Type = nil, "User"
+	for _, tt := range []struct {
+		executor  *workv1.ManifestWorkExecutor
+		want, err string
+	}{
+		{executor("n", "a"), "system:serviceaccount:n:a", ""},
+		{executor("n", ""), "", "needs a namespace and a name"},
+		{nobody, "", "needs a namespace and a name"},
+		{other, "", `spec.executor.subject.type "User" is not supported`},
+	} {
+		got, err := spoke.UserOf(tt.executor)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
+
+// TestIdentities: one service account has one set of clients, as long as not too many others come.
+func TestIdentities(t *testing.T) {
+	c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Hub: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := func(e *workv1.ManifestWorkExecutor) any {
+		t.Helper()
+		id, err := c.IdentityOf(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	agent, first := identity(nil), identity(executor("n", "a"))
+	if agent == first || identity(nil) != agent || identity(executor("n", "a")) != first || identity(executor("n", "b")) == first {
+		t.Error("identities are mixed up")
+	}
+	for i := range 200 {
+		identity(executor("n", fmt.Sprint(i)))
+	}
+	if identity(executor("n", "a")) == first {
+		t.Error("the clients of all service accounts are kept")
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	entry := func(name string) v1alpha1.ResourceIdentifier {
+		return v1alpha1.ResourceIdentifier{Kind: "ConfigMap", Resource: "configmaps", Namespace: "n", Name: name}
+	}
+	selective := &workv1.DeleteOption{
+		PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
+		SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}}},
+	}
+	for _, tt := range []struct {
+		name   string
+		option *workv1.DeleteOption
+		want   string // of a, b, and one that is only read
+	}{
+		{"none", nil, "Delete Delete Orphan"},
+		{"foreground", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete Orphan"},
+		{"orphan", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan Orphan"},
+		{"selective", selective, "Orphan Delete Orphan"},
+		{"selective without rules", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}, "Delete Delete Orphan"},
+	} {
+		p := spoke.Policies(tt.option, appliedwork.KeyOf(entry("read")))
+		if got := fmt.Sprint(p.For(entry("a")), " ", p.For(entry("b")), " ", p.For(entry("read"))); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
