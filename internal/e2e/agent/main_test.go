@@ -60,6 +60,7 @@ type world struct {
 	broker  *mosquitto.Broker
 	admin   dynamic.Interface
 	core    kubernetes.Interface
+	access  mqtt.Options // to the broker, beside its URL
 	source  *work.Source
 }
 
@@ -77,7 +78,9 @@ func newWorld(t *testing.T) *world {
 // newSource starts one that ends with the test.
 func (w *world) newSource(t *testing.T, id string, store work.Store) *work.Source {
 	t.Helper()
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: w.broker.URL()})
+	options := w.access
+	options.BrokerURL = w.broker.URL()
+	transport, err := mqtt.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,13 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +21,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
@@ -86,14 +93,25 @@ func (s *scene) isApplied(name string, generation int64, manifests int) error {
 	return nil
 }
 
-// stored: an agent with a store still knows its works when it restarts while the broker is away.
+// stored: an agent with a store still knows its works when it restarts while the broker is away. The broker wants TLS and a
+// password, from files.
 func (w *world) stored(t *testing.T) {
-	own := *w
-	own.broker = mosquitto.Start(t, mosquitto.Options{})
+	own, folder, ca := *w, t.TempDir(), certtest.New(t)
+	cert, key := ca.Issue(t, "broker").Write(t, folder, "broker")
+	own.broker = mosquitto.Start(t, mosquitto.Options{CertFile: cert, KeyFile: key, Users: map[string]string{"user": "secret"}})
+	password := filepath.Join(folder, "password")
+	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own.access = mqtt.Options{CAFile: ca.Write(t, folder, "ca"), Username: "user", PasswordFile: password}
 	own.source = own.newSource(t, "hub", nil)
-	s := own.managed(t, "mqtt", "stored", "--store", filepath.Join(t.TempDir(), "works.db"))
+	s := own.managed(t, "mqtt", "stored", "--store", filepath.Join(folder, "works.db"), "--listen", "127.0.0.1:0",
+		"--broker-ca", own.access.CAFile, "--username", "user", "--password-file", password)
 	s.create("w", spec(s.configMap("a", "1"), s.configMap("b", "1")))
 	s.applied("w")
+	s.serves("/healthz", http.StatusOK, "ok")
+	s.serves("/readyz", http.StatusOK, "ok")
+	s.serves("/metrics", http.StatusOK, `spokewire_dynamicwatcher_watches{name="work-agent",state="Active"} 2`)
 	own.broker.Stop()
 	s.process.kill()
 	obj := s.object(s.configMap("a", ""))
@@ -102,6 +120,7 @@ func (w *world) stored(t *testing.T) {
 	}
 	s.by("somebody", s.configMap("b", ""), `{"data":{"value":"theirs"}}`)
 	s.process.run()
+	s.serves("/readyz", http.StatusServiceUnavailable, "not connected")
 	eventually(t, "drift is undone without a broker", func() error {
 		if got := s.value("a") + " " + s.value("b"); got != "1 1" {
 			return errors.New(got)
@@ -123,6 +142,28 @@ func (w *world) stored(t *testing.T) {
 	}
 	s.delete("w")
 	s.gone("w")
+}
+
+// serves waits until the newest process answers so.
+func (s *scene) serves(path string, status int, want string) {
+	s.t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	eventually(s.t, fmt.Sprintf("%s is %d", path, status), func() error {
+		s.process.mu.Lock()
+		lines := strings.Split(s.process.output.String(), "listening on ")
+		s.process.mu.Unlock()
+		addr, _, _ := strings.Cut(lines[len(lines)-1], "\n")
+		response, err := client.Get("http://" + addr + path)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err == nil && (response.StatusCode != status || !strings.Contains(string(body), want)) {
+			err = fmt.Errorf("%s: %s", response.Status, body)
+		}
+		return err
+	})
 }
 
 // untracked: what a late request of an earlier process has made is found, and pruned if the work does not want it. What

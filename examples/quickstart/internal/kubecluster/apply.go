@@ -21,34 +21,30 @@ import (
 // fieldManager begins the names of the field managers that works are applied as, unless one names another.
 const fieldManager = "work-agent"
 
-// group is what is applied in one call: the results, by their indices, that have the same options.
-type group struct {
-	options appliedwork.ApplyOptions
-	of      []int
-}
-
-// applyAll applies what is to be applied. The error is of the inventory, the others are in the results.
+// applyAll applies what is to be applied, in one call, so that namespaces and definitions come first. The error is of the
+// inventory, the others are in the results.
 func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, found found) error {
-	var groups []group // one, as a rule
+	options := appliedwork.ApplyOptions{FieldManager: fieldManager, ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}}
+	var of []int
 	for i := range results {
 		r := &results[i]
 		// A kind that is not there may come with a definition in the same work: Apply knows.
 		if r.Err != nil && !meta.IsNoMatchError(r.Err) || r.Err == nil && c.stays(ctx, r) {
 			continue
 		}
-		o := r.ApplyOptions(fieldManager)
-		options := appliedwork.ApplyOptions{FieldManager: o.FieldManager, Force: o.Force}
-		at := slices.IndexFunc(groups, func(g group) bool { return g.options == options })
-		if at < 0 {
-			groups, at = append(groups, group{options: options}), len(groups)
+		of = append(of, i)
+		if key, err := appliedwork.Identify(r.Manifest); err == nil {
+			if r.Kind.Resource != "" && !r.Kind.Namespaced {
+				key.Namespace = "" // as Apply has it
+			}
+			o := r.ApplyOptions(fieldManager)
+			options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: o.FieldManager, Force: o.Force}
 		}
-		groups[at].of = append(groups[at].of, i)
 	}
-	var errs []error
-	for _, g := range groups {
-		errs = append(errs, c.applyGroup(ctx, record, results, g, found))
+	if len(of) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	return c.applyGroup(ctx, record, results, of, options, found)
 }
 
 // stays tells whether the update strategy leaves the object as it is.
@@ -68,8 +64,8 @@ func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
 
 // applyGroup applies objects, and adopts those that were there before, unless they belong to somebody. Adopted, they are
 // changed as the work wants it, and kept so; but as they were found they are left when the work ends.
-func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, g group, found found) error {
-	changes, err := c.apply(ctx, record, results, g.of, g.options)
+func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions, found found) error {
+	changes, err := c.apply(ctx, record, results, of, options)
 	var there, shared []int
 	for n, change := range changes.Entries {
 		var refused *appliedwork.AdoptionError
@@ -78,14 +74,13 @@ func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, 
 			delete(found, change.Key) // what was found is gone, and this is ours
 		case !errors.As(change.Err, &refused):
 		case len(refused.Owners) == 0:
-			there, found[change.Key] = append(there, g.of[n]), true
+			there, found[change.Key] = append(there, of[n]), true
 		case allAppliedWorks(refused.Owners):
-			shared = append(shared, g.of[n]) // the last work that has it deletes it
+			shared = append(shared, of[n]) // the last work that has it deletes it
 		default:
 			refused.Adoption = appliedwork.AdoptIfUnowned // which is what the message should be about
 		}
 	}
-	options := g.options
 	if len(there) > 0 {
 		// First it is written down, as it must not be forgotten by a crash.
 		if err := c.remember(ctx, record, found); err != nil {
