@@ -53,12 +53,15 @@ type Options struct {
 
 // Discovery is what is needed of client-go's discovery.DiscoveryInterfaceWithContext.
 type Discovery interface {
+	// ServerGroupsWithContext lists the groups that are served, with their versions.
 	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
+	// ServerResourcesForGroupVersionWithContext lists the types of a version of a group.
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
 // EventRecorder is what is needed of client-go's record.EventRecorder.
 type EventRecorder interface {
+	// Eventf records an event about an object.
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
 }
 

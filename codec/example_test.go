@@ -6,6 +6,7 @@ package codec_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,4 +153,20 @@ func ExampleSplitSpecResync() {
 	// 1-0 0 of 3 with 1718
 	// 1-1 1 of 3 with 1718
 	// 1-2 2 of 3 with 1564
+}
+
+// What a source knows of statuses goes the same way.
+func ExampleSplitStatusResync() {
+	list := &codec.StatusResync{Header: codec.Header{ID: "1", Source: "mwrs-controller", ResyncID: "r1"}}
+	for i := range 2000 {
+		id := codec.ResourceID("mwrs-controller", "cluster1", fmt.Sprint("work-", i))
+		list.Entries = append(list.Entries, codec.StatusEntry{ResourceID: id, Hash: strings.Repeat("0", 64)})
+	}
+	for _, chunk := range codec.SplitStatusResync(list, codec.ResyncChunkSize) {
+		fmt.Println(chunk.ID, chunk.Chunk.Index, "of", chunk.Chunk.Count, "with", len(chunk.Entries))
+	}
+	// Output:
+	// 1-0 0 of 3 with 975
+	// 1-1 1 of 3 with 975
+	// 1-2 2 of 3 with 50
 }

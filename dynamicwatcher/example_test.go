@@ -6,6 +6,7 @@ package dynamicwatcher_test
 import (
 	"context"
 	"fmt"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,4 +73,48 @@ func ExampleObjectIdentifier_Validate() {
 	fmt.Println(dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns"}.Validate())
 	// Output:
 	// Name of GroupVersion=v1, Kind=Secret, Namespace=ns, Name= is required where there is no Selector
+}
+
+// Code for kubernetes-dependency-watches has a configuration, a reconciler and options.
+func ExampleNewForConfig() {
+	api := fakeapi.New() // in place of a cluster
+	defer api.Close()
+	reconciled := make(chan dynamicwatcher.ObjectIdentifier)
+	watcher, err := dynamicwatcher.NewForConfig(api.Config(), dynamicwatcher.ReconcilerFunc(
+		func(_ context.Context, policy dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			reconciled <- policy
+			return reconcile.Result{}, nil
+		}), &dynamicwatcher.Options{MaxConcurrentReconciles: 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- watcher.Start(ctx) }()
+	<-watcher.Started()
+
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
+	fmt.Println(watcher.AddOrUpdateWatcher(policy, secret), watcher.GetWatchCount())
+	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))
+	fmt.Println((<-reconciled).Name)
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// <nil> 1
+	// p
+	// <nil>
+}
+
+// A reconciler that was not called by a watcher finds no triggers, and does everything.
+func ExampleTriggersFrom() {
+	triggers := dynamicwatcher.TriggersFrom(context.Background())
+	if len(triggers) == 0 {
+		fmt.Println("all templates are rendered")
+	}
+	for _, t := range triggers {
+		fmt.Println("templates that name", t.Watched.Kind, t.Watched.Name, "are rendered")
+	}
+	// Output: all templates are rendered
 }

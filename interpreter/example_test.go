@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -35,7 +36,8 @@ func ExampleNewServer() {
 		},
 	})
 	fmt.Println(err)
-	// return server.Start(ctx)
+	// What is left is server.Start(ctx).
+
 	// Output: <nil>
 }
 
@@ -153,4 +155,34 @@ func ExampleErrored() {
 	response := interpreter.Errored(404, errors.New("the image is gone"))
 	fmt.Println(response.Successful, response.Status.Code, response.Status.Message)
 	// Output: false 404 the image is gone
+}
+
+// A caller reads the answer to what it asked, in the protocol that it asked in.
+func ExampleDecodeResponse() {
+	request := &interpreter.Request{Protocol: interpreter.Interpret, ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
+		UID: "1", Operation: v1alpha1.InterpretHealth, Name: "web",
+		Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+	}}
+	response, err := interpreter.DecodeResponse(request, []byte(`{"kind": "ResourceInterpreterContext",
+		"apiVersion": "config.karmada.io/v1alpha1", "response": {"uid": "1", "successful": true, "healthy": false}}`))
+	fmt.Println(response.Successful, *response.Healthy, err)
+	_, err = interpreter.DecodeResponse(request, []byte(`{"kind": "ResourceInterpreterContext",
+		"apiVersion": "config.karmada.io/v1alpha1", "response": {"uid": "2", "successful": true, "healthy": true}}`))
+	fmt.Println(err)
+	// Output:
+	// true false <nil>
+	// response.uid is "2", but the request's was "1"
+}
+
+func ExampleDenied() {
+	response := interpreter.Denied("I count replicas only")
+	fmt.Println(response.Successful, response.Status.Code, response.Status.Message)
+	// Output: false 403 I count replicas only
+}
+
+func ExampleSucceeded() {
+	response := interpreter.Succeeded("all pods are ready")
+	response.Healthy = new(true)
+	fmt.Println(response.Successful, *response.Healthy)
+	// Output: true true
 }

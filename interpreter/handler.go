@@ -10,6 +10,7 @@ import (
 // Handler answers requests. Its method is called from many goroutines at once. The context ends when the caller has gone
 // or waits no longer. A panic is answered with the code 500.
 type Handler interface {
+	// Handle answers one request.
 	Handle(ctx context.Context, r Request) Response
 }
 

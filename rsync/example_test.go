@@ -200,3 +200,64 @@ func ExampleEngine_Rollback() {
 	// true
 	// <nil>
 }
+
+// New looks at its options and calls nobody. Engines on one store share the work; one that is not started queues it.
+func ExampleNew() {
+	store := memstore.New(memstore.Options{})
+	engine, err := rsync.New(store, fake.New(), rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := engine.Create(ctx, shop("shop", "red")); err != nil {
+		log.Fatal(err)
+	}
+	ref, err := engine.Instantiate(ctx, "shop")
+	fmt.Println(ref.AppContextID, err)
+	status, err := engine.Status(ctx, "shop")
+	fmt.Println(status.State, err)
+	// Output:
+	// shop <nil>
+	// Created <nil>
+}
+
+// A call whose answer was lost is made again, and queues nothing twice.
+func ExampleIdempotencyKey() {
+	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := engine.Create(ctx, shop("shop", "red")); err != nil {
+		log.Fatal(err)
+	}
+	first, err := engine.Instantiate(ctx, "shop", rsync.IdempotencyKey("rollout 7"))
+	fmt.Println(err)
+	again, err := engine.Instantiate(ctx, "shop", rsync.IdempotencyKey("rollout 7"))
+	fmt.Println(first == again, err)
+	// Output:
+	// <nil>
+	// true <nil>
+}
+
+func ExampleEventTypes() {
+	fmt.Println(rsync.EventTypes())
+	// Output: [Instantiate Terminate Update UpdateDelete Read]
+}
+
+func ExampleStates() {
+	fmt.Println(rsync.States())
+	// Output: [Created Instantiating Instantiated InstantiateFailed Terminating Terminated TerminationFailed Updating Updated UpdateFailed]
+}
+
+// States are read in EMCO's spellings too.
+func ExampleParseState() {
+	for _, text := range []string{"Instantiated", "InstantiationFailed", "Running"} {
+		state, ok := rsync.ParseState(text)
+		fmt.Printf("%q %v\n", state, ok)
+	}
+	// Output:
+	// "Instantiated" true
+	// "InstantiateFailed" true
+	// "" false
+}

@@ -38,6 +38,7 @@ var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 //
 // +kubebuilder:object:generate=false
 type CRDClient interface {
+	// Get, Create and Update are those of client-go's dynamic.ResourceInterface.
 	Get(ctx context.Context, name string, options metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
 	Create(ctx context.Context, obj *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error)

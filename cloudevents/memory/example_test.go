@@ -91,3 +91,16 @@ func ExampleBus_Intercept() {
 	fmt.Println(<-received, <-received)
 	// Output: 1 3
 }
+
+// Each source and each agent takes a transport of its own; a second claim of one is refused.
+func ExampleNew() {
+	bus := memory.New()
+	transport := bus.Transport()
+	fmt.Println(transport.Claim("source hub"))
+	fmt.Println(transport.Claim("agent cluster1"))
+	fmt.Println(bus.Transport().Claim("agent cluster1"))
+	// Output:
+	// <nil>
+	// the transport already serves a source or an agent: make one transport for each
+	// <nil>
+}

@@ -136,3 +136,14 @@ func ExampleReasonError() {
 	// bad user name or password (CONNACK 0x86), in the broker's words: "bad username or password": check Username and Password or PasswordFile
 	// tried again every ten seconds only: true
 }
+
+// New looks at the options and calls nobody: the broker may be away.
+func ExampleNew() {
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker.example.com", Username: "cluster1", Password: "do not tell"})
+	fmt.Println(transport, err)
+	_, err = mqtt.New(mqtt.Options{BrokerURL: "https://broker.example.com"})
+	fmt.Println(err)
+	// Output:
+	// MQTT transport to mqtts://broker.example.com:8883 <nil>
+	// MQTT options: BrokerURL "https://broker.example.com" has the scheme "https", which is none of ours: write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path
+}

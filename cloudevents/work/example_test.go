@@ -153,3 +153,18 @@ spec:
 	// <nil>
 	// Apply failed with 1 conflict: conflict with "rollouts": .spec.deleteOption.propagationPolicy
 }
+
+// What a source knows outlasts it in its store. One in memory is for tests of that; package boltstore has one in a file.
+func ExampleNewMemoryStore() {
+	ctx := context.Background()
+	store := work.NewMemoryStore()
+	for range 2 { // the program, and the program after a restart
+		source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: store}))
+		works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+		_, err := works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{})
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// manifestworks.work.open-cluster-management.io "app" already exists
+}

@@ -46,3 +46,33 @@ func ExampleNew() {
 	<-dependencies.Done()
 	// Output: reconcile ns/p
 }
+
+// A controller with requests of its own says which one is for a watcher.
+func ExampleNewTyped() {
+	api := fakeapi.New() // in place of a cluster
+	defer api.Close()
+	dependencies, err := source.NewTyped(&dynamicwatcher.Options{Config: api.Config()},
+		func(watcher dynamicwatcher.ObjectIdentifier) string { return watcher.Kind + " " + watcher.Name })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer queue.ShutDown()
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := dependencies.Start(ctx, queue); err != nil {
+		fmt.Println(err)
+	}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
+	if err := dependencies.Watcher().AddOrUpdateWatcher(policy, secret); err != nil {
+		fmt.Println(err)
+	}
+	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))
+	request, _ := queue.Get()
+	fmt.Println("reconcile", request)
+	queue.Done(request)
+	cancel()
+	<-dependencies.Done()
+	// Output: reconcile Policy p
+}

@@ -22,6 +22,10 @@ var root = filepath.Join("..", "..")
 // listed is a package as `go list -json` describes it.
 type listed struct {
 	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	TestGoFiles  []string
+	XTestGoFiles []string
 	Standard     bool
 	Imports      []string
 	TestImports  []string
@@ -55,7 +59,7 @@ func matches(pattern, name string) bool {
 // the tables hold differ a little from one to another.
 func goList(t *testing.T, args ...string) []listed {
 	t.Helper()
-	fields := "-json=ImportPath,Standard,Imports,TestImports,XTestImports"
+	fields := "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Standard,Imports,TestImports,XTestImports"
 	cmd := exec.Command("go", append([]string{"list", fields}, args...)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")

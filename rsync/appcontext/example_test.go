@@ -4,6 +4,7 @@
 package appcontext_test
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,4 +72,28 @@ func ExampleDecode() {
 	}
 	// Output:
 	// 42 Instantiated web edge+c1 Pod one
+}
+
+// Build tells all that is wrong.
+func ExampleNewBuilder() {
+	b := appcontext.NewBuilder("shop")
+	b.App("web").Resource("edge", "cluster1", []byte("kind: ConfigMap"))
+	_, err := b.Build()
+	fmt.Println(errors.Is(err, appcontext.ErrInvalid), appcontext.Has(err, appcontext.BadManifest))
+	// Output: true true
+}
+
+func ExampleHooks() {
+	fmt.Println(appcontext.Hooks())
+	// Output: [crd-install pre-install post-install pre-delete post-delete]
+}
+
+func ExampleParseObject() {
+	object, err := appcontext.ParseObject([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"))
+	fmt.Println(object, err)
+	_, err = appcontext.ParseObject([]byte("kind: Deployment"))
+	fmt.Println(err)
+	// Output:
+	// apps/Deployment shop/web <nil>
+	// the manifest has no apiVersion
 }

@@ -20,7 +20,7 @@ type Engine interface {
 	Observer
 }
 
-// Contexts keeps app contexts.
+// Contexts keeps app contexts: Create, AppContext, Delete and List are those of [rsync.Engine].
 type Contexts interface {
 	Create(ctx context.Context, c *appcontext.AppContext) error
 	AppContext(ctx context.Context, id string) (*appcontext.AppContext, error)
@@ -28,7 +28,7 @@ type Contexts interface {
 	List(ctx context.Context) ([]rsync.Summary, error)
 }
 
-// Queue queues events.
+// Queue queues events: Instantiate, Terminate, Update, Rollback and Read, as [rsync.Engine] has them.
 type Queue interface {
 	Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 	Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
@@ -37,13 +37,13 @@ type Queue interface {
 	Read(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 }
 
-// Latch stops app contexts.
+// Latch stops app contexts: Stop and ClearStop are those of [rsync.Engine].
 type Latch interface {
 	Stop(ctx context.Context, id string) error
 	ClearStop(ctx context.Context, id string) error
 }
 
-// Observer tells what becomes of app contexts.
+// Observer tells what becomes of app contexts: Status, Wait and Watch are those of [rsync.Engine].
 type Observer interface {
 	Status(ctx context.Context, id string) (*rsync.Status, error)
 	Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error)

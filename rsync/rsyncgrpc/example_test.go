@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -139,4 +140,38 @@ func ExampleRegister() {
 	// Output:
 	// 0 <nil>
 	// <nil> <nil>
+}
+
+// Without TLS a server has to be told so.
+func ExampleNewServer() {
+	_, err := rsyncgrpc.NewServer(exampleEngine(), rsyncgrpc.ServerOptions{})
+	fmt.Println(errors.Is(err, rsync.ErrInvalidInput))
+	server, err := rsyncgrpc.NewServer(exampleEngine(), rsyncgrpc.ServerOptions{Addr: "127.0.0.1:0", Insecure: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.Start(ctx) }()
+	<-server.Ready()
+	fmt.Println(server.Addr().Network())
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// true
+	// tcp
+	// <nil>
+}
+
+// A client has the engine's methods and errors; it connects with the first call.
+func ExampleNewClient() {
+	client, err := rsyncgrpc.NewClient("127.0.0.1:1", rsyncgrpc.ClientOptions{Insecure: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err = client.Status(ctx, "shop") // nobody listens there
+	fmt.Println(err != nil, client.Close())
+	// Output: true <nil>
 }

@@ -27,7 +27,7 @@ func must[T any](value T, err error) T {
 }
 
 // A hub that restarts has its works at once: nobody creates them anew.
-func Example() {
+func ExampleOpen() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "works"))
 	defer func() { _ = os.RemoveAll(dir) }() // a folder for temporary files may keep it

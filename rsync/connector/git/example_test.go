@@ -84,3 +84,14 @@ func ExampleRepository_Directory() {
 	// clusters/edge+c1/shop/Deployment.apps/web.yaml
 	// clusters/edge+c1/_cluster/ClusterRole.rbac.authorization.k8s.io/system%3areader.yaml
 }
+
+// One repository has a folder for each cluster of a provider. Credentials do not belong into its URL.
+func ExampleNew() {
+	_, err := git.New(map[string]git.Repository{"edge+*": {URL: "https://git.example.com/fleet.git", Auth: git.Auth{TokenFile: "/etc/git/token"}}}, git.Options{})
+	fmt.Println(err)
+	_, err = git.New(map[string]git.Repository{"edge+*": {URL: "https://user:secret@git.example.com/fleet.git"}}, git.Options{})
+	fmt.Println(errors.Is(err, git.ErrInvalid))
+	// Output:
+	// <nil>
+	// true
+}

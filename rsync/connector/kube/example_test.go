@@ -71,3 +71,17 @@ func ExampleDirectory() {
 	// the cluster refused: the kubeconfig /etc/no-fleet/c7.kubeconfig does not exist
 	// <nil>
 }
+
+// A key is a cluster, all others of a provider, or all others; each is reached in one way.
+func ExampleNew() {
+	_, err := kube.New(map[string]kube.Cluster{
+		"edge+c1": {Kubeconfig: "/etc/edge/c1.kubeconfig"},
+		"edge+*":  {Load: kube.Directory("/etc/edge")},
+	}, kube.Options{})
+	fmt.Println(err)
+	_, err = kube.New(map[string]kube.Cluster{"edge+c1": {}}, kube.Options{})
+	fmt.Println(errors.Is(err, kube.ErrInvalid), err)
+	// Output:
+	// <nil>
+	// true clusters edge+c1: kube: the configuration is invalid: a Cluster has one of Config, Kubeconfig and Load, and this one has 0 of them
+}

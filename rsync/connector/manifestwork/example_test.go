@@ -85,3 +85,29 @@ func ExampleDefaultConfig() {
 	// JobComplete .conditions[?(@.type=="Complete")].status
 	// JobFailed .conditions[?(@.type=="Failed")].status
 }
+
+// Works of clusters that have the same name with two providers go to namespaces of their own.
+func ExampleNew() {
+	ctx := context.Background()
+	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "rsync"}))
+	connectors := must(manifestwork.New(source.Clientset().WorkV1(), manifestwork.Options{
+		Namespace: func(c appcontext.ClusterID) string { return c.Provider + "-" + c.Name },
+		Labels:    map[string]string{"team": "shop"},
+	}))
+	manifest := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
+	batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{
+		{Object: must(appcontext.ParseObject(manifest)), Manifest: manifest},
+	}}
+	for _, provider := range []string{"edge", "moon"} {
+		cluster := must(connectors.Connector(ctx, provider, "cluster1"))
+		if err := cluster.Apply(ctx, batch); err != nil {
+			panic(err)
+		}
+	}
+	for _, w := range must(source.Clientset().WorkV1().ManifestWorks("").List(ctx, metav1.ListOptions{})).Items {
+		fmt.Println(w.Namespace, w.Labels["team"])
+	}
+	// Unordered output:
+	// edge-cluster1 shop
+	// moon-cluster1 shop
+}
