@@ -17,7 +17,7 @@
 //	mosquitto -p 1883
 //	git init --bare fleet.git
 //	go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker mqtt://127.0.0.1:1883
-//	go run ./examples/quickstart/work-agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig clusters/c3.kubeconfig
+//	go run ./examples/agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig clusters/c3.kubeconfig
 //
 //	go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop examples/rsync/manifests/v1
 //	go run ./examples/rsync instantiate shop

@@ -71,7 +71,7 @@ func documented(t *testing.T, replace map[string]string) (engine, agent []string
 		switch {
 		case args[0] == "serve" && slices.Contains(args, "--broker"):
 			engine = args
-		case strings.HasSuffix(words[3], "work-agent"):
+		case words[3] == "./examples/agent":
 			agent = args
 		case engine != nil:
 			others = append(others, args)

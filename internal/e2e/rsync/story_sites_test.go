@@ -61,7 +61,7 @@ type apiSite struct {
 	uids   map[string]string // of objects, as they were last seen
 }
 
-// story is an engine with a cluster of each kind: examples/rsync and examples/quickstart/work-agent are its processes.
+// story is an engine with a cluster of each kind: examples/rsync and examples/agent are its processes.
 type story struct {
 	t      *testing.T
 	engine *program
@@ -89,7 +89,7 @@ func newStory(t *testing.T) *story {
 	t.Helper()
 	folder := t.TempDir()
 	built := make(chan error, 1)
-	go func() { built <- buildExamples(folder, "rsync", "quickstart/work-agent") }()
+	go func() { built <- buildExamples(folder, "rsync", "agent") }()
 	s := &story{t: t, folder: folder, gitGate: &gate{}}
 	broker, own := mosquitto.Start(t, mosquitto.Options{}), kube.Start(t, kube.Options{})
 	shared := kube.Shared(t)
@@ -100,7 +100,7 @@ func newStory(t *testing.T) *story {
 	writeKubeconfig(t, filepath.Join(folder, onKube.Name+".kubeconfig"), s.kubeProxy.Addr())
 	s.work, addr = newAPISite(t, own)
 	s.admin = dynamic.NewForConfigOrDie(own.Config())
-	agentConfig := filepath.Join(folder, "agent")
+	agentConfig := filepath.Join(folder, "agent-config")
 	writeKubeconfig(t, agentConfig, addr)
 	s.git = gitserver.New(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler { s.gitGate.next = next; return s.gitGate }})
 	s.gitProxy = tcpproxy.Start(t, s.git.Addr())
@@ -119,7 +119,7 @@ func newStory(t *testing.T) *story {
 	s.commands = others
 	var first string
 	s.engine, first = startProgram(t, filepath.Join(folder, "rsync"), append(serve, "--listen", freeURL(t).Host)...)
-	s.agent, _ = startProgram(t, filepath.Join(folder, "work-agent"), apply...)
+	s.agent, _ = startProgram(t, filepath.Join(folder, "agent"), apply...)
 	s.server = strings.TrimPrefix(first, "serving at ")
 	s.client, err = rsyncgrpc.NewClient(s.server, rsyncgrpc.ClientOptions{Insecure: true})
 	if err != nil {

@@ -48,8 +48,8 @@ Flags of serve:
                      known-hosts say who is who
   --broker URL       have clusters work+NAME with agents on an MQTT broker: mqtt://host:1883,
                      where ?source=NAME&works=FILE say who we are (rsync) and where works are
-                     kept (rsync-works.db). go run ./examples/quickstart/work-agent --source
-                     rsync --cluster NAME --broker URL is such an agent
+                     kept (rsync-works.db). go run ./examples/agent --source rsync
+                     --cluster NAME --broker URL is such an agent
   --client-ca FILE   let clients in that have a certificate of this CA, and nobody else
 
 Flags of clients:
