@@ -204,7 +204,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := client.Status(t.Context(), "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v, want ErrUnavailable and why", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	patient := dial(t, "127.0.0.1:1", rsyncgrpc.ClientOptions{})
 	if _, err := patient.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 1}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rsyncgrpc.ErrUnavailable) {
@@ -225,7 +225,7 @@ func TestDeadlines(t *testing.T) {
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1", "c1")))
 	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
 	ref := must[rsync.EventRef](t)(client.Instantiate(t.Context(), "a"))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := client.Wait(ctx, ref); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want DeadlineExceeded", err)
