@@ -203,7 +203,8 @@ var forbiddenFolders = []string{"pkg", "util", "utils", "common", "hack", "test"
 
 // nestedModules are the only folders, beside the root, with a go.mod.
 var nestedModules = []string{
-	"internal/e2e", "internal/e2e/consumer",
+	"internal/e2e",
+	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer", "internal/e2e/consumer/testdata/older",
 	"internal/kube", "internal/kube/etcd",
 	"internal/tools", "internal/tools/lint",
 }

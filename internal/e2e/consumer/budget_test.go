@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata/budgets.txt")
+
+const (
+	budgetFile   = "budgets.txt"
+	budgetHeader = `# What go get of one package does to the controller in testdata/controller: what it adds to and raises in go.mod, how many
+# packages of other modules a program then has that uses the package, and how large it is, without symbols. What each package
+# does is said once, first.
+`
+	everyPackage = "every package"
+	// A new version of Go makes binaries larger or smaller; what counts is another dependency.
+	tolerance = 0.10
+)
+
+// cost is what one package does to a module, and to a program that uses it.
+type cost struct {
+	changes  []string
+	packages int
+	bytes    int64 // 0 for test kits
+}
+
+// compare fails the test where the cost is over its budget, or changes other requirements.
+func (c cost) compare(t *testing.T, budget cost, common []string) {
+	t.Helper()
+	want := slices.Concat(budget.changes, common)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, c.changes); diff != "" {
+		t.Errorf("go.mod changes in other ways than %s has it (-want +got):\n%s", budgetFile, diff)
+	}
+	if c.packages > budget.packages {
+		t.Errorf("%d packages of other modules: the budget is %d", c.packages, budget.packages)
+	}
+	if most := int64(float64(budget.bytes) * (1 + tolerance)); c.bytes > most {
+		t.Errorf("%.1f MiB: the budget is %.1f MiB, and a tenth more", mebibytes(c.bytes), mebibytes(budget.bytes))
+	}
+	t.Logf("%d packages, %.1f MiB", c.packages, mebibytes(c.bytes))
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// readBudgets reads testdata/budgets.txt: a line for each package, and its changes below, indented.
+func readBudgets(t *testing.T) map[string]cost {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", budgetFile))
+	if os.IsNotExist(err) && *update {
+		return nil
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	budgets := map[string]cost{}
+	pkg := ""
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		line := scanner.Text()
+		fields := strings.Fields(line)
+		switch {
+		case line == everyPackage+":":
+			pkg = everyPackage
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "\t"):
+			c := budgets[pkg]
+			c.changes = append(c.changes, strings.TrimSpace(line))
+			budgets[pkg] = c
+		default:
+			if len(fields) != 3 && len(fields) != 5 {
+				t.Fatalf("%s: %q is not PACKAGE: N packages, SIZE MiB", budgetFile, line)
+			}
+			pkg = strings.TrimSuffix(fields[0], ":")
+			c := cost{packages: int(number(t, fields[1]))}
+			if len(fields) == 5 {
+				c.bytes = int64(number(t, fields[3]) * (1 << 20))
+			}
+			budgets[pkg] = c
+		}
+	}
+	return budgets
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", budgetFile, err)
+	}
+	return n
+}
+
+func writeBudgets(t *testing.T, packages []string, costs []cost) {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString(budgetHeader)
+	fmt.Fprintf(&text, "\n%s:\n", everyPackage)
+	common := slices.Clone(costs[0].changes)
+	for _, c := range costs {
+		common = slices.DeleteFunc(common, func(change string) bool { return !slices.Contains(c.changes, change) })
+	}
+	for _, change := range common {
+		fmt.Fprintf(&text, "\t%s\n", change)
+	}
+	for i, c := range costs {
+		fmt.Fprintf(&text, "\n%s: %d packages", packages[i], c.packages)
+		if c.bytes > 0 {
+			fmt.Fprintf(&text, ", %.1f MiB", mebibytes(c.bytes))
+		}
+		text.WriteString("\n")
+		for _, change := range c.changes {
+			if !slices.Contains(common, change) {
+				fmt.Fprintf(&text, "\t%s\n", change)
+			}
+		}
+	}
+	write(t, filepath.Join("testdata", budgetFile), []byte(text.String()))
+}

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestConsumer adds the SDK to the controller.
+func TestConsumer(t *testing.T) {
+	packages := publicPackages(t)
+	sdk := publish(t)
+	lease(t, sdk)
+	online := environment(sdk.url, goEnv(t, "GOPROXY"))
+	for _, variant := range []string{"controller", "newer", "older"} {
+		fill(t, variant, online, sdk, packages)
+	}
+	// From here on nothing is asked of the network, not even for modules that cannot be, such as the folders above a package.
+	offline := append(environment(sdk.url, "file://"+filepath.ToSlash(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"))), "GOSUMDB=off")
+
+	t.Run("OnePackage", func(t *testing.T) { onePackage(t, offline, sdk, packages) })
+	for _, variant := range []string{"controller", "newer", "older"} {
+		t.Run("AllPackages/"+variant, func(t *testing.T) { allPackages(t, variant, offline, sdk, packages) })
+	}
+}
+
+// publicPackages are those that a user can import and that have code, by their paths in the SDK.
+func publicPackages(t *testing.T) []string {
+	t.Helper()
+	c := consumer{dir: root, env: environment("off")}
+	var packages []string
+	for path := range strings.FieldsSeq(c.run(t, "go", "list", "./...")) {
+		pkg := strings.TrimPrefix(strings.TrimPrefix(path, sdkPath), "/")
+		if pkg != "" && !strings.HasPrefix(pkg, "examples/") && !strings.Contains("/"+pkg+"/", "/internal/") {
+			packages = append(packages, pkg)
+		}
+	}
+	return packages
+}
+
+// fill gets all modules that any of the packages needs into the module cache, where the checksum database has a say.
+func fill(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
+	t.Helper()
+	c := newConsumer(t, variant, env, packages...)
+	before := c.requirements(t)
+	c.run(t, "go", "mod", "edit", "-require="+sdkPath+"@"+sdk.version)
+	c.run(t, "go", "list", "-mod=mod", "-deps", "-test", "./...")
+	if after := c.requirements(t); len(changes(before, after)) == 0 {
+		t.Errorf("%s: nothing changed in go.mod", variant)
+	}
+}
+
+// onePackage adds each package alone, by go get, to a fresh copy of the controller.
+func onePackage(t *testing.T, env []string, sdk proxy, packages []string) {
+	budgets := readBudgets(t)
+	linkers := make(chan struct{}, runtime.GOMAXPROCS(0))
+	measured := make([]cost, len(packages))
+	t.Run("parallel", func(t *testing.T) {
+		for i, pkg := range packages {
+			t.Run(pkg, func(t *testing.T) {
+				t.Parallel()
+				linkers <- struct{}{}
+				defer func() { <-linkers }()
+				measured[i] = use(t, env, sdk, pkg)
+				if !*update {
+					measured[i].compare(t, budgets[pkg], budgets[everyPackage].changes)
+				}
+			})
+		}
+	})
+	for pkg := range budgets {
+		if pkg != everyPackage && !slices.Contains(packages, pkg) && !*update {
+			t.Errorf("%s has a budget, and is no public package", pkg)
+		}
+	}
+	if *update && !t.Failed() {
+		writeBudgets(t, packages, measured)
+	}
+}
+
+// printed finds what a use says that it prints.
+var printed = regexp.MustCompile(`(?m)^// Prints: (.*)$`)
+
+// use adds one package, and builds and runs its program or test.
+func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
+	t.Helper()
+	c := newConsumer(t, "controller", env, pkg)
+	before, sums := c.requirements(t), c.sums(t)
+	c.run(t, "go", "get", sdkPath+"/"+pkg+"@"+sdk.version)
+	after := c.requirements(t)
+	if after[sdkPath] != sdk.version {
+		t.Errorf("go.mod has the SDK at %q", after[sdkPath])
+	}
+	for line := range sums {
+		if !c.sums(t)[line] {
+			t.Errorf("go.sum has lost %q", line)
+		}
+	}
+	got := cost{changes: changes(before, after)}
+	folder := "./uses/" + pkg
+	// What go get wrote has to be enough: the go command's default is to change nothing.
+	if testKit(pkg) {
+		c.run(t, "go", "test", "-count=1", folder)
+		got.packages = c.foreign(t, "-test", folder)
+		return got
+	}
+	source, err := os.ReadFile(filepath.Join("testdata", "uses", pkg, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := printed.FindSubmatch(source)
+	if want == nil {
+		t.Fatal("the use does not say what it prints")
+	}
+	binary := filepath.Join(c.dir, "use")
+	c.run(t, "go", "build", "-ldflags=-s -w", "-o", binary, folder)
+	if out := strings.TrimSpace(c.run(t, binary)); out != string(want[1]) {
+		t.Errorf("printed %q, not %q", out, want[1])
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.packages, got.bytes = c.foreign(t, folder), info.Size()
+	return got
+}
+
+// foreign counts the packages of neither the SDK nor the standard library nor the controller in a build.
+func (c consumer) foreign(t *testing.T, args ...string) int {
+	t.Helper()
+	count := 0
+	for path := range strings.FieldsSeq(c.run(t, "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{.Path}}{{end}}{{end}}"}, args...)...)) {
+		if path != sdkPath && path != "example.com/restarter" {
+			count++
+		}
+	}
+	return count
+}
+
+// allPackages adds everything, and expects the controller to be as good as before.
+func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
+	c := newConsumer(t, variant, env, packages...)
+	before := c.requirements(t)
+	get := []string{"get"}
+	for _, pkg := range packages {
+		get = append(get, sdkPath+"/"+pkg+"@"+sdk.version)
+	}
+	c.run(t, "go", get...)
+	after := c.requirements(t)
+	for _, change := range changes(before, after) {
+		path, raised := strings.CutPrefix(change, "raise ")
+		switch {
+		case raised && variant == "newer":
+			t.Errorf("%s is raised from %s to %s: a controller with newer ones keeps what it has", path, before[path], after[path])
+		case strings.HasPrefix(change, "drop "):
+			t.Error(change)
+		}
+	}
+	c.run(t, "go", "vet", "./...") // which compiles all
+	c.run(t, "go", "test", "-count=1", ".")
+	t.Log(strings.Join(changes(before, after), ", "))
+}
