@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package commands holds the test that every command in a document is one that works. Documents are the .md files at the top of
+// the tree, the package docs, and what the examples say about themselves. A command is a line of a block that is marked sh, an
+// indented line of a package doc, or a quoted part of a line that begins like one.
+//
+// How each command is tried is in table_test.go: as it is, in a shorter form, or by looking up what it names. One that the
+// table does not have fails the test, and so does a row that no document has any more.
+package commands
