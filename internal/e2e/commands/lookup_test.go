@@ -171,6 +171,11 @@ func lookUpTests(t *testing.T, folder string, args []string) {
 		if !slices.ContainsFunc(names, pattern.matches) {
 			t.Errorf("no %s in %v is called %s", pattern.kind, packages, pattern.pattern)
 		}
+		for _, name := range pattern.below {
+			if !slices.Contains(names, "text "+name) {
+				t.Errorf("no subtest in %v is called %s", packages, name)
+			}
+		}
 	}
 	for _, flag := range own {
 		if !slices.Contains(names, "flag "+flag) {
@@ -179,25 +184,26 @@ func lookUpTests(t *testing.T, folder string, args []string) {
 	}
 }
 
-// named are functions of a kind, Test or Benchmark, whose names a pattern matches.
+// named are functions of a kind, Test or Benchmark, whose names a pattern matches, with subtests of these names.
 type named struct {
 	kind    string
 	pattern *regexp.Regexp
+	below   []string
 }
 
 func (n named) matches(function string) bool {
 	return strings.HasPrefix(function, n.kind) && n.pattern.MatchString(function)
 }
 
-// alternatives are those in the value of -run or -bench, without what is for subtests.
+// alternatives are those in the value of -run or -bench.
 func alternatives(kind, value string) []named {
 	var all []named
 	if value == "^$" || value == "" {
 		return nil
 	}
 	for one := range strings.SplitSeq(value, "|") {
-		one, _, _ = strings.Cut(one, "/")
-		all = append(all, named{kind, regexp.MustCompile(one)})
+		levels := strings.Split(one, "/")
+		all = append(all, named{kind, regexp.MustCompile(levels[0]), levels[1:]})
 	}
 	return all
 }
@@ -205,9 +211,11 @@ func alternatives(kind, value string) []named {
 var (
 	function = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w*)\(`)
 	defined  = regexp.MustCompile(`flag\.\w+\((?:&\w+, )?"([\w.]+)"`)
+	literal  = regexp.MustCompile(`"(\w+)"`)
 )
 
-// functions are the tests and benchmarks in a folder's test files, and as "flag NAME" the flags. With /... those below count too.
+// functions are the tests and benchmarks in a folder's test files, as "flag NAME" the flags, and as
+// "text NAME" what may name a subtest. With /... those below count too.
 func functions(t *testing.T, folder string) []string {
 	t.Helper()
 	dir, below := strings.CutSuffix(folder, "...")
@@ -230,6 +238,9 @@ func functions(t *testing.T, folder string) []string {
 		}
 		for _, match := range defined.FindAllStringSubmatch(string(text), -1) {
 			found = append(found, "flag "+match[1])
+		}
+		for _, match := range literal.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, "text "+match[1])
 		}
 		return nil
 	})

@@ -83,7 +83,7 @@ func markdown(text, at string) []command {
 		}
 	}
 	for _, match := range quoted.FindAllStringSubmatch(prose.String(), -1) {
-		switch text := tidy(match[1]); {
+		switch text := tidy(strings.ReplaceAll(match[1], `\|`, "|")); { // as tables want it
 		case isCommand(text):
 			add(text)
 		case begun != "" && strings.Contains(text, " -benchtime="):
