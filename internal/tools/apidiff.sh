@@ -24,12 +24,22 @@ work=$(mktemp -d)
 trap 'git worktree remove --force "$work/old" >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 git worktree add --quiet --detach "$work/old" "$last"
 module=$(go list -m)
-(cd "$work/old" && "$apidiff" -m -w "$work/old.api" "$module")
-"$apidiff" -m -w "$work/new.api" "$module"
 
+# quiet COMMAND…: its errors are shown only where it fails: it names each internal package that it passes over.
+quiet() {
+  "$@" 2>"$work/errors" || { cat "$work/errors" >&2; exit 1; }
+}
+(cd "$work/old" && quiet "$apidiff" -m -w "$work/old.api" "$module")
+quiet "$apidiff" -m -w "$work/new.api" "$module"
+
+changes=$(quiet "$apidiff" -m "$work/old.api" "$work/new.api")
+if [[ -z $changes ]]; then
+  echo "apidiff: nothing has changed in $module since $last"
+  exit
+fi
 echo "apidiff: changes of $module since $last:"
-"$apidiff" -m "$work/old.api" "$work/new.api"
-broken=$("$apidiff" -m -incompatible "$work/old.api" "$work/new.api")
+echo "$changes"
+broken=$(quiet "$apidiff" -m -incompatible "$work/old.api" "$work/new.api")
 if [[ -n $broken && $last != v0.* ]]; then
   echo "apidiff: the incompatible ones need a new major version" >&2
   exit 1
