@@ -6,7 +6,6 @@ package dynamicwatcher_test
 import (
 	"context"
 	"fmt"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
 // A policy is reconciled when the Secret that it names is created. client-go's fake client stands for the API server here:
