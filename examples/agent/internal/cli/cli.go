@@ -128,7 +128,8 @@ func Parse(args []string) (Options, error) {
 	if o.Transport == Kube && !flags.Given("eviction-grace") {
 		o.EvictionGrace = time.Hour
 	}
-	return o, o.check(flags)
+	err := o.check(flags)
+	return o, err
 }
 
 // Which flags belong to which transport.
