@@ -12,6 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 // badInput: what cannot be applied is said where it is, and everything else is applied.
@@ -100,6 +101,23 @@ func drift(s *scene) {
 			return nil
 		})
 	}
+	// Whoever deletes the AppliedWork deletes what it owns. While the work is there, it comes back.
+	if err := s.admin.Resource(v1alpha1.GroupVersionResource).Delete(s.t.Context(), record.Name, metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "the AppliedWork and its objects are back", func() error {
+		now := s.record("w")
+		if now == nil || now.UID == record.UID || len(now.Status.AppliedResources) != 2 {
+			return fmt.Errorf("it is %+v", now)
+		}
+		for _, name := range []string{"a", "b"} {
+			live := s.get(s.configMap(name, ""))
+			if live == nil || live.GetDeletionTimestamp() != nil || len(live.GetOwnerReferences()) != 1 || !appliedwork.IsOwnedBy(live, now.UID) {
+				return fmt.Errorf("%s is %v", name, live)
+			}
+		}
+		return nil
+	})
 	s.applied("w")
 	before, err := s.work("w")
 	if err != nil {

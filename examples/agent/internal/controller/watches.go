@@ -19,8 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// gather is how long a change of an object waits for others of the same work.
-const gather = 50 * time.Millisecond
+const (
+	// gather is how long a change of an object waits for others of the same work.
+	gather = 50 * time.Millisecond
+	// leastInterval is how often changes of objects have a work served at most, should somebody fight for a field.
+	leastInterval = 500 * time.Millisecond
+)
 
 // Watches tells of changes of the objects of works, with one API watch for each object and a bound on their number.
 type Watches struct {
@@ -46,6 +50,7 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 		// What is not there yet, as the kind of a definition that comes later, is applied when it is there.
 		MissingKind:       dynamicwatcher.Wait,
 		MaxDelay:          gather,
+		MinInterval:       leastInterval,
 		Name:              "work-agent",
 		MetricsRegisterer: metrics,
 	})
