@@ -39,11 +39,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/client"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
-	"github.com/spokewire/sdk-go/examples/rsync/internal/filestore"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/store"
