@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+)
+
+func TestCommandLine(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"--help"}, &stdout, &stderr); status != 0 || stdout.String() != cli.Usage {
+		t.Errorf("%d, %s", status, stdout.String())
+	}
+	commandtest.Usage(t, cli.Usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
+		"kubeconfig", "store", "revisions", "patience", "verbose")
+	commandtest.Refuses(t, cli.Parse, map[string]string{
+		"--source hub":                    "--broker is required",
+		"--broker mqtt://x --dir=":        "--dir must not be empty",
+		"--broker mqtt://x --patience 0":  "--patience must be more than 0",
+		"--broker mqtt://x --revisions 1": "--revisions must be from 2 to 1000",
+		"--broker mqtt://x more":          `unknown argument "more"`,
+	})
+	stderr.Reset()
+	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout, &stderr); status != 1 || !strings.Contains(stderr.String(), "ftp") {
+		t.Errorf("%d, %s", status, stderr.String())
+	}
+}
+
+// TestStartRefuses: what is wrong at first ends the hub, with an error that says where.
+func TestStartRefuses(t *testing.T) {
+	for name, tt := range map[string]struct{ content, want string }{
+		"malformed":          {"a: [", "bad.yaml, document 1: it is not valid YAML"},
+		"an unknown field":   {cluster("c1", "") + "---\n" + header + "kind: Cluster\nmetadata: {name: c2, age: 7}\n", "bad.yaml, document 2: metadata.age: unknown field"},
+		"an unknown cluster": {application("shop", "a=1") + "---\n" + placement("p", "shop", "names: [c9]"), `bad.yaml, document 2: spec.clusters.names[0]: there is no Cluster "c9"`},
+		"an unknown app":     {placement("p", "shop", all), `bad.yaml, document 1: spec.applications[0]: there is no Application "shop"`},
+		"no template":        {strings.Replace(application("shop", "a=1"), "{apiVersion", "{{ if }}{apiVersion", 1), "bad.yaml, document 1: spec.parts[0].manifests[0].template:"},
+		"objects without --kubeconfig": {
+			strings.Replace(application("shop", "a=1"), "{apiVersion", `{{ fromSecret "a" "b" "c" }}{apiVersion`, 1) + "---\n" + cluster("c1", "") + "---\n" + placement("p", "shop", all),
+			"no --kubeconfig",
+		},
+		"an object of two applications": {
+			application("a", "x=1") + "---\n" + application("b", "x=2") + "---\n" + cluster("c1", "") + "---\n" + placement("p", "a, b", all),
+			"bad.yaml, document 2: spec.parts: ConfigMap x/x is also in the application a, on the cluster c1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.options.Dir = t.TempDir()
+			s.write("bad.yaml", tt.content)
+			said := &lines{url: make(chan string, 1)}
+			err := start(t.Context(), s.options, s.bus.Transport(), said.say)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	s := newSite(t)
+	s.options.Dir = "there-is-no-such-folder"
+	if err := start(t.Context(), s.options, s.bus.Transport(), (&lines{}).say); err == nil || !strings.Contains(err.Error(), s.options.Dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAPIRefuses: each mistake has its status and field, and changes nothing.
+func TestAPIRefuses(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", "a: b"))
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", "names: [c1]"))
+	s.status("shop")
+	before := ""
+	for end := time.Now().Add(patience); !strings.Contains(before, `"health":"Applied"`); time.Sleep(5 * time.Millisecond) {
+		if before = s.must("GET", "/api/v1/status", ""); time.Now().After(end) {
+			t.Fatal(before)
+		}
+	}
+	other := strings.Replace(application("other", "a=1"), "{apiVersion", "{{ .Cluster.Labels.zone }}{apiVersion", 1)
+	for _, tt := range []struct {
+		reason, method, path, body string
+		code                       int
+		field, text                string
+	}{
+		{"malformed", "PUT", "/api/v1/clusters/c2", "a: [", 400, "", "not valid YAML"},
+		{"no document", "PUT", "/api/v1/clusters/c2", "", 400, "", "0 documents"},
+		{"two documents", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + "---\n" + cluster("c3", ""), 400, "", "2 documents"},
+		{"an unknown field", "PUT", "/api/v1/clusters/c2", header + "kind: Cluster\nmetadata: {name: c2}\nspec: {}\n", 400, "spec", "unknown field"},
+		{"another name", "PUT", "/api/v1/clusters/c2", cluster("c3", ""), 400, "metadata.name", `must be "c2"`},
+		{"another kind", "PUT", "/api/v1/applications/c2", cluster("c2", ""), 400, "kind", "must be Application"},
+		{"too large", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + strings.Repeat("# 345678\n", document.MaxBytes/9+1), 413, "", "more than 1048576 bytes"},
+		{"an unknown cluster", "PUT", "/api/v1/placements/q", placement("q", "shop", "names: [c1, c9]"), 422, "spec.clusters.names[1]", `no Cluster "c9"`},
+		{"an unknown application", "PUT", "/api/v1/placements/q", placement("q", "stop", all), 422, "spec.applications[0]", `no Application "stop"`},
+		{"a cluster that is placed on", "DELETE", "/api/v1/clusters/c1", "", 422, "spec.clusters.names[0]", "Placement p"},
+		{"a template that is none", "PUT", "/api/v1/applications/other", strings.Replace(other, ".Cluster", "if", 1), 422, "spec.parts[0].manifests[0].template", ""},
+		{"no such cluster", "GET", "/api/v1/clusters/c9", "", 404, "", "no Cluster"},
+		{"no such cluster to delete", "DELETE", "/api/v1/clusters/c9", "", 404, "", "Cluster c9"},
+		{"no such application", "GET", "/api/v1/applications/other/status", "", 404, "", "other"},
+		{"no such kind", "GET", "/api/v1/nodes/c1", "", 404, "", "no kind"},
+		{"no such path", "POST", "/api/v2/nodes", "", 404, "", "/api/v2/nodes"},
+		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 404, "", "PATCH"},
+		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "", "other"},
+		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no such revision"},
+		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "", "revision 7"},
+		{"a rollback that is none", "POST", "/api/v1/applications/shop/rollback", `{"revison": 7}`, 400, "revision", "number"},
+		{"a time that is none", "GET", "/api/v1/applications/shop/status?wait=long", "", 400, "", "30s"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			code, text := s.call(tt.method, tt.path, tt.body)
+			var got struct{ Error, Field string }
+			if err := json.Unmarshal([]byte(text), &got); err != nil || code != tt.code || got.Field != tt.field || !strings.Contains(got.Error, tt.text) {
+				t.Errorf("%d %s, want %d, %q, %q", code, text, tt.code, tt.field, tt.text)
+			}
+		})
+	}
+	// A template may render on no cluster, and then on one that comes not.
+	s.must("PUT", "/api/v1/applications/other", other)
+	if code, text := s.call("PUT", "/api/v1/placements/q", placement("q", "other", all)); code != 422 || !strings.Contains(text, `zone`) {
+		t.Errorf("%d %s", code, text)
+	}
+	s.must("DELETE", "/api/v1/applications/other", "")
+	s.gone("other")
+	if after := s.must("GET", "/api/v1/status", ""); after != before {
+		t.Errorf("before %s\nafter %s", before, after)
+	}
+	s.objects("c1", `x/a={"v":"1"}`)
+	if list := s.must("GET", "/api/v1/clusters", ""); list != `[{"apiVersion":"hub.spokewire.io/v1alpha1","kind":"Cluster","metadata":{"labels":{"a":"b"},"name":"c1"}}]`+"\n" {
+		t.Errorf("%s", list)
+	}
+}
+
+// TestServes: page, metrics and probes are there, and pages of others cannot make changes.
+func TestServes(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	for path, want := range map[string]string{
+		"/": "<title>", "/healthz": "ok", "/readyz": "ok", "/metrics": "spokewire_rsync_running_contexts",
+	} {
+		if text := s.must("GET", path, ""); !strings.Contains(text, want) {
+			t.Errorf("%s: %.200s, want %s in it", path, text, want)
+		}
+	}
+	metrics := s.must("GET", "/metrics", "")
+	for _, name := range []string{"spokewire_interpreter_caller_webhooks", "spokewire_cloudevents_", "go_goroutines", "process_open_fds"} {
+		if !strings.Contains(metrics, name) {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/api/v1/applications/shop/rollback", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Origin", "https://elsewhere.example.com")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of others gets %s", answer.Status)
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli reads the command line.
+package cli
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+)
+
+// Usage is what --help shows.
+const Usage = `Usage: go run ./examples/hub --broker URL [flags]
+
+Runs applications on clusters: takes documents that say what runs where, sends them as
+ManifestWorks to the clusters' agents over an MQTT broker, rolls updates out in order and
+back again, and shows on a web page how everything is.
+
+  --broker URL         the broker: mqtt://, mqtts://, ws:// or wss:// (required)
+  --broker-ca FILE     the CAs of the broker's certificate (default: the system's)
+  --broker-cert FILE   the hub's certificate, with --broker-key
+  --broker-key FILE    its key
+  --username NAME      the user at the broker
+  --password-file FILE its password
+  --source ID          who we are towards agents (default hub). It must stay the same
+  --dir DIR            take documents from the .yaml, .yml and .json files in DIR, also when
+                       they change. A file that is wrong later changes nothing. Without
+                       --dir documents come through the HTTP API, and are kept in the store
+  --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
+                       There is no login
+  --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
+                       (default: templates may read none); "auto" for that of the pod,
+                       of KUBECONFIG or of ~/.kube/config
+  --store DIR          keep works, revisions and documents in DIR (default hub-data)
+  --revisions N        keep N revisions of each application for rollbacks (default 10)
+  --patience D         stop an update that waits for clusters when something newer has
+                       waited for so long (default 30s)
+  --verbose            log what the SDK does, to standard error
+  --help               show this
+
+Documents are described in examples/hub/internal/document, and there are some in
+examples/hub/samples.
+
+Exit status: 0 when it was asked to end, 1 after an error, 2 for a wrong command line.
+`
+
+// Options is what the command line asks for.
+type Options struct {
+	Broker            mqtt.Options
+	Source            string
+	Dir, Listen       string
+	Kubeconfig, Store string
+	Revisions         int
+	Patience          time.Duration
+	Verbose           bool
+}
+
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+func Parse(args []string) (Options, error) {
+	var o Options
+	flags := command.NewFlags("hub")
+	for name, value := range map[string]*string{
+		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
+		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
+	} {
+		flags.StringVar(value, name, "", "")
+	}
+	flags.StringVar(&o.Source, "source", "hub", "")
+	flags.StringVar(&o.Dir, "dir", "", "")
+	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	flags.StringVar(&o.Store, "store", "hub-data", "")
+	flags.IntVar(&o.Revisions, "revisions", 10, "")
+	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
+	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	if err := flags.Parse(args); err != nil {
+		return Options{}, err
+	}
+	return o, o.validate(flags)
+}
+
+func (o Options) validate(flags command.Flags) error {
+	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen", "kubeconfig", "store"); err != nil {
+		return err
+	}
+	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
+		return err
+	}
+	switch {
+	case o.Broker.BrokerURL == "":
+		return errors.New("--broker is required")
+	case o.Patience <= 0:
+		return errors.New("--patience must be more than 0")
+	}
+	return nil
+}

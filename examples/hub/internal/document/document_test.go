@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+)
+
+const head = "apiVersion: hub.spokewire.io/v1alpha1\n"
+
+func TestDecodeRefuses(t *testing.T) {
+	part := head + "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: a\n    manifests: [{template: x}]\n"
+	for _, tt := range []struct{ reason, text, field, problem string }{
+		{"no YAML", "a: [", "", "not valid YAML"},
+		{"a field twice", head + "kind: Cluster\nkind: Cluster\n", "", "already set"},
+		{"a list", "[1]", "", "array"},
+		{"no kind", head, "kind", `"" is none of Cluster, Application`},
+		{"another version", "apiVersion: v1\nkind: Cluster\n", "apiVersion", `must be "hub.spokewire.io/v1alpha1"`},
+		{"no name", head + "kind: Cluster\n", "metadata.name", "required"},
+		{"a name that no namespace can have", head + "kind: Cluster\nmetadata: {name: A/b}\n", "metadata.name", "lower case"},
+		{"an unknown field", head + "kind: Cluster\nmetadata: {name: a, lables: {}}\n", "metadata.lables", "unknown field"},
+		{"an unknown field within a list", strings.Replace(part, "template", "tmplate", 1), "spec.parts[0].manifests[0].tmplate", "unknown field"},
+		{"fields have one spelling", head + "kind: Cluster\nmetadata: {Name: a}\n", "metadata.Name", "unknown field"},
+		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name", "it is a number"},
+		{"a label that is none", head + "kind: Cluster\nmetadata: {name: a, labels: {'a b': c}}\n", "metadata.labels", "a b"},
+		{"an application of nothing", head + "kind: Application\nmetadata: {name: a}\nspec: {}\n", "spec.parts", "at least one"},
+		{"two parts of a name", part + "  - name: a\n    manifests: [{template: x}]\n", "spec.parts[1].name", "Duplicate"},
+		{"an unknown part", part + "    dependsOn: [{part: b}]\n", "spec.parts[0].dependsOn[0].part", "Not found"},
+		{"an unknown condition", part + "    dependsOn: [{part: a, condition: Done}]\n", "spec.parts[0].dependsOn[0].condition", `"Deployed", "Ready"`},
+		{"parts that wait for each other", part + "    dependsOn: [{part: b}]\n  - name: b\n    dependsOn: [{part: a}]\n    manifests: [{template: x}]\n",
+			"spec.parts[0].dependsOn", "a for b for a"},
+		{"a hook that there is not", strings.Replace(part, "template", "hook: now, template", 1), "spec.parts[0].manifests[0].hook", "pre-install"},
+		{"an empty template", strings.Replace(part, "template: x", "template: ' '", 1), "spec.parts[0].manifests[0].template", "Required"},
+		{"a placement of nothing", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [], clusters: {selector: {}}}\n", "spec.applications", "Required"},
+		{"a placement nowhere", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {}}\n", "spec.clusters", "names, or a selector"},
+		{"a selector that is none", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {selector: {matchExpressions: [{key: a, operator: Is}]}}}\n",
+			"spec.clusters.selector.matchExpressions[0].operator", "not a valid selector operator"},
+		{"a webhook without a server", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterWebhookConfiguration\nmetadata: {name: a}\nwebhooks: [{name: a.b.c}]\n",
+			"webhooks[0].", ""},
+		{"too large", head + "# " + strings.Repeat("x", document.MaxBytes), "", "bytes"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			_, err := document.Decode([]byte("# nothing\n---\n"+head+"kind: Cluster\nmetadata: {name: first}\n---\n"+tt.text), "some.yaml")
+			var wrong *document.Error
+			if !errors.As(err, &wrong) || wrong.Where != "some.yaml, document 2" || !strings.HasPrefix(wrong.Field, tt.field) ||
+				tt.field == "" && wrong.Field != "" || !strings.Contains(wrong.Problem, tt.problem) {
+				t.Errorf("%+v, want %q: %q", err, tt.field, tt.problem)
+			}
+		})
+	}
+}
+
+func decode(t *testing.T, text string) []*document.Document {
+	t.Helper()
+	all, err := document.Decode([]byte(text), "some.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+const fleet = head + `kind: Cluster
+metadata: {name: c1, labels: {region: north}}
+---
+` + head + `kind: Cluster
+metadata: {name: c2, labels: {region: south}}
+---
+` + head + `kind: Cluster
+metadata: {name: c3}
+---
+` + head + `kind: Application
+metadata: {name: shop}
+spec: {parts: [{name: a, manifests: [{template: x}]}]}
+`
+
+func TestPlacement(t *testing.T) {
+	for clusters, want := range map[string]string{
+		"names: [c3, c1]": "c1 c3",
+		"selector: {}":    "c1 c2 c3",
+		"selector: {matchLabels: {region: east}}":                                         "",
+		"selector: {matchLabels: {region: north}}, names: [c1, c2]":                       "c1 c2",
+		"selector: {matchExpressions: [{key: region, operator: Exists}]}":                 "c1 c2",
+		"selector: {matchExpressions: [{key: region, operator: NotIn, values: [north]}]}": "c2 c3",
+	} {
+		set, err := document.NewSet(decode(t, fleet+"---\n"+head+"kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {"+clusters+"}}\n")...)
+		if err == nil {
+			err = set.Validate()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range set.On("shop") {
+			got = append(got, c.Metadata.Name)
+		}
+		if strings.Join(got, " ") != want || set.On("other") != nil && len(set.On("other")) > 0 {
+			t.Errorf("%s: %v, want %s", clusters, got, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for spec, want := range map[string]string{
+		"applications: [shop, stop], clusters: {selector: {}}": `some.yaml, document 5: spec.applications[1]: there is no Application "stop"`,
+		"applications: [shop], clusters: {names: [c1, c9]}":    `some.yaml, document 5: spec.clusters.names[1]: there is no Cluster "c9"`,
+	} {
+		set, err := document.NewSet(decode(t, fleet+"---\n"+head+"kind: Placement\nmetadata: {name: p}\nspec: {"+spec+"}\n")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Validate(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	_, err := document.NewSet(append(decode(t, fleet), decode(t, head+"kind: Cluster\nmetadata: {name: c2}\n")...)...)
+	if err == nil || !strings.Contains(err.Error(), "there is another Cluster c2 in some.yaml, document 2") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestSet(t *testing.T) {
+	set, err := document.NewSet(decode(t, fleet)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := document.DecodeOne([]byte(head + "kind: Cluster\nmetadata: {name: c4}\n"))
+	if err != nil || d.WithName(document.ClusterKind, "c4") != nil || d.WithName(document.ClusterKind, "c5") == nil || d.WithName(document.PlacementKind, "c4") == nil {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	more := set.With(d)
+	less := more.Without(document.Key{Kind: document.ClusterKind, Name: "c1"})
+	if set.Len() != 4 || more.Len() != 5 || less.Len() != 4 || less.Document(document.ClusterKind, "c1") != nil || set.Document(document.ClusterKind, "c4") != nil {
+		t.Errorf("%d, %d, %d", set.Len(), more.Len(), less.Len())
+	}
+	for _, text := range []string{"", fleet, head + "kind: Cluster\nmetadata: {name: A}\n"} {
+		if _, err := document.DecodeOne([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), "the body: ") {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
+}
+
+// FuzzDecode: whatever comes is documents or an Error.
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"clusters", "shop", "placements", "webhooks"} {
+		data, err := os.ReadFile("../../samples/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := document.Decode(data, "f")
+		if err != nil && !errors.As(err, new(*document.Error)) {
+			t.Errorf("%v is no Error", err)
+		}
+		for _, d := range all {
+			if d.Name == "" || d.Object == nil || !strings.HasPrefix(d.Where, "f, document ") {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
+}

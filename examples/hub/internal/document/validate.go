@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// check finds what is wrong with a document by itself.
+func check(object any) field.ErrorList {
+	switch o := object.(type) {
+	case *Cluster:
+		return o.check()
+	case *Application:
+		return o.check()
+	case *Placement:
+		return o.check()
+	case *v1alpha1.ResourceInterpreterWebhookConfiguration:
+		return o.Validate()
+	case *v1alpha1.ResourceExploringWebhookConfiguration:
+		return o.Validate()
+	}
+	return nil
+}
+
+var (
+	metadata = field.NewPath("metadata")
+	spec     = field.NewPath("spec")
+)
+
+// checkName: names become parts of those of namespaces, works and topics.
+func checkName(path *field.Path, name string) field.ErrorList {
+	var errs field.ErrorList
+	for _, wrong := range utilvalidation.IsDNS1123Label(name) {
+		errs = append(errs, field.Invalid(path, name, wrong))
+	}
+	return errs
+}
+
+func (c *Cluster) check() field.ErrorList {
+	return append(checkName(metadata.Child("name"), c.Metadata.Name), metav1validation.ValidateLabels(c.Metadata.Labels, metadata.Child("labels"))...)
+}
+
+func (a *Application) check() field.ErrorList {
+	errs := checkName(metadata.Child("name"), a.Metadata.Name)
+	parts := spec.Child("parts")
+	if len(a.Spec.Parts) == 0 {
+		errs = append(errs, field.Required(parts, "an application has at least one"))
+	}
+	names := map[string]bool{}
+	for i := range a.Spec.Parts {
+		p, path := &a.Spec.Parts[i], parts.Index(i)
+		errs = append(errs, checkName(path.Child("name"), p.Name)...)
+		if names[p.Name] {
+			errs = append(errs, field.Duplicate(path.Child("name"), p.Name))
+		}
+		names[p.Name] = true
+		errs = append(errs, p.check(path)...)
+	}
+	for i := range a.Spec.Parts {
+		for j, d := range a.Spec.Parts[i].DependsOn {
+			if !names[d.Part] {
+				errs = append(errs, field.NotFound(parts.Index(i).Child("dependsOn").Index(j).Child("part"), d.Part))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		errs = a.checkCycles(parts)
+	}
+	return errs
+}
+
+func (p *Part) check(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(p.Manifests) == 0 {
+		errs = append(errs, field.Required(path.Child("manifests"), "a part has at least one"))
+	}
+	seen := map[string]bool{}
+	for i, d := range p.DependsOn {
+		at := path.Child("dependsOn").Index(i)
+		if seen[d.Part] {
+			errs = append(errs, field.Duplicate(at.Child("part"), d.Part))
+		}
+		seen[d.Part] = true
+		if d.Condition != "" && d.Condition != string(appcontext.Deployed) && d.Condition != string(appcontext.Ready) {
+			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition, []appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}))
+		}
+		if d.Wait.Duration < 0 {
+			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait.Duration.String(), "it must not be negative"))
+		}
+	}
+	for i, m := range p.Manifests {
+		at := path.Child("manifests").Index(i)
+		if m.Hook != "" && !slices.Contains(appcontext.Hooks(), appcontext.Hook(m.Hook)) {
+			errs = append(errs, field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks()))
+		}
+		if strings.TrimSpace(m.Template) == "" {
+			errs = append(errs, field.Required(at.Child("template"), "it has the objects"))
+		}
+	}
+	return errs
+}
+
+// checkCycles finds parts that wait for each other.
+func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
+	waits := map[string][]string{}
+	for _, p := range a.Spec.Parts {
+		for _, d := range p.DependsOn {
+			waits[p.Name] = append(waits[p.Name], d.Part)
+		}
+	}
+	done := map[string]bool{}
+	var visit func(name string, path []string) []string
+	visit = func(name string, path []string) []string {
+		if slices.Contains(path, name) {
+			return append(path[slices.Index(path, name):], name)
+		}
+		if done[name] {
+			return nil
+		}
+		done[name] = true
+		for _, next := range waits[name] {
+			if cycle := visit(next, append(path, name)); cycle != nil {
+				return cycle
+			}
+		}
+		return nil
+	}
+	for i, p := range a.Spec.Parts {
+		if cycle := visit(p.Name, nil); cycle != nil {
+			return field.ErrorList{field.Invalid(parts.Index(i).Child("dependsOn"), p.Name, "parts wait for each other: "+strings.Join(cycle, " for "))}
+		}
+	}
+	return nil
+}
+
+func (p *Placement) check() field.ErrorList {
+	errs := checkName(metadata.Child("name"), p.Metadata.Name)
+	if len(p.Spec.Applications) == 0 {
+		errs = append(errs, field.Required(spec.Child("applications"), "a placement places at least one"))
+	}
+	clusters := spec.Child("clusters")
+	if len(p.Spec.Clusters.Names) == 0 && p.Spec.Clusters.Selector == nil {
+		errs = append(errs, field.Required(clusters, "it has names, or a selector, of which an empty one selects all clusters"))
+	}
+	return append(errs, metav1validation.ValidateLabelSelector(p.Spec.Clusters.Selector, metav1validation.LabelSelectorValidationOptions{}, clusters.Child("selector"))...)
+}
+
+// Validate finds what documents say of others that are not there. It returns the first as an [*Error].
+func (s *Set) Validate() error {
+	for _, d := range s.Documents(PlacementKind) {
+		p := d.Object.(*Placement)
+		for i, name := range p.Spec.Applications {
+			if s.Document(ApplicationKind, name) == nil {
+				return &Error{d.Where, spec.Child("applications").Index(i).String(), fmt.Sprintf("there is no Application %q", name)}
+			}
+		}
+		for i, name := range p.Spec.Clusters.Names {
+			if s.Document(ClusterKind, name) == nil {
+				return &Error{d.Where, spec.Child("clusters", "names").Index(i).String(), fmt.Sprintf("there is no Cluster %q", name)}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+// whole is the name of the value that has all of a status.
+const whole = "status"
+
+// fields are those of a status that tell whether workloads are healthy, for when all of it is too long.
+var fields = []string{"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "readyReplicas", "updatedNumberScheduled",
+	"numberAvailable", "desiredNumberScheduled", "currentNumberScheduled", "succeeded", "failed", "active", "phase"}
+
+// statusless are kinds of which nobody needs to ask for a status: they have none.
+var statusless = map[string][]string{
+	"":                          {"ConfigMap", "Secret", "ServiceAccount", "LimitRange", "Endpoints", "PodTemplate"},
+	"rbac.authorization.k8s.io": nil,
+	"scheduling.k8s.io":         nil,
+	"storage.k8s.io":            nil,
+	"coordination.k8s.io":       nil,
+}
+
+// Config is for manifestwork.Options: what the agent is to report of an object, as soon as it changes. It has all that the connector asks for itself.
+func Config(o appcontext.Object) *workv1.ManifestConfigOption {
+	config := manifestwork.DefaultConfig(o)
+	if kinds, ok := statusless[o.Group]; ok && (kinds == nil || slices.Contains(kinds, o.Kind)) {
+		return config
+	}
+	if config == nil {
+		// The agent compares names of resources; that of a kind is guessed as kubectl does. A wrong guess gets no status, and no harm is done.
+		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Version: "v1", Kind: o.Kind})
+		config = &workv1.ManifestConfigOption{
+			ResourceIdentifier: workv1.ResourceIdentifier{Group: o.Group, Resource: resource.Resource, Namespace: o.Namespace, Name: o.Name},
+			FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType}},
+		}
+	}
+	paths := []workv1.JsonPath{{Name: whole, Path: ".status"}}
+	if o.Group == "apps" || o.Group == "batch" {
+		for _, f := range fields {
+			paths = append(paths, workv1.JsonPath{Name: f, Path: ".status." + f})
+		}
+	}
+	config.FeedbackRules[0].JsonPaths = append(config.FeedbackRules[0].JsonPaths, paths...)
+	config.FeedbackScrapeType = workv1.FeedbackWatchType
+	return config
+}
+
+// simple is the name of a value that is a field of the status.
+var simple = regexp.MustCompile("^[a-z][A-Za-z]*$")
+
+// statusOf puts together what an agent has reported of a status, as JSON; it is empty where that is nothing.
+func statusOf(c *workv1.ManifestCondition) string {
+	parts := map[string]any{}
+	for _, v := range c.StatusFeedbacks.Values {
+		switch {
+		case v.Name == whole && v.Value.JsonRaw != nil && strings.HasPrefix(*v.Value.JsonRaw, "{"):
+			return *v.Value.JsonRaw
+		case v.Name == whole || !simple.MatchString(v.Name):
+		case v.Value.Integer != nil:
+			parts[v.Name] = *v.Value.Integer
+		case v.Value.String != nil:
+			parts[v.Name] = *v.Value.String
+		case v.Value.Boolean != nil:
+			parts[v.Name] = *v.Value.Boolean
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	data, err := json.Marshal(parts) // in the order of the names
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// objectWith returns a manifest with a status.
+func objectWith(manifest []byte, status string) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(manifest); err != nil {
+		return nil, err
+	}
+	if status == "" {
+		return u, nil
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal([]byte(status), &content); err != nil {
+		return nil, err
+	}
+	u.Object["status"] = content
+	return u, nil
+}
+
+// conditionOf returns what the agent says of an object at a place of the manifests, or nil. An object without a namespace may be reported in the default one.
+func conditionOf(w *workv1.ManifestWork, o appcontext.Object, i int) *workv1.ManifestCondition {
+	for j := range w.Status.ResourceStatus.Manifests {
+		c := &w.Status.ResourceStatus.Manifests[j]
+		m := &c.ResourceMeta
+		if m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
+			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault && int(m.Ordinal) == i) {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+type schemaKind = schema.GroupVersionKind
+
+// State is for manifestwork.Options, for one cluster: an object that a webhook judges is ready when that finds it healthy.
+func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCondition) {
+	return func(s *connector.State, condition workv1.ManifestCondition) {
+		if !s.Ready {
+			return
+		}
+		v, known := t.verdict(cluster, s.Object)
+		switch {
+		case !known || v.manifest == "" || v.status != statusOf(&condition):
+			s.Ready, s.Message = false, "its health is being asked for" // Watching tells when it is known
+		case v.webhook && v.Health != Healthy:
+			s.Ready, s.Message = false, "a webhook says that it is "+strings.ToLower(string(v.Health))
+		}
+	}
+}
+
+func (t *Tracker) verdict(cluster string, o appcontext.Object) (v Verdict, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v, known = t.verdicts[cluster][o]
+	return v, known
+}
+
+// Watching returns a connector of a cluster that tells the engine also when the health of an object is known, or has changed.
+func (t *Tracker) Watching(cluster string, c connector.Connector) connector.Connector {
+	return &watching{c, t, cluster}
+}
+
+type watching struct {
+	connector.Connector
+	tracker *Tracker
+	cluster string
+}
+
+// WatchStatus implements [connector.StatusWatcher].
+func (w *watching) WatchStatus(ctx context.Context, changed func()) error {
+	defer w.tracker.watch(w.cluster, changed)()
+	return w.Connector.(connector.StatusWatcher).WatchStatus(ctx, changed)
+}
+
+// watch has a function called when something changes on a cluster, until what it returns is called.
+func (t *Tracker) watch(cluster string, changed func()) (end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.watchers[cluster] == nil {
+		t.watchers[cluster] = map[*func()]bool{}
+	}
+	t.watchers[cluster][&changed] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if delete(t.watchers[cluster], &changed); len(t.watchers[cluster]) == 0 {
+			delete(t.watchers, cluster)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health_test
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is a tracker of the works of a fake clientset, with a webhook for Pools.
+type fixture struct {
+	t        *testing.T
+	works    *workfake.Clientset
+	tracker  *health.Tracker
+	webhooks *caller.Caller
+	asked    atomic.Int64
+	down     atomic.Bool
+}
+
+const (
+	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"x"},"spec":{"replicas":1}}`
+	pool       = `{"apiVersion":"example.com/v1","kind":"Pool","metadata":{"name":"p","namespace":"x"}}`
+	configMap  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"x"}}`
+)
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, works: workfake.NewSimpleClientset()} //nolint:staticcheck // there is no other one for this version of the API
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.asked.Add(1)
+		if f.down.Load() {
+			http.Error(w, "down", http.StatusInternalServerError)
+			return
+		}
+		var review v1alpha1.ResourceInterpreterContext
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		healthy := strings.Contains(string(review.Request.Object.Raw), `"full":true`)
+		review.Response = &v1alpha1.ResourceInterpreterResponse{UID: review.Request.UID, Successful: true, Healthy: &healthy}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	var err error
+	if f.webhooks, err = caller.New(caller.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.webhooks.Close)
+	err = f.webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
+		ObjectMeta: metav1.ObjectMeta{Name: "pools"},
+		Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
+			Name: "health.pools.example.com", InterpreterContextVersions: []string{"v1alpha1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/pools"), CABundle: ca},
+			Rules: []v1alpha1.KindRuleWithOperations{{
+				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
+			}},
+		}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.tracker, err = health.New(f.works, "hub", f.webhooks, native.New(), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- f.tracker.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// put writes a work on the cluster c1 with manifests, and what its agent reports of them: nothing for "".
+func (f *fixture) put(name string, manifests, statuses []string) *workv1.ManifestWork {
+	f.t.Helper()
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "c1", Labels: map[string]string{manifestwork.LabelManager: "hub"}}}
+	for i, m := range manifests {
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+		if statuses[i] == "" {
+			continue
+		}
+		o, err := appcontext.ParseObject([]byte(m))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		c := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
+		applied := metav1.ConditionTrue
+		if statuses[i] == "refused" {
+			applied = metav1.ConditionFalse
+		}
+		c.Conditions = []metav1.Condition{{Type: workv1.ManifestApplied, Status: applied, Reason: "Because", Message: "so"}}
+		if strings.HasPrefix(statuses[i], "{") {
+			c.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &statuses[i]}}}
+		}
+		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, c)
+	}
+	works := f.works.WorkV1().ManifestWorks("c1")
+	if _, err := works.Create(f.t.Context(), w, metav1.CreateOptions{}); err != nil {
+		if _, err := works.Update(f.t.Context(), w, metav1.UpdateOptions{}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// is waits until the tracker says something of all objects: "web Healthy" and so on.
+func (f *fixture) is(want string) {
+	f.t.Helper()
+	got := ""
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var all []string
+		for _, w := range f.tracker.Works() {
+			for _, v := range w.Objects {
+				all = append(all, v.Object.Name+" "+string(v.Health)+" "+v.Message)
+			}
+		}
+		if got = strings.Join(all, "; "); strings.ReplaceAll(got, " ;", ";") == want || strings.TrimSuffix(strings.ReplaceAll(got, " ;", ";"), " ") == want {
+			return
+		}
+	}
+	f.t.Fatalf("%q, want %q", got, want)
+}
+
+func TestHealth(t *testing.T) {
+	f := newFixture(t)
+	all := []string{deployment, pool, configMap}
+	f.put("w", all, []string{"", "", ""})
+	f.is("web Unknown its agent has not reported it yet; p Unknown its agent has not reported it yet; m Unknown its agent has not reported it yet")
+	f.put("w", all, []string{"applied", "applied", "applied"})
+	f.is("web Unknown its agent has not reported its status; p Unhealthy; m Applied")
+	f.put("w", all, []string{`{"replicas":1,"updatedReplicas":1}`, `{"full":false}`, "refused"})
+	f.is("web Unhealthy; p Unhealthy; m NotApplied Because: so")
+	f.put("w", all, []string{`{"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, `{"full":true}`, "applied"})
+	f.is("web Healthy; p Healthy; m Applied")
+	asked := f.asked.Load()
+	f.put("w2", []string{configMap}, []string{"applied"})
+	f.put("w", all, []string{`{"replicas":1}`, `{"full":true}`, "applied"})
+	f.is("web Unhealthy; p Healthy; m Applied; m Applied")
+	if now := f.asked.Load(); now != asked {
+		t.Errorf("the webhook was asked %d times about what it has said already", now-asked)
+	}
+	f.tracker.Refresh()
+	for end := time.Now().Add(30 * time.Second); f.asked.Load() == asked; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the webhook is not asked anew")
+		}
+	}
+}
+
+// TestWebhookAway: while a webhook does not answer nothing is known, and then it is.
+func TestWebhookAway(t *testing.T) {
+	f := newFixture(t)
+	f.down.Store(true)
+	f.put("w", []string{pool}, []string{`{"full":true}`})
+	for end := time.Now().Add(30 * time.Second); f.asked.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the webhook is not asked")
+		}
+	}
+	f.down.Store(false)
+	f.is("p Healthy")
+}
+
+// TestState: an object that a webhook judges is ready when that finds it healthy, as it is reported now; others are when the connector says so.
+func TestState(t *testing.T) {
+	f := newFixture(t)
+	told := make(chan struct{}, 100)
+	c := f.tracker.Watching("c1", &watched{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- c.(connector.StatusWatcher).WatchStatus(ctx, func() { told <- struct{}{} }) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	state := f.tracker.State("c1")
+	check := func(w *workv1.ManifestWork, i int, ready bool, message string) {
+		t.Helper()
+		o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := connector.State{Object: o, Exists: true, Ready: true}
+		for end := time.Now().Add(30 * time.Second); ; {
+			s.Ready, s.Message = true, ""
+			state(&s, w.Status.ResourceStatus.Manifests[i])
+			if s.Ready == ready && s.Message == message {
+				return
+			}
+			select {
+			case <-told:
+			case <-time.After(time.Until(end)):
+				t.Fatalf("%+v, want %v %q", s, ready, message)
+			}
+		}
+	}
+	all := []string{pool, configMap}
+	w := f.put("w", all, []string{`{"full":false}`, "applied"})
+	check(w, 0, false, "a webhook says that it is unhealthy")
+	check(w, 1, true, "")
+	w = f.put("w", all, []string{`{"full":true}`, "applied"})
+	check(w, 0, true, "")
+	s := connector.State{Object: appcontext.Object{Kind: "ConfigMap", Name: "other"}, Ready: true}
+	if state(&s, workv1.ManifestCondition{}); s.Ready {
+		t.Error("an object of which nothing is known is ready")
+	}
+	if s = (connector.State{Message: "it is not there"}); s.Ready {
+		t.Error("it became ready")
+	}
+	if state(&s, workv1.ManifestCondition{}); s.Ready || s.Message != "it is not there" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// watched is a connector that tells nothing.
+type watched struct{ connector.Connector }
+
+func (*watched) WatchStatus(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+// TestConfig: objects are asked for their status, and what the connector asks for stays.
+func TestConfig(t *testing.T) {
+	for o, want := range map[appcontext.Object]string{
+		{Kind: "ConfigMap", Name: "a"}:                                    "",
+		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}:     "",
+		{Kind: "Service", Namespace: "x", Name: "a"}:                      "services x Watch status=.status",
+		{Group: "example.com", Kind: "Policy", Namespace: "x", Name: "a"}: "policies x Watch status=.status",
+		{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}:    "deployments x Watch UpdatedReplicas=.updatedReplicas AvailableReplicas=.availableReplicas status=.status observedGeneration=.status.observedGeneration",
+	} {
+		config := health.Config(o)
+		got := ""
+		if config != nil {
+			id := config.ResourceIdentifier
+			got = fmt.Sprintf("%s %s %s", id.Resource, id.Namespace, config.FeedbackScrapeType)
+			for _, p := range config.FeedbackRules[0].JsonPaths {
+				got += " " + p.Name + "=" + p.Path
+			}
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %s, want %s", o, got, want)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+// workers is how many works are looked at at a time: calls of webhooks may take their time.
+const workers = 8
+
+// Health says how an object is.
+type Health string
+
+// The values of [Health].
+const (
+	Healthy   Health = "Healthy"
+	Unhealthy Health = "Unhealthy"
+	// Unknown: the agent has not reported its status, or the webhook does not answer.
+	Unknown Health = "Unknown"
+	// Applied and NotApplied are of kinds that nobody interprets.
+	Applied    Health = "Applied"
+	NotApplied Health = "NotApplied"
+)
+
+// Verdict is what is known of an object.
+type Verdict struct {
+	Object appcontext.Object
+	Health Health
+	// Message says more, where there is more to say. It has no content of the object.
+	Message string
+	Since   time.Time
+
+	work             string // that has it
+	reported         bool   // its agent has said something
+	manifest, status string // that it is about
+	webhook          bool   // a webhook was asked
+}
+
+// Webhooks finds out which webhook is asked: a caller.Caller.
+type Webhooks interface {
+	interpreter.Interpreter
+	Match(operation interpreter.Operation, kind schemaKind, namespaced bool) (string, error)
+}
+
+// Tracker keeps the health of all objects in works. All methods may be called from any goroutine.
+type Tracker struct {
+	webhooks Webhooks
+	native   interpreter.Interpreter
+	factory  workinformers.SharedInformerFactory
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedRateLimitingInterface[string]
+	changed  func()
+
+	mu       sync.Mutex
+	verdicts map[string]map[appcontext.Object]Verdict // by cluster
+	round    int                                      // grows when all have to be asked anew
+	watchers map[string]map[*func()]bool              // by cluster
+}
+
+// New returns a tracker of the works that a clientset has of a manager (manifestwork.Options). changed is called when something has, and must return at once.
+func New(works workclientset.Interface, manager string, webhooks Webhooks, native interpreter.Interpreter, changed func()) (*Tracker, error) {
+	t := &Tracker{
+		webhooks: webhooks, native: native, changed: changed,
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		verdicts: map[string]map[appcontext.Object]Verdict{}, watchers: map[string]map[*func()]bool{},
+	}
+	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0, workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = manifestwork.LabelManager + "=" + manager
+	}))
+	t.informer = t.factory.Work().V1().ManifestWorks().Informer()
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			t.queue.Add(key)
+		}
+	}
+	_, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, now any) { enqueue(now) }, DeleteFunc: enqueue,
+	})
+	return t, err
+}
+
+// Start works until ctx ends.
+func (t *Tracker) Start(ctx context.Context) error {
+	t.factory.Start(ctx.Done())
+	defer t.factory.Shutdown()
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for cache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) && t.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	t.queue.ShutDown()
+	group.Wait()
+	return nil
+}
+
+// Refresh asks anew about all objects: the webhooks have changed.
+func (t *Tracker) Refresh() {
+	t.mu.Lock()
+	t.round++
+	for _, verdicts := range t.verdicts {
+		for o, v := range verdicts {
+			v.manifest = "" // nothing is the same as that
+			verdicts[o] = v
+		}
+	}
+	t.mu.Unlock()
+	for _, key := range t.informer.GetStore().ListKeys() {
+		t.queue.Add(key)
+	}
+}
+
+func (t *Tracker) next(ctx context.Context) bool {
+	key, shutdown := t.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer t.queue.Done(key)
+	if err := t.look(ctx, key); err != nil {
+		t.queue.AddRateLimited(key)
+	} else {
+		t.queue.Forget(key)
+	}
+	return true
+}
+
+// look brings the verdicts of a work up to date. It returns an error when a webhook is to be asked again.
+func (t *Tracker) look(ctx context.Context, key string) error {
+	obj, exists, err := t.informer.GetStore().GetByKey(key)
+	if err != nil {
+		return err
+	}
+	cluster, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return nil //nolint:nilerr // no key of ours
+	}
+	before, round := t.of(cluster, name)
+	var failures []error
+	after := map[appcontext.Object]Verdict{}
+	if exists {
+		w := obj.(*workv1.ManifestWork)
+		for i := range w.Spec.Workload.Manifests {
+			o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
+			if err != nil {
+				continue // the connector makes none like that
+			}
+			was := before[o]
+			v, err := t.judge(ctx, w, o, i, &was)
+			if err != nil {
+				failures = append(failures, err)
+				v.manifest = "" // so that it is asked again
+			}
+			if v.Since = was.Since; v.Health != was.Health || was.Since.IsZero() {
+				v.Since = time.Now()
+			}
+			after[o] = v
+		}
+	}
+	if !t.put(cluster, before, after, round) {
+		return nil // Refresh came meanwhile, and has queued the work again
+	}
+	t.changed()
+	return errors.Join(failures...)
+}
+
+// of returns the verdicts on a work, and the number of the round in which they were made.
+func (t *Tracker) of(cluster, work string) (map[appcontext.Object]Verdict, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[appcontext.Object]Verdict{}
+	for o, v := range t.verdicts[cluster] {
+		if v.work == work {
+			out[o] = v
+		}
+	}
+	return out, t.round
+}
+
+// put replaces the verdicts on a work, and tells those who wait. It reports whether the round is still the same.
+func (t *Tracker) put(cluster string, before, after map[appcontext.Object]Verdict, round int) bool {
+	t.mu.Lock()
+	if t.round != round {
+		t.mu.Unlock()
+		return false
+	}
+	all := t.verdicts[cluster]
+	if all == nil {
+		all = map[appcontext.Object]Verdict{}
+		t.verdicts[cluster] = all
+	}
+	for o, v := range before {
+		if all[o].work == v.work { // and is not in another work now
+			delete(all, o)
+		}
+	}
+	maps.Copy(all, after)
+	if len(all) == 0 {
+		delete(t.verdicts, cluster)
+	}
+	told := slices.Collect(maps.Keys(t.watchers[cluster]))
+	t.mu.Unlock()
+	if !maps.Equal(before, after) {
+		for _, f := range told {
+			(*f)()
+		}
+	}
+	return true
+}
+
+// judge finds out about one object. The error says that a webhook should be asked again.
+func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, o appcontext.Object, i int, was *Verdict) (Verdict, error) {
+	raw := w.Spec.Workload.Manifests[i].Raw
+	v := Verdict{Object: o, work: w.Name, manifest: string(raw), Health: Unknown, Message: "its agent has not reported it yet"}
+	condition := conditionOf(w, o, i)
+	if condition == nil {
+		return v, nil
+	}
+	applied := meta.FindStatusCondition(condition.Conditions, workv1.ManifestApplied)
+	v.reported, v.status = true, statusOf(condition)
+	if applied != nil && applied.Status == metav1.ConditionFalse {
+		v.Health, v.Message = NotApplied, applied.Reason+": "+applied.Message
+		return v, nil
+	}
+	if was.manifest == v.manifest && was.status == v.status && was.reported && was.Health != NotApplied && was.work == v.work {
+		return *was, nil
+	}
+	object, err := objectWith(raw, v.status)
+	if err != nil {
+		v.Message = "its status is not as it must be"
+		return v, nil
+	}
+	kind := object.GroupVersionKind()
+	hook, err := t.webhooks.Match(v1alpha1.InterpretHealth, kind, o.Namespace != "")
+	if err != nil {
+		v.Message = err.Error()
+		return v, err
+	}
+	v.webhook = hook != ""
+	query := interpreter.Query{Operation: v1alpha1.InterpretHealth, Object: object}
+	answer, err := t.webhooks.Interpret(ctx, query)
+	if errors.Is(err, interpreter.ErrNotInterpreted) {
+		if answer, err = t.native.Interpret(ctx, query); err == nil && v.status == "" {
+			v.Message = "its agent has not reported its status"
+			return v, nil
+		}
+	}
+	switch {
+	case errors.Is(err, interpreter.ErrNotInterpreted):
+		v.Health, v.Message, err = Applied, "", nil
+	case err != nil:
+		v.Message = fmt.Sprintf("nobody can say: %v", err)
+	case answer.Healthy:
+		v.Health, v.Message = Healthy, ""
+	default:
+		v.Health, v.Message = Unhealthy, ""
+	}
+	return v, err
+}
+
+// Work is a work with what is known of its objects.
+type Work struct {
+	*workv1.ManifestWork
+	Objects []Verdict
+}
+
+// Works returns all works. What they have is shared, and must not be changed.
+func (t *Tracker) Works() []Work {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Work
+	for _, obj := range t.informer.GetStore().List() {
+		w := obj.(*workv1.ManifestWork)
+		work := Work{ManifestWork: w}
+		for i := range w.Spec.Workload.Manifests {
+			o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
+			if err != nil {
+				continue
+			}
+			v, ok := t.verdicts[w.Namespace][o]
+			if !ok {
+				v = Verdict{Object: o, Health: Unknown}
+			}
+			work.Objects = append(work.Objects, v)
+		}
+		out = append(out, work)
+	}
+	return out
+}

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package httpapi is the hub's HTTP API.
+//
+//	GET    /api/v1/KIND                      all documents of a kind: clusters, applications, placements,
+//	                                         resourceinterpreterwebhookconfigurations, resourceexploringwebhookconfigurations
+//	GET    /api/v1/KIND/NAME                 one of them
+//	PUT    /api/v1/KIND/NAME                 create or replace one: a document in YAML or JSON
+//	DELETE /api/v1/KIND/NAME                 take one away
+//	GET    /api/v1/status                    how all applications are
+//	GET    /api/v1/applications/NAME/status  how one is, on each cluster; with ?wait=30s, once it has settled
+//	POST   /api/v1/applications/NAME/rollback    back to the revision before, or with {"revision": 3} to another; it stays there
+//	DELETE /api/v1/applications/NAME/rollback    and on with the document
+//	POST   /api/v1/clusters/NAME/forget      give up on a removed cluster that will not come back
+//
+// Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
+//
+//	400  a document that cannot be decoded, or is wrong by itself
+//	404  no such document, kind, revision or path
+//	405  a change where documents come from a folder
+//	409  what cannot be done now: no earlier revision, a cluster that was not removed
+//	413  a body over 1 MiB
+//	422  a document that is right by itself, but names another one that there is not, is named by one, or does not render
+//
+// After an error everything is as it was. The API has no login: it is for those who can reach its address, which is of this machine by default, and
+// refuses what browsers send for pages of others.
+package httpapi

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+// maxWait is how long a request may wait for an application to settle.
+const maxWait = 10 * time.Minute
+
+// Options are what an API serves.
+type Options struct {
+	Hub      *hub.Hub
+	Rollouts *rollout.Manager
+	// ReadOnly is set where documents come from elsewhere.
+	ReadOnly bool
+}
+
+type api struct{ Options }
+
+// New returns the API.
+func New(options Options) http.Handler {
+	a := &api{options}
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(*http.Request) (int, any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
+			code, body, err := f(r)
+			if err != nil {
+				code, body = explain(err)
+			}
+			answer(w, code, body)
+		})
+	}
+	handle("GET /api/v1/{kind}", a.list)
+	handle("GET /api/v1/{kind}/{name}", a.get)
+	handle("PUT /api/v1/{kind}/{name}", a.put)
+	handle("DELETE /api/v1/{kind}/{name}", a.remove)
+	handle("GET /api/v1/status", a.status)
+	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
+	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
+	handle("DELETE /api/v1/applications/{name}/rollback", a.resume)
+	handle("POST /api/v1/clusters/{name}/forget", a.forget)
+	handle("/api/", func(r *http.Request) (int, any, error) {
+		return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
+	})
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// failure is an error with an HTTP status.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// problem is the body of an error.
+type problem struct {
+	Error string `json:"error"`
+	Field string `json:"field,omitempty"`
+}
+
+// explain finds the status of an error.
+func explain(err error) (int, problem) {
+	var wrong *document.Error
+	var own *failure
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &own):
+		return own.code, problem{Error: own.text}
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge, problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+	case errors.As(err, &wrong):
+		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
+	case errors.Is(err, rsync.ErrNotFound):
+		return http.StatusNotFound, problem{Error: err.Error()}
+	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent):
+		return http.StatusConflict, problem{Error: err.Error()}
+	}
+	return http.StatusInternalServerError, problem{Error: err.Error()}
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	if body != nil {
+		_ = json.NewEncoder(w).Encode(body) // a client that is gone does not want it
+	}
+}
+
+// kindOf returns the kind of a path.
+func kindOf(r *http.Request) (document.Kind, error) {
+	for _, kind := range document.Kinds() {
+		if strings.ToLower(string(kind))+"s" == r.PathValue("kind") {
+			return kind, nil
+		}
+	}
+	return "", &failure{http.StatusNotFound, fmt.Sprintf("there is no kind %q", r.PathValue("kind"))}
+}
+
+func (a *api) list(r *http.Request) (int, any, error) {
+	kind, err := kindOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	out := []json.RawMessage{}
+	for _, d := range a.Hub.Documents().Documents(kind) {
+		out = append(out, d.JSON)
+	}
+	return http.StatusOK, out, nil
+}
+
+func (a *api) get(r *http.Request) (int, any, error) {
+	kind, err := kindOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	d := a.Hub.Documents().Document(kind, r.PathValue("name"))
+	if d == nil {
+		return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
+	}
+	return http.StatusOK, json.RawMessage(d.JSON), nil
+}
+
+func (a *api) put(r *http.Request) (int, any, error) {
+	kind, err := a.writable(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, nil, bodyError(err)
+	}
+	d, err := document.DecodeOne(data)
+	if err == nil {
+		err = d.WithName(kind, r.PathValue("name"))
+	}
+	var wrong *document.Error
+	if errors.As(err, &wrong) {
+		return http.StatusBadRequest, problem{Error: wrong.Error(), Field: wrong.Field}, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	created, err := a.Hub.Put(r.Context(), d)
+	if err != nil {
+		return 0, nil, err
+	}
+	if created {
+		return http.StatusCreated, json.RawMessage(d.JSON), nil
+	}
+	return http.StatusOK, json.RawMessage(d.JSON), nil
+}
+
+func (a *api) remove(r *http.Request) (int, any, error) {
+	kind, err := a.writable(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	err = a.Hub.Delete(r.Context(), document.Key{Kind: kind, Name: r.PathValue("name")})
+	return http.StatusOK, struct{}{}, err
+}
+
+// writable returns the kind of a path, where its documents can be changed.
+func (a *api) writable(r *http.Request) (document.Kind, error) {
+	kind, err := kindOf(r)
+	if err == nil && a.ReadOnly {
+		err = &failure{http.StatusMethodNotAllowed, "documents come from a folder: change them there"}
+	}
+	return kind, err
+}
+
+// bodyError is about a body that cannot be read.
+func bodyError(err error) error {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return err
+	}
+	return &failure{http.StatusBadRequest, "the body cannot be read: " + err.Error()}
+}
+
+func (a *api) rollback(r *http.Request) (int, any, error) {
+	var body struct {
+		Revision int `json:"revision"`
+	}
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, nil, bodyError(err)
+	}
+	if len(data) > 0 {
+		decoder := json.NewDecoder(strings.NewReader(string(data)))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&body); err != nil || body.Revision < 1 {
+			return http.StatusBadRequest, problem{Error: "the body must be empty, or an object with the number of a revision", Field: "revision"}, nil
+		}
+	}
+	number, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
+	return http.StatusAccepted, map[string]int{"revision": number}, err
+}
+
+func (a *api) resume(r *http.Request) (int, any, error) {
+	return http.StatusAccepted, struct{}{}, a.Hub.Resume(r.Context(), r.PathValue("name"))
+}
+
+func (a *api) forget(r *http.Request) (int, any, error) {
+	return http.StatusAccepted, struct{}{}, a.Hub.Forget(r.Context(), r.PathValue("name"))
+}
+
+// applicationStatus is the status of an application.
+type applicationStatus struct {
+	Name     string          `json:"name"`
+	Revision string          `json:"revision,omitempty"`
+	Status   string          `json:"status"`
+	Reason   string          `json:"reason,omitempty"`
+	Clusters []clusterStatus `json:"clusters"`
+	// Revisions are those to which it can be rolled back.
+	Revisions []rollout.Revision `json:"revisions,omitempty"`
+}
+
+type clusterStatus struct {
+	Name     string `json:"name"`
+	Revision string `json:"revision,omitempty"`
+	Health   string `json:"health"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+func statusOf(p page.Application) applicationStatus {
+	out := applicationStatus{Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Clusters: []clusterStatus{}}
+	for _, c := range p.Placements {
+		out.Clusters = append(out.Clusters, clusterStatus{c.Cluster, c.Revision, c.Status.Word, c.Status.Reason})
+	}
+	return out
+}
+
+func (a *api) status(*http.Request) (int, any, error) {
+	state := a.Hub.State()
+	applications := []applicationStatus{}
+	for _, p := range state.Applications {
+		applications = append(applications, statusOf(p))
+	}
+	return http.StatusOK, map[string]any{"applications": applications, "refused": state.Input.Error}, nil
+}
+
+func (a *api) applicationStatus(r *http.Request) (int, any, error) {
+	name := r.PathValue("name")
+	if wait := r.URL.Query().Get("wait"); wait != "" {
+		limit, err := time.ParseDuration(wait)
+		if err != nil || limit <= 0 || limit > maxWait {
+			return 0, nil, &failure{http.StatusBadRequest, fmt.Sprintf("wait must be a time of up to %s, such as 30s", maxWait)}
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		_ = a.Rollouts.Settled(ctx, name) // whatever it is by then
+	}
+	for _, p := range a.Hub.State().Applications {
+		if p.Name == name {
+			out := statusOf(p)
+			var err error
+			out.Revisions, _, err = a.Rollouts.Revisions(r.Context(), name)
+			return http.StatusOK, out, err
+		}
+	}
+	return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no application %q", name)}
+}

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+const forgottenPrefix = "/hub/forgotten/"
+
+// ErrPresent is of a cluster that has a document, so that it cannot be forgotten.
+var ErrPresent = errors.New("the cluster has a document: only one that was removed can be forgotten")
+
+// Forget gives up on a cluster that was removed and will not come back: nobody waits any more until its agent has cleaned up. That holds until there is a document of its
+// name again. It returns ErrPresent.
+func (h *Hub) Forget(ctx context.Context, cluster string) error {
+	h.change.Lock()
+	defer h.change.Unlock()
+	if h.Documents().Document(document.ClusterKind, cluster) != nil {
+		return ErrPresent
+	}
+	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
+		return err
+	}
+	h.WorksChanged()
+	return nil
+}
+
+// WorksChanged says that there is something new about works. It returns at once.
+func (h *Hub) WorksChanged() {
+	select {
+	case h.works <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// giveUp lets go of the works of clusters that are forgotten, as they come to be deleted.
+func (h *Hub) giveUp(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.works:
+		}
+		result, err := h.options.Store.Range(ctx, forgottenPrefix)
+		if err != nil {
+			return err
+		}
+		if len(result.KVs) == 0 {
+			continue
+		}
+		waits := map[string]bool{}
+		for _, w := range h.options.Health.Works() {
+			waits[w.Namespace] = waits[w.Namespace] || w.DeletionTimestamp != nil
+		}
+		for _, kv := range result.KVs {
+			cluster := strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")
+			if !waits[cluster] {
+				continue
+			}
+			if err := h.options.Forget(ctx, cluster); err != nil && ctx.Err() == nil {
+				return err
+			}
+			h.options.Say("the works of %s, which is forgotten, are let go", cluster)
+		}
+	}
+}
+
+// remember ends that clusters are forgotten which have documents.
+func (h *Hub) remember(ctx context.Context, set *document.Set) error {
+	result, err := h.options.Store.Range(ctx, forgottenPrefix)
+	if err != nil {
+		return err
+	}
+	var ops []store.Op
+	for _, kv := range result.KVs {
+		if set.Document(document.ClusterKind, strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")) != nil {
+			ops = append(ops, store.Delete(kv.Key))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err = h.options.Store.Txn(ctx, nil, ops)
+	return err
+}

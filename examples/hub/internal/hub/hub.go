@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Objects reads what templates need of the hub's cluster: see package objects.
+type Objects interface {
+	Read(ctx context.Context, application string, read func(render.Objects) error) error
+	Forget(application string) error
+}
+
+// Options are the parts that a [Hub] is made of. All are required.
+type Options struct {
+	Engine   *rsync.Engine
+	Store    store.Store // the engine's own
+	Rollouts *rollout.Manager
+	Health   *health.Tracker
+	Webhooks *caller.Caller
+	Objects  Objects
+	// Mapper knows the resources that rules of webhooks name; nil knows none.
+	Mapper meta.RESTMapper
+	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
+	Dir string
+	// Settled is called once, when all applications are what they are to be for the first time.
+	Settled func(context.Context) error
+	// Forget lets go of the works of a cluster that are being deleted.
+	Forget func(ctx context.Context, cluster string) error
+	// Say is told what happens, in a line, and Changed that [Hub.State] has changed.
+	Say     func(format string, args ...any)
+	Changed func()
+}
+
+// Hub has the documents. All methods may be called from any goroutine.
+type Hub struct {
+	options Options
+	loaded  chan struct{}
+	works   chan struct{} // has an element when there is something new about works
+
+	change sync.Mutex // held for the whole of a change, which may take its time
+
+	mu           sync.Mutex // for what follows
+	set          *document.Set
+	taken        time.Time
+	refused      string // why something newer does not count
+	applications map[string]*application
+	owners       map[appcontext.Identity]string // which application was the last to have an object
+}
+
+// application is what a hub knows of one beside its document.
+type application struct {
+	// problem says why it stays as it is.
+	problem string
+	since   time.Time
+	held    int // the revision of a rollback, or 0
+	has     map[appcontext.Identity]bool
+}
+
+// New returns a hub without documents.
+func New(options Options) *Hub {
+	set, _ := document.NewSet()
+	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}}
+}
+
+// Documents returns the documents that count.
+func (h *Hub) Documents() *document.Set {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.set
+}
+
+// Replace takes other documents in the place of all. Its error is a [*document.Error], after which all is as it was.
+func (h *Hub) Replace(ctx context.Context, set *document.Set) error {
+	h.change.Lock()
+	defer h.change.Unlock()
+	err := h.take(ctx, set, "the documents have changed")
+	h.refuse(err)
+	return err
+}
+
+func (h *Hub) refuse(err error) {
+	h.mu.Lock()
+	h.refused = ""
+	if err != nil {
+		h.refused = err.Error()
+	}
+	h.mu.Unlock()
+	h.options.Changed()
+}
+
+// Put takes one document. It reports whether it is new. Its errors are as those of Replace.
+func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err error) {
+	h.change.Lock()
+	defer h.change.Unlock()
+	set := h.Documents()
+	return set.Document(d.Kind, d.Name) == nil, h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
+}
+
+// Delete takes one away. It returns [rsync.ErrNotFound], and errors as those of Replace where others refer to it.
+func (h *Hub) Delete(ctx context.Context, key document.Key) error {
+	h.change.Lock()
+	defer h.change.Unlock()
+	set := h.Documents()
+	if set.Document(key.Kind, key.Name) == nil {
+		return fmt.Errorf("%s %s: %w", key.Kind, key.Name, rsync.ErrNotFound)
+	}
+	return h.take(ctx, set.Without(key), fmt.Sprintf("%s %s is gone", key.Kind, key.Name))
+}
+
+// take makes other documents count. With change held.
+func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
+	before := h.Documents()
+	results, err := h.check(ctx, set)
+	if err != nil {
+		h.renderAll(ctx, before) // so that what it reads is watched again, and nothing else
+		return err
+	}
+	if err := h.remember(ctx, set); err != nil {
+		return err
+	}
+	if h.options.Dir == "" {
+		if err := h.keep(ctx, before, set); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	first := h.taken.IsZero()
+	h.mu.Unlock()
+	if first || !sameWebhooks(before, set) {
+		if err := h.options.Webhooks.SetConfigurations(set.Webhooks()); err != nil {
+			return err // check has found none
+		}
+		h.options.Health.Refresh()
+	}
+	h.mu.Lock()
+	h.set, h.taken = set, time.Now()
+	maps.DeleteFunc(h.owners, func(id appcontext.Identity, owner string) bool { return h.letGo(owner, id) })
+	h.mu.Unlock()
+	for _, r := range results {
+		h.roll(r, cause)
+	}
+	return h.removeOthers(ctx, set)
+}
+
+// removeOthers takes applications away that have no document, also such as were there in an earlier life.
+func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
+	names, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	for name := range h.applications {
+		names = append(names, name)
+	}
+	h.mu.Unlock()
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if set.Document(document.ApplicationKind, name) != nil {
+			continue
+		}
+		h.options.Rollouts.Set(name, rollout.Target{Cause: "it has no document any more"})
+		if err := h.release(ctx, name); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		delete(h.applications, name)
+		h.mu.Unlock()
+		if err := h.options.Objects.Forget(name); err != nil {
+			return err
+		}
+	}
+	h.options.Changed()
+	return nil
+}
+
+// Changed renders an application anew, because of something that its templates have read.
+func (h *Hub) Changed(ctx context.Context, name, cause string) error {
+	h.change.Lock()
+	defer h.change.Unlock()
+	set := h.Documents()
+	d := set.Document(document.ApplicationKind, name)
+	if d == nil {
+		return nil
+	}
+	h.roll(h.render(ctx, set, d), cause)
+	return nil
+}
+
+// roll says what an application is to be, after it was rendered.
+func (h *Hub) roll(r result, cause string) {
+	h.mu.Lock()
+	a := h.applications[r.name]
+	if a == nil {
+		a = &application{}
+		h.applications[r.name] = a
+	}
+	a.held = r.revision
+	problem := ""
+	if r.err != nil {
+		problem = r.err.Error()
+	}
+	if a.problem != problem {
+		a.problem, a.since = problem, time.Now()
+		if problem != "" {
+			h.options.Say("%s: stays as it is: %s", r.name, problem)
+		}
+	}
+	if r.rendering != nil {
+		h.own(a, r)
+	}
+	h.mu.Unlock()
+	if r.rendering != nil {
+		h.options.Rollouts.Set(r.name, rollout.Target{Rendering: r.rendering, Source: r.source, Cause: cause, Revision: r.revision})
+	}
+	h.options.Changed()
+}

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// result is what became of an application: a rendering, an error, or both where the rendering has values that were read before.
+type result struct {
+	name      string
+	rendering *render.Rendering
+	source    rollout.Source
+	revision  int // that it is held at, or 0
+	err       error
+}
+
+// check finds out whether documents can count, and renders their applications. Beside the results there is no error but a [*document.Error]; what is only missing
+// is in the results.
+func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
+	if err := set.Validate(); err != nil {
+		return nil, err
+	}
+	if err := h.checkWebhooks(set); err != nil {
+		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
+	}
+	results := h.renderAll(ctx, set)
+	for _, r := range results {
+		if r.err != nil && !errors.As(r.err, new(*render.MissingError)) {
+			return nil, r.err
+		}
+	}
+	if err := disjoint(set, results); err != nil {
+		return nil, err
+	}
+	return results, h.checkMoves(set, results)
+}
+
+// checkMoves refuses objects that another application has, or has not let go of yet: it would delete them as they come.
+func (h *Hub) checkMoves(set *document.Set, results []result) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range results {
+		if r.rendering == nil {
+			continue
+		}
+		for id := range r.rendering.Identities() {
+			owner := h.owners[id]
+			if owner == "" || owner == r.name || h.letGo(owner, id) {
+				continue
+			}
+			d := set.Document(document.ApplicationKind, r.name)
+			return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
+				"%s is in the application %s, on the cluster %s: take it out there first, and put it here when that is deployed", id.Object, owner, id.Cluster.Name)}
+		}
+	}
+	return nil
+}
+
+// letGo reports whether an application that had an object is deployed without it, or gone. With h.mu held.
+func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
+	status, known := h.options.Rollouts.Status(owner)
+	if known && (!status.Settled || status.State != rollout.Deployed) {
+		return false
+	}
+	a := h.applications[owner]
+	return a == nil || !a.has[id]
+}
+
+// own notes which objects an application is to have. With h.mu held.
+func (h *Hub) own(a *application, r result) {
+	a.has = map[appcontext.Identity]bool{}
+	for id := range r.rendering.Identities() {
+		a.has[id] = true
+		h.owners[id] = r.name
+	}
+}
+
+func (h *Hub) renderAll(ctx context.Context, set *document.Set) []result {
+	var results []result
+	for _, d := range set.Documents(document.ApplicationKind) {
+		results = append(results, h.render(ctx, set, d))
+	}
+	return results
+}
+
+// disjoint refuses objects that two applications have on one cluster: the first that is taken away would take it from the other.
+func disjoint(set *document.Set, results []result) error {
+	owners := map[appcontext.Identity]string{}
+	for _, r := range results {
+		if r.rendering == nil {
+			continue
+		}
+		for id := range r.rendering.Identities() {
+			if owner, ok := owners[id]; ok && owner != r.name {
+				d := set.Document(document.ApplicationKind, r.name)
+				return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
+					"%s is also in the application %s, on the cluster %s", id.Object, owner, id.Cluster.Name)}
+			}
+			owners[id] = r.name
+		}
+	}
+	return nil
+}
+
+// render renders one application, as it is held or as its document is.
+func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
+	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}}
+	clusters := set.On(d.Name)
+	held, err := h.holdOf(ctx, d)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	kept := map[string]string{}
+	if held != nil {
+		if d, err = document.DecodeOne(held.Source.Document); err != nil {
+			r.err = err
+			return r
+		}
+		r.source.Document, r.revision, kept = d.JSON, held.Revision, held.Source.Values
+	}
+	r.rendering, r.err = h.read(ctx, d, clusters, kept)
+	if errors.As(r.err, new(*render.MissingError)) {
+		r.rendering = h.renderKept(ctx, d, clusters)
+	}
+	if r.rendering != nil {
+		r.source.Values = r.rendering.Values
+	}
+	return r
+}
+
+// read renders with values that were kept, and others that are read now.
+func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string) (out *render.Rendering, err error) {
+	with := func(objects render.Objects) error {
+		var err error
+		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: objects})
+		return err
+	}
+	err = h.options.Objects.Read(ctx, d.Name, with)
+	return out, err
+}
+
+// renderKept renders with the values of the revision that is wanted, if that is of the same document; else it returns nil.
+func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*document.Cluster) *render.Rendering {
+	_, wanted, err := h.options.Rollouts.Revisions(ctx, d.Name)
+	if err != nil || wanted == 0 {
+		return nil
+	}
+	source, err := h.options.Rollouts.Source(ctx, d.Name, wanted)
+	if err != nil || string(source.Document) != string(d.JSON) {
+		return nil
+	}
+	out, err := render.Render(d, clusters, render.Kept{Values: source.Values, Other: render.Without{}})
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// checkWebhooks finds what is wrong with configurations of webhooks beyond what each says by itself: a caller that nobody uses takes them.
+func (h *Hub) checkWebhooks(set *document.Set) error {
+	trial, err := caller.New(caller.Options{Mapper: h.options.Mapper})
+	if err != nil {
+		return err
+	}
+	defer trial.Close()
+	return trial.SetConfigurations(set.Webhooks())
+}
+
+// sameWebhooks reports whether two sets have the same configurations of webhooks.
+func sameWebhooks(a, b *document.Set) bool {
+	text := func(s *document.Set) string {
+		var out []string
+		for _, kind := range []document.Kind{document.InterpretingKind, document.ExploringKind} {
+			for _, d := range s.Documents(kind) {
+				out = append(out, string(kind)+string(d.JSON))
+			}
+		}
+		slices.Sort(out)
+		return strings.Join(out, "\n")
+	}
+	return text(a) == text(b)
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
+)
+
+// Start takes the documents of the folder, now and whenever they change, or those that were kept, until ctx ends. What is wrong with the documents at first is its
+// error; later everything stays as it is. It can be called once.
+func (h *Hub) Start(parent context.Context) error {
+	group, ctx := errgroup.WithContext(parent)
+	group.Go(func() error { return h.settle(ctx) })
+	group.Go(func() error { return h.giveUp(ctx) })
+	group.Go(func() error {
+		if h.options.Dir != "" {
+			return h.follow(ctx)
+		}
+		set, err := h.kept(ctx)
+		if err == nil {
+			err = h.Replace(ctx, set)
+		}
+		if err == nil {
+			close(h.loaded)
+		}
+		return err
+	})
+	if err := group.Wait(); parent.Err() == nil {
+		return err
+	}
+	return nil // whatever was cut short goes on with the next start
+}
+
+// Loaded is closed when Start has taken the first documents.
+func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
+
+// follow takes what is in the folder.
+func (h *Hub) follow(ctx context.Context) error {
+	watcher, err := folder.Watch(h.options.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watcher.Close() }()
+	take := func() error {
+		set, err := folder.Read(h.options.Dir)
+		if err == nil {
+			return h.Replace(ctx, set)
+		}
+		h.change.Lock()
+		defer h.change.Unlock()
+		h.refuse(err)
+		return err
+	}
+	if err := take(); err != nil {
+		return err
+	}
+	close(h.loaded)
+	return watcher.Start(ctx, func() {
+		if err := take(); err != nil && ctx.Err() == nil {
+			h.options.Say("%s does not count, and all stays as it is: %v", h.options.Dir, err)
+		}
+	})
+}
+
+// kept returns the documents that were kept.
+func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
+	result, err := h.options.Store.Range(ctx, documentPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var all []*document.Document
+	for _, kv := range result.KVs {
+		d, err := document.DecodeOne(kv.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return document.NewSet(all...)
+}
+
+// settle calls Settled, unless some application cannot be what it is to be: then nobody knows yet which works there will be.
+func (h *Hub) settle(ctx context.Context) error {
+	select {
+	case <-h.loaded:
+	case <-ctx.Done():
+		return nil
+	}
+	for _, d := range h.Documents().Documents(document.ApplicationKind) {
+		if err := h.options.Rollouts.Settled(ctx, d.Name); err != nil {
+			return nil //nolint:nilerr // ctx has ended
+		}
+		h.mu.Lock()
+		a := h.applications[d.Name]
+		held := a != nil && a.problem != ""
+		h.mu.Unlock()
+		if held {
+			return nil
+		}
+	}
+	if err := h.options.Settled(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}

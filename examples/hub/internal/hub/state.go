@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+// State implements [page.Hub].
+func (h *Hub) State() page.State {
+	h.mu.Lock()
+	set, out := h.set, page.State{Input: page.Input{Origin: cmp.Or(h.options.Dir, "the HTTP API"), Taken: h.taken, Error: h.refused}}
+	applications := map[string]application{}
+	for name, a := range h.applications {
+		applications[name] = *a
+	}
+	h.mu.Unlock()
+	works := h.options.Health.Works()
+	names := map[string]bool{}
+	byCluster, byApplication := map[string][]health.Work{}, map[string][]health.Work{}
+	for _, w := range works {
+		name := applicationOf(w.ManifestWork)
+		names[name] = true
+		byCluster[w.Namespace] = append(byCluster[w.Namespace], w)
+		byApplication[name] = append(byApplication[name], w)
+		out.Works = append(out.Works, workState(name, w))
+	}
+	for _, c := range document.All[*document.Cluster](set, document.ClusterKind) {
+		out.Clusters = append(out.Clusters, page.Cluster{
+			Name: c.Metadata.Name, Labels: c.Metadata.Labels, Status: clusterStatus(byCluster[c.Metadata.Name], false),
+		})
+	}
+	for name, works := range byCluster {
+		if set.Document(document.ClusterKind, name) == nil {
+			out.Clusters = append(out.Clusters, page.Cluster{Name: name, Status: clusterStatus(works, true)})
+		}
+	}
+	for _, d := range set.Documents(document.ApplicationKind) {
+		names[d.Name] = true
+	}
+	for name := range names {
+		if name != "" {
+			out.Applications = append(out.Applications, h.applicationState(set, name, applications[name], byApplication[name]))
+		}
+	}
+	return out
+}
+
+// applicationOf returns the application that a work is of, or "".
+func applicationOf(w *workv1.ManifestWork) string {
+	name, _, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
+	return name
+}
+
+func workState(application string, w health.Work) page.Work {
+	out := page.Work{Cluster: w.Namespace, Name: w.Name, Application: application, Conditions: w.Status.Conditions}
+	for _, v := range w.Objects {
+		out.Objects = append(out.Objects, page.Object{
+			Kind: v.Object.Kind, Namespace: v.Object.Namespace, Name: v.Object.Name,
+			Health: page.Status{Tone: toneOf(v.Health), Word: string(v.Health), Reason: v.Message, Since: v.Since},
+		})
+	}
+	return out
+}
+
+func toneOf(h health.Health) page.Tone {
+	switch h {
+	case health.Healthy, health.Applied:
+		return page.Good
+	case health.Unhealthy, health.NotApplied:
+		return page.Bad
+	}
+	return page.Busy
+}
+
+// current reports whether an agent has applied a work as it is now.
+func current(w *workv1.ManifestWork) bool {
+	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
+	return applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration >= w.Generation && w.DeletionTimestamp == nil
+}
+
+func clusterStatus(works []health.Work, leaving bool) page.Status {
+	waiting := 0
+	for _, w := range works {
+		if !current(w.ManifestWork) {
+			waiting++
+		}
+	}
+	switch {
+	case leaving:
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: fmt.Sprintf("its agent has %d works to clean up", len(works))}
+	case len(works) == 0:
+		return page.Status{Word: "Empty", Reason: "nothing is placed on it"}
+	case waiting > 0:
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %d works yet", waiting, len(works))}
+	}
+	return page.Status{Tone: page.Good, Word: "Current"}
+}
+
+func (h *Hub) applicationState(set *document.Set, name string, a application, works []health.Work) page.Application {
+	status, _ := h.options.Rollouts.Status(name)
+	out := page.Application{Name: name, Status: applicationStatus(a, status)}
+	if status.Revision != 0 {
+		out.Revision = strconv.Itoa(status.Revision)
+	}
+	clusters := map[string][]health.Work{}
+	for _, c := range set.On(name) {
+		clusters[c.Metadata.Name] = nil
+	}
+	for _, w := range works {
+		clusters[w.Namespace] = append(clusters[w.Namespace], w)
+	}
+	parts := 0
+	if d := document.Get[*document.Application](set, document.ApplicationKind, name); d != nil {
+		parts = len(d.Spec.Parts)
+	}
+	phases := h.phases(name, status.Revision, parts)
+	for cluster, works := range clusters {
+		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster])}
+		if status.From != 0 {
+			p.Revision = strconv.Itoa(status.From)
+		}
+		if phases[cluster].done || status.State == rollout.Deployed {
+			p.Revision = out.Revision
+		}
+		out.Placements = append(out.Placements, p)
+	}
+	slices.SortFunc(out.Placements, func(a, b page.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return out
+}
+
+func applicationStatus(a application, s rollout.Status) page.Status {
+	switch {
+	case a.problem != "":
+		return page.Status{Tone: page.Bad, Word: "Held up", Reason: a.problem, Since: a.since}
+	case s.State == rollout.Failed:
+		return page.Status{Tone: page.Bad, Word: string(s.State), Reason: s.Message, Since: s.Since}
+	case s.State == rollout.Deployed && a.held != 0:
+		return page.Status{Tone: page.Good, Word: "Rolled back", Reason: fmt.Sprintf("held at revision %d until its document changes", a.held), Since: s.Since}
+	case s.State == rollout.Deployed:
+		return page.Status{Tone: page.Good, Word: string(s.State), Since: s.Since}
+	case s.State == rollout.Rolling && s.Revision == 0:
+		return page.Status{Tone: page.Busy, Word: "Leaving", Since: s.Since}
+	case s.State == rollout.Unplaced:
+		return page.Status{Word: string(s.State), Reason: "no placement brings it to a cluster"}
+	case s.State == "":
+		return page.Status{Tone: page.Busy, Word: string(rollout.Pending)}
+	}
+	return page.Status{Tone: page.Busy, Word: string(s.State), Reason: s.Message, Since: s.Since}
+}
+
+// phase is how far all parts of an application are on a cluster.
+type phase struct {
+	ended        int // parts that are done
+	done, failed bool
+	message      string
+}
+
+// phases returns how far a revision with some parts is, by cluster.
+func (h *Hub) phases(application string, revision, parts int) map[string]phase {
+	out := map[string]phase{}
+	if revision == 0 {
+		return out
+	}
+	// The store is in memory or near by, and an error shows nothing that is wrong.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	status, err := h.options.Engine.Status(ctx, rollout.ContextID(application, revision))
+	if err != nil {
+		return out
+	}
+	for _, c := range status.Clusters {
+		p := out[c.Cluster.Name]
+		if c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped {
+			p.ended++
+		} else {
+			p.failed = p.failed || c.Phase == rsync.PhaseFailed
+			p.message = strings.TrimPrefix(p.message+"; "+c.App+": "+c.Message, "; ")
+		}
+		p.done = p.ended >= parts
+		out[c.Cluster.Name] = p
+	}
+	return out
+}
+
+// placementStatus is how an application is on a cluster: what the rollout says if that is bad, else the worst that is known of its objects.
+func placementStatus(works []health.Work, p phase) page.Status {
+	var worst *health.Verdict
+	waiting := false
+	for _, w := range works {
+		waiting = waiting || !current(w.ManifestWork)
+		for i := range w.Objects {
+			if v := &w.Objects[i]; worst == nil || rank(v.Health) > rank(worst.Health) {
+				worst = v
+			}
+		}
+	}
+	switch {
+	case p.failed:
+		return page.Status{Tone: page.Bad, Word: "Failed", Reason: p.message}
+	case worst != nil && toneOf(worst.Health) == page.Bad:
+		return page.Status{Tone: page.Bad, Word: string(worst.Health), Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
+	case waiting || worst == nil && !p.done:
+		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: p.message}
+	case worst == nil:
+		return page.Status{Word: "Empty"}
+	}
+	return page.Status{Tone: toneOf(worst.Health), Word: string(worst.Health), Reason: worst.Message, Since: worst.Since}
+}
+
+func rank(h health.Health) int {
+	return slices.Index([]health.Health{health.Applied, health.Healthy, health.Unknown, health.Unhealthy, health.NotApplied}, h)
+}

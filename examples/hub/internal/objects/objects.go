@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objects reads the Secrets and ConfigMaps of the hub's cluster that templates name, and watches them: when one changes, the applications
+// that have read it are told. There is one API watch for each object, however many applications read it.
+package objects
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+)
+
+// Auto is in place of the name of a kubeconfig: what the environment names, the pod has, or kubectl uses.
+const Auto = "auto"
+
+// Objects are those of one cluster, or of none.
+type Objects struct {
+	watcher dynamicwatcher.DynamicWatcher // nil where there is no cluster
+	mapper  meta.RESTMapper
+}
+
+// Open returns the objects of the cluster of a kubeconfig; where that is "" there are none. It calls changed with the name of an application when something
+// has changed that its last Read has read, and says what; where that returns an error it calls again after a while.
+func Open(file string, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
+	if file == "" {
+		return &Objects{}, nil
+	}
+	if file == Auto {
+		file = ""
+	}
+	config, err := kubeconfig.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
+	if err != nil {
+		return nil, err
+	}
+	return watch(dynamicwatcher.Options{Config: config, MetricsRegisterer: registerer}, mapper, changed)
+}
+
+// watch returns objects that are watched with some options.
+func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
+	options.EnableCache, options.Name = true, "templates"
+	options.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context, application dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		cause := "objects that its templates read have changed"
+		if triggers := dynamicwatcher.TriggersFrom(ctx); len(triggers) == 1 {
+			t := triggers[0]
+			cause = fmt.Sprintf("%s %s/%s: %s", t.Watched.Kind, t.Watched.Namespace, t.Watched.Name, t.Type)
+		}
+		return reconcile.Result{}, changed(ctx, application.Name, cause)
+	})
+	watcher, err := dynamicwatcher.New(&options)
+	if err != nil {
+		return nil, err
+	}
+	return &Objects{watcher, mapper}, nil
+}
+
+// Mapper knows the resources of the cluster. It is nil where there is none.
+func (o *Objects) Mapper() meta.RESTMapper { return o.mapper }
+
+// Start watches until ctx ends.
+func (o *Objects) Start(ctx context.Context) error {
+	if o.watcher == nil {
+		return nil
+	}
+	return o.watcher.Start(ctx)
+}
+
+// Started is closed when Read works.
+func (o *Objects) Started() <-chan struct{} {
+	if o.watcher == nil {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return o.watcher.Started()
+}
+
+// Read calls read once, with objects for one application, and returns its error. What it reads is what the application watches from then on, also where
+// read fails: what is missing may come.
+func (o *Objects) Read(ctx context.Context, application string, read func(render.Objects) error) error {
+	if o.watcher == nil {
+		return read(render.Without{})
+	}
+	var failed error
+	err := o.watcher.QueryBatch(ctx, identify(application), func(q dynamicwatcher.Querier) error {
+		failed = read(reader{q, identify(application)})
+		return nil
+	})
+	return errors.Join(failed, err)
+}
+
+// Forget ends what an application watches.
+func (o *Objects) Forget(application string) error {
+	if o.watcher == nil {
+		return nil
+	}
+	return o.watcher.RemoveWatcher(identify(application))
+}
+
+func identify(application string) dynamicwatcher.ObjectIdentifier {
+	gv, _ := schema.ParseGroupVersion(document.APIVersion)
+	return dynamicwatcher.ObjectIdentifier{Group: gv.Group, Version: gv.Version, Kind: string(document.ApplicationKind), Name: application}
+}
+
+// reader reads within a batch.
+type reader struct {
+	querier dynamicwatcher.Querier
+	who     dynamicwatcher.ObjectIdentifier
+}
+
+// Value implements [render.Objects].
+func (r reader) Value(ref render.Ref) (string, error) {
+	object, err := r.querier.Get(r.who, schema.GroupVersionKind{Version: "v1", Kind: ref.Kind}, ref.Namespace, ref.Name)
+	var wrong *dynamicwatcher.IdentifierError
+	switch {
+	case errors.As(err, &wrong):
+		return "", fmt.Errorf("%s cannot be read: its %s %s", ref, wrong.Field, wrong.Reason)
+	case err != nil: // no access, or no answer: either may come back
+		return "", &render.MissingError{Ref: ref, Problem: "it cannot be read now: " + err.Error()}
+	case object == nil:
+		return "", &render.MissingError{Ref: ref, Problem: "there is no such " + ref.Kind + " on the hub's cluster"}
+	}
+	value, found, err := valueOf(object, ref)
+	switch {
+	case err != nil:
+		return "", &render.MissingError{Ref: ref, Problem: "its data is not as it must be"}
+	case !found:
+		return "", &render.MissingError{Ref: ref, Problem: "it has no such key"}
+	}
+	return value, nil
+}
+
+func valueOf(object *unstructured.Unstructured, ref render.Ref) (string, bool, error) {
+	value, found, err := unstructured.NestedString(object.Object, "data", ref.Key)
+	if found && ref.Kind == "ConfigMap" {
+		return value, true, nil
+	}
+	if !found && err == nil && ref.Kind == "ConfigMap" {
+		value, found, err = unstructured.NestedString(object.Object, "binaryData", ref.Key)
+	}
+	if err != nil || !found {
+		return "", false, err
+	}
+	decoded, err := base64.StdEncoding.DecodeString(value)
+	return string(decoded), true, err
+}

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render makes the manifests of an application from its templates, for each cluster that it is placed on.
+//
+// A template has these variables and, beside those of text/template, these functions:
+//
+//	{{ .Cluster.Name }}                          the name of the cluster
+//	{{ .Cluster.Labels.region }}                 one of its labels; it is an error where there is none. For labels with other
+//	                                             characters than letters: {{ index .Cluster.Labels "example.com/region" }}
+//	{{ .Application }}                           the name of the application
+//	{{ fromSecret "namespace" "name" "key" }}    what a Secret of the hub's cluster has, decoded
+//	{{ fromConfigMap "namespace" "name" "key" }} what a ConfigMap has
+//	{{ … | quote }}                              in quotes, as a text of YAML
+//	{{ … | base64 }}                             in base64, for the data of a Secret
+//	{{ … | indent 4 }}                           with spaces before each line but the first
+//
+// What is read from the hub's cluster is watched: when it changes, the application is rendered anew.
+package render

@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"regexp"
+	"strings"
+	"text/template"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Provider is who provides all clusters, in the words of package appcontext.
+const Provider = "hub"
+
+// maxBytes is how much a template may make.
+const maxBytes = 1 << 20
+
+// Ref names a value of a Secret or a ConfigMap.
+type Ref struct{ Kind, Namespace, Name, Key string }
+
+// String returns "Secret shop/password, key user".
+func (r Ref) String() string {
+	return fmt.Sprintf("%s %s/%s, key %s", r.Kind, r.Namespace, r.Name, r.Key)
+}
+
+// Objects reads values of the hub's cluster. Its errors must not have any.
+type Objects interface {
+	// Value returns a value. The error is a [*MissingError] where it may come, or come back.
+	Value(Ref) (string, error)
+}
+
+// MissingError is of a value that is not there now.
+type MissingError struct {
+	Ref Ref
+	// Problem says why.
+	Problem string
+}
+
+// Error returns all of it.
+func (e *MissingError) Error() string { return e.Ref.String() + ": " + e.Problem }
+
+// Rendering is what became of an application.
+type Rendering struct {
+	Application string
+	// Clusters is how many it is on.
+	Clusters int
+	// Values are those that the templates have read, by the text of their Ref.
+	Values map[string]string
+
+	apps []appcontext.App
+}
+
+// AppContext returns the rendering as a context.
+func (r *Rendering) AppContext(id string) *appcontext.AppContext {
+	return &appcontext.AppContext{ID: id, Meta: appcontext.Meta{CompositeApp: r.Application}, Apps: r.apps}
+}
+
+// Digest tells renderings apart.
+func (r *Rendering) Digest() string {
+	data, err := json.Marshal(r.apps)
+	if err != nil {
+		panic(err) // texts and numbers, all of them
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Render renders an application for some clusters. The error is a [*document.Error] with the path of the template, and beside
+// it a [*MissingError] where that is the cause.
+func Render(d *document.Document, clusters []*document.Cluster, objects Objects) (*Rendering, error) {
+	application := d.Object.(*document.Application)
+	r := &renderer{where: d.Where, objects: objects, values: map[string]string{}}
+	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
+	for i := range application.Spec.Parts {
+		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
+		if err != nil {
+			return nil, err
+		}
+		out.apps = append(out.apps, app)
+	}
+	if err := appcontext.Validate(out.AppContext(d.Name)); err != nil {
+		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
+	}
+	return out, nil
+}
+
+type renderer struct {
+	where   string
+	objects Objects
+	values  map[string]string
+}
+
+func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
+	app := appcontext.App{Name: p.Name}
+	for _, d := range p.DependsOn {
+		status := appcontext.Deployed
+		if d.Condition != "" {
+			status = appcontext.OpStatus(d.Condition)
+		}
+		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: d.Wait.Duration})
+	}
+	templates := make([]*template.Template, len(p.Manifests))
+	path := func(j int) string { return fmt.Sprintf("spec.parts[%d].manifests[%d].template", i, j) }
+	for j, m := range p.Manifests {
+		var err error
+		if templates[j], err = template.New("template").Option("missingkey=error").Funcs(r.functions()).Parse(m.Template); err != nil {
+			return app, r.failed(path(j), "", err)
+		}
+	}
+	for _, c := range clusters {
+		cluster := appcontext.Cluster{ClusterID: appcontext.ClusterID{Provider: Provider, Name: c.Metadata.Name}}
+		variables := map[string]any{
+			"Application": application,
+			"Cluster":     map[string]any{"Name": c.Metadata.Name, "Labels": maps.Clone(c.Metadata.Labels)},
+		}
+		for j, m := range p.Manifests {
+			text := limited{left: maxBytes}
+			err := templates[j].Execute(&text, variables)
+			if err == nil {
+				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
+			}
+			if err != nil {
+				return app, r.failed(path(j), c.Metadata.Name, err)
+			}
+		}
+		app.Clusters = append(app.Clusters, cluster)
+	}
+	return app, nil
+}
+
+// failed says where a template is, and for which cluster it failed.
+func (r *renderer) failed(path, cluster string, err error) error {
+	problem := strings.TrimPrefix(err.Error(), "template: ")
+	if cluster != "" {
+		problem = "for the cluster " + cluster + ": " + problem
+	}
+	out := &document.Error{Where: r.where, Field: path, Problem: problem}
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		return errors.Join(out, missing)
+	}
+	return out
+}
+
+func (r *renderer) functions() template.FuncMap {
+	from := func(kind string) func(namespace, name, key string) (string, error) {
+		return func(namespace, name, key string) (string, error) {
+			ref := Ref{kind, namespace, name, key}
+			if value, ok := r.values[ref.String()]; ok {
+				return value, nil
+			}
+			value, err := r.objects.Value(ref)
+			if err == nil {
+				r.values[ref.String()] = value
+			}
+			return value, err
+		}
+	}
+	return template.FuncMap{
+		"fromSecret":    from("Secret"),
+		"fromConfigMap": from("ConfigMap"),
+		"quote": func(text string) (string, error) {
+			data, err := json.Marshal(text)
+			return string(data), err
+		},
+		"base64": func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
+		"indent": func(n int, text string) string {
+			return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", max(n, 0)))
+		},
+	}
+}
+
+var yamlLine = regexp.MustCompile(`line \d+`)
+
+// objectsIn adds the objects of a text to resources. Errors have nothing of the text: it may have secrets.
+func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		part, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return resources, nil
+		}
+		if err != nil {
+			return nil, errors.New("what it makes is not YAML")
+		}
+		manifest, err := yaml.YAMLToJSONStrict(part)
+		if err != nil {
+			return nil, fmt.Errorf("what it makes is not valid YAML, at %s of an object", yamlLine.FindString(err.Error()))
+		}
+		if string(manifest) == "null" {
+			continue
+		}
+		object, err := appcontext.ParseObject(manifest)
+		if err != nil {
+			return nil, err
+		}
+		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})
+	}
+}
+
+// limited is a buffer that takes no more than some bytes.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, fmt.Errorf("it makes more than %d bytes", maxBytes)
+	}
+	return l.Buffer.Write(p)
+}
+
+// Without are no objects.
+type Without struct{}
+
+// Value implements [Objects].
+func (Without) Value(ref Ref) (string, error) {
+	return "", fmt.Errorf("%s cannot be read: the hub has no --kubeconfig", ref)
+}
+
+// Kept has values that were read before, and asks others for those that were not.
+type Kept struct {
+	Values map[string]string
+	Other  Objects
+}
+
+// Value implements [Objects].
+func (k Kept) Value(ref Ref) (string, error) {
+	if value, ok := k.Values[ref.String()]; ok {
+		return value, nil
+	}
+	return k.Other.Value(ref)
+}
+
+// Identities returns the objects that it has on clusters.
+func (r *Rendering) Identities() iter.Seq[appcontext.Identity] {
+	return func(yield func(appcontext.Identity) bool) {
+		for i := range r.apps {
+			for _, c := range r.apps[i].Clusters {
+				for j := range c.Resources {
+					if !yield(appcontext.Identity{Cluster: c.ClusterID, Object: c.Resources[j].Object}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

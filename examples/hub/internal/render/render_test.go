@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+)
+
+// objects are values by the text of their Ref.
+type objects map[string]string
+
+func (o objects) Value(ref render.Ref) (string, error) {
+	if value, ok := o[ref.String()]; ok {
+		return value, nil
+	}
+	return "", &render.MissingError{Ref: ref, Problem: "it is not there"}
+}
+
+const secret = "Secret ns/s, key k"
+
+func application(t *testing.T, template string) *document.Document {
+	t.Helper()
+	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: a\n    manifests:\n    - template: |\n"
+	for line := range strings.Lines(template) {
+		text += "        " + line
+	}
+	d, err := document.DecodeOne([]byte(text + "\n  - name: b\n    dependsOn: [{part: a, wait: 2s}]\n    manifests: [{hook: pre-install, template: '{}'}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Object.(*document.Application).Spec.Parts[1].Manifests[0].Template = "# nothing"
+	return d
+}
+
+func clusters(t *testing.T, names ...string) (out []*document.Cluster) {
+	t.Helper()
+	for _, name := range names {
+		c := &document.Cluster{}
+		c.Metadata = document.Metadata{Name: name, Labels: map[string]string{"region": "north", "example.com/tier": "1"}}
+		out = append(out, c)
+	}
+	return out
+}
+
+func configMap(data string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: ns}\ndata: {v: " + data + "}\n"
+}
+
+func TestRender(t *testing.T) {
+	for template, want := range map[string]string{
+		configMap("{{ .Cluster.Name }}"):                                                                        `{"v":"c1"}`,
+		configMap("{{ .Cluster.Labels.region }}"):                                                               `{"v":"north"}`,
+		configMap(`{{ index .Cluster.Labels "example.com/tier" | quote }}`):                                     `{"v":"1"}`,
+		configMap("{{ .Application }}"):                                                                         `{"v":"shop"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | quote }}`):                                                      `{"v":"it's: \"a\"\nsecret"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                     `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
+		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                           `{"v":"plain"}`,
+		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                            `{"v":"x"}`,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n": `{"v":"a\nb\n"}`,
+	} {
+		r, err := render.Render(application(t, template), clusters(t, "c1"), objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"})
+		if err != nil {
+			t.Errorf("%s: %v", template, err)
+			continue
+		}
+		c := r.AppContext("id")
+		resources := c.Apps[0].Clusters[0].Resources
+		if len(resources) != 1 || !strings.Contains(string(resources[0].Manifest), `"data":`+want) {
+			t.Errorf("%s: %s, want %s", template, resources, want)
+		}
+		if d := c.Apps[1].DependsOn[0]; c.ID != "id" || d.App != "a" || d.Status != "Deployed" || d.Wait.Seconds() != 2 {
+			t.Errorf("%+v", c.Apps[1])
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for _, tt := range []struct{ reason, template, problem string }{
+		{"no template", "{{ if }}", "missing value for if"},
+		{"an unknown function", "{{ fromFile }}", `function "fromFile" not defined`},
+		{"an unknown variable", "{{ .Cluster.Namme }}", "for the cluster c1:"},
+		{"a label that is not there", "{{ .Cluster.Labels.zone }}", `no entry for key "zone"`},
+		{"no YAML", `a: [{{ fromSecret "ns" "s" "k" }}`, "not valid YAML"},
+		{"a field twice", configMap(`x, v: {{ fromSecret "ns" "s" "k" }}`), "not valid YAML"},
+		{"no object", `- {{ fromSecret "ns" "s" "k" }}`, "neither a YAML nor a JSON object"},
+		{"no kind", "apiVersion: v1\nmetadata: {name: a}", "no kind"},
+		{"an object twice", configMap("x") + "---\n" + configMap("y"), "there already"},
+		{"without end", `{{ range 1000000 }}{{ printf "%1000d" 1 }}{{ end }}`, "makes more than"},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"})
+			var wrong *document.Error
+			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") || !strings.Contains(err.Error(), tt.problem) || errors.As(err, new(*render.MissingError)) {
+				t.Errorf("%v, want %q", err, tt.problem)
+			}
+			if strings.Contains(fmt.Sprint(err), "s3cr3t") {
+				t.Errorf("the error has a secret: %v", err)
+			}
+		})
+	}
+	// Templates are read also where they are not rendered.
+	if _, err := render.Render(application(t, "{{ if }}"), nil, objects{}); err == nil {
+		t.Error("a broken template of an application that is nowhere is taken")
+	}
+}
+
+func TestMissing(t *testing.T) {
+	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
+	_, err := render.Render(d, clusters(t, "c1"), objects{})
+	var missing *render.MissingError
+	if !errors.As(err, &missing) || missing.Ref.Name != "s" || !strings.Contains(err.Error(), "spec.parts[0].manifests[0].template") {
+		t.Errorf("%v", err)
+	}
+	_, err = render.Render(d, clusters(t, "c1"), render.Without{})
+	if err == nil || errors.As(err, &missing) && missing.Problem == "" || !strings.Contains(err.Error(), "no --kubeconfig") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDigest: renderings differ with what they say, and not with where values come from.
+func TestDigest(t *testing.T) {
+	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
+	digest := func(o render.Objects, names ...string) string {
+		t.Helper()
+		r, err := render.Render(d, clusters(t, names...), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{secret: r.Values[secret]}, r.Values); diff != "" {
+			t.Error(diff)
+		}
+		return r.Digest()
+	}
+	one := digest(objects{secret: "1"}, "c1")
+	if one != digest(render.Kept{Values: map[string]string{secret: "1"}, Other: render.Without{}}, "c1") {
+		t.Error("a value that was kept makes a difference")
+	}
+	if one == digest(objects{secret: "2"}, "c1") || one == digest(objects{secret: "1"}, "c1", "c2") {
+		t.Error("another value or cluster makes no difference")
+	}
+}

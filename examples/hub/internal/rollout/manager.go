@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Options configures a [Manager]; the zero value is useful.
+type Options struct {
+	// Keep is how many revisions of an application are kept for rollbacks. Defaults to 10.
+	Keep int
+	// Patience is how long an event under way may hold up what is newer. Defaults to 30 s.
+	Patience time.Duration
+	// Say is told what happens, in a line. It may be called from any goroutine. Nil means that nobody is.
+	Say func(format string, args ...any)
+	// Changed is called when a [Status] has. It must return at once.
+	Changed func()
+}
+
+// Manager rolls applications out. All methods may be called from any goroutine.
+type Manager struct {
+	engine  *rsync.Engine
+	store   store.Store
+	options Options
+
+	mu      sync.Mutex
+	workers map[string]*worker
+	ctx     context.Context // of Start, nil before
+	ended   bool            // no worker begins any more
+	group   sync.WaitGroup
+}
+
+// Target is what an application is to be.
+type Target struct {
+	// Rendering is what is to be on clusters; nil takes the application away.
+	Rendering *render.Rendering
+	Source    Source
+	// Cause says in a few words why, for the list of revisions.
+	Cause string
+	// Revision is that of a rollback: where its content is the same it is that revision again, and not a new one.
+	Revision int
+}
+
+// State says how far an application is.
+type State string
+
+// The states.
+const (
+	Pending  State = "Pending"  // it has not begun yet
+	Unplaced State = "Unplaced" // it is on no cluster, and never was
+	Rolling  State = "Rolling"  // an event is under way
+	Deployed State = "Deployed" // what is wanted was applied
+	Failed   State = "Failed"   // the last event has failed, and is tried again
+	Removed  State = "Removed"  // nothing of it is on clusters
+)
+
+// Status is what a [Manager] knows of an application.
+type Status struct {
+	Application string
+	State       State
+	// Revision is the one that is wanted, 0 for none; From is the one that is being left.
+	Revision, From int
+	// Message says why it failed, or what is under way.
+	Message string
+	Since   time.Time
+	// Settled is whether all is done, and nothing newer waits.
+	Settled bool
+}
+
+// New returns a manager for an engine that has the options Transitions and Everything of this package. The store is the engine's own.
+func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
+	if options.Keep == 0 {
+		options.Keep = 10
+	}
+	if options.Patience == 0 {
+		options.Patience = 30 * time.Second
+	}
+	if options.Say == nil {
+		options.Say = func(string, ...any) {}
+	}
+	if options.Changed == nil {
+		options.Changed = func() {}
+	}
+	return &Manager{engine: engine, store: s, options: options, workers: map[string]*worker{}}
+}
+
+// Start works until ctx ends. It can be called once.
+func (m *Manager) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m.mu.Lock()
+	if m.ctx != nil {
+		m.mu.Unlock()
+		return errors.New("rollout: Start was called before")
+	}
+	m.ctx = ctx
+	for _, w := range m.workers {
+		m.run(w)
+	}
+	m.mu.Unlock()
+	<-ctx.Done()
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	m.group.Wait()
+	return nil
+}
+
+// Set says what an application is to be. It returns at once; what was set before and has not begun is forgotten.
+func (m *Manager) Set(application string, target Target) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.workers[application]
+	if w == nil {
+		w = newWorker(m, application)
+		m.workers[application] = w
+		if m.ctx != nil && !m.ended {
+			m.run(w)
+		}
+	}
+	w.set(target)
+}
+
+// run begins a worker. With m.mu held.
+func (m *Manager) run(w *worker) {
+	ctx := m.ctx
+	m.group.Go(func() { w.run(ctx) })
+}
+
+// Status returns what is known of an application.
+func (m *Manager) Status(application string) (Status, bool) {
+	m.mu.Lock()
+	w := m.workers[application]
+	m.mu.Unlock()
+	if w == nil {
+		return Status{}, false
+	}
+	return w.report(), true
+}
+
+// leave takes a worker away that has nothing to do any more. It reports whether nothing has come meanwhile.
+func (m *Manager) leave(w *worker) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w.newer() {
+		return false
+	}
+	delete(m.workers, w.application)
+	return true
+}
+
+// Settled returns when an application is what it is to be: Deployed or Removed, with nothing that waits. It is for tests and scripts; its error is that of ctx,
+// with the last status.
+func (m *Manager) Settled(ctx context.Context, application string) error {
+	for {
+		m.mu.Lock()
+		w := m.workers[application]
+		m.mu.Unlock()
+		if w == nil {
+			return nil
+		}
+		settled, changed := w.settled()
+		if settled {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			s := w.report()
+			return fmt.Errorf("%w: %s is %s: %s", ctx.Err(), application, s.State, s.Message)
+		}
+	}
+}

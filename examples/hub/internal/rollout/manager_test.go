@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// fixture is a manager on a store that outlives it, and clusters in memory.
+type fixture struct {
+	t        *testing.T
+	store    *memstore.Store
+	clusters *fake.Clusters
+	options  rollout.Options
+	engine   *rsync.Engine
+	*rollout.Manager
+	stop func()
+
+	mu   sync.Mutex
+	said []string
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New()}
+	f.options = rollout.Options{Keep: 3, Say: func(format string, args ...any) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.said = append(f.said, fmt.Sprintf(format, args...))
+	}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(f.said, "\n"))
+		}
+	})
+	return f
+}
+
+// start runs an engine and a manager until stop.
+func (f *fixture) start() {
+	f.t.Helper()
+	var err error
+	f.engine, err = rsync.New(f.store, f.clusters, rsync.Options{
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.Manager = rollout.New(f.engine, f.store, f.options)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, run := range []func(context.Context) error{f.engine.Start, f.Manager.Start} {
+		group.Go(func() {
+			if err := run(ctx); err != nil {
+				f.t.Error(err)
+			}
+		})
+	}
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+	})
+	f.t.Cleanup(f.stop)
+}
+
+// target has one ConfigMap for each word: "a=1", on each of the clusters.
+func (f *fixture) target(content string, clusters ...string) rollout.Target {
+	f.t.Helper()
+	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: main\n    manifests:\n"
+	for field := range strings.FieldsSeq(content) {
+		name, value, _ := strings.Cut(field, "=")
+		text += fmt.Sprintf("    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", name, value)
+	}
+	d, err := document.DecodeOne([]byte(text))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var on []*document.Cluster
+	for _, name := range clusters {
+		c := &document.Cluster{}
+		c.Metadata.Name = name
+		on = append(on, c)
+	}
+	r, err := render.Render(d, on, render.Without{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return rollout.Target{Rendering: r, Source: rollout.Source{Document: d.JSON}, Cause: content}
+}
+
+func (f *fixture) settle() {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	if err := f.Settled(ctx, "shop"); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// has checks what is on a cluster: "a=1 b=2".
+func (f *fixture) has(cluster, want string) {
+	f.t.Helper()
+	if got := f.objects(cluster); got != want {
+		f.t.Fatalf("%s has %q, want %q", cluster, got, want)
+	}
+}
+
+func (f *fixture) objects(cluster string) string {
+	var all []string
+	for o, manifest := range f.clusters.Cluster(render.Provider, cluster).Objects() {
+		_, value, _ := strings.Cut(manifest, `"v":"`)
+		value, _, _ = strings.Cut(value, `"`)
+		all = append(all, o.Name+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// revisions returns the numbers that are kept, and the one that is wanted.
+func (f *fixture) revisions() string {
+	f.t.Helper()
+	all, wanted, err := f.Revisions(f.t.Context(), "shop")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var out []string
+	for _, r := range all {
+		out = append(out, fmt.Sprint(r.Number))
+	}
+	return fmt.Sprintf("%s, wanted %d", strings.Join(out, " "), wanted)
+}
+
+func TestLife(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	for _, step := range []struct {
+		content   string
+		clusters  []string
+		revision  int
+		want      string // on c1
+		revisions string
+	}{
+		{"a=1 b=1", []string{"c1"}, 0, "a=1 b=1", "1, wanted 1"},
+		{"a=1 b=1", []string{"c1"}, 0, "a=1 b=1", "1, wanted 1"},
+		{"a=2 c=2", []string{"c1", "c2"}, 0, "a=2 c=2", "1 2, wanted 2"},
+		{"a=1 b=1", []string{"c1"}, 1, "a=1 b=1", "1 2, wanted 1"},         // a rollback
+		{"a=1 b=1", []string{"c2"}, 1, "", "1 2 3, wanted 3"},              // the same, elsewhere
+		{"a=4", []string{"c1", "c2"}, 0, "a=4", "2 3 4, wanted 4"},         // the first is forgotten
+		{"a=2 c=2", []string{"c1", "c2"}, 0, "a=2 c=2", "3 4 5, wanted 5"}, // no rollback, but a new one
+		{"a=2 c=2", nil, 0, "", "4 5 6, wanted 6"},
+		{"a=7", []string{"c1"}, 0, "a=7", "5 6 7, wanted 7"},
+	} {
+		target := f.target(step.content, step.clusters...)
+		target.Revision = step.revision
+		f.Set("shop", target)
+		f.settle()
+		f.has("c1", step.want)
+		if got := f.revisions(); got != step.revisions {
+			t.Fatalf("%s: revisions %s, want %s", step.content, got, step.revisions)
+		}
+		if s, _ := f.Status("shop"); s.State != rollout.Deployed {
+			t.Errorf("%+v", s)
+		}
+		f.stop()
+		f.start()
+		f.Set("shop", target)
+		f.settle()
+	}
+	f.Set("shop", rollout.Target{})
+	f.settle()
+	f.has("c1", "")
+	f.has("c2", "")
+	for _, prefix := range []string{"/hub/", "/context/", "/rsync/index/", "/rsync/spec/"} {
+		if left, err := f.store.Range(t.Context(), prefix); err != nil || len(left.KVs) > 0 {
+			t.Errorf("left in the store: %v, %v", left.KVs, err)
+		}
+	}
+	if names, err := f.Applications(t.Context()); err != nil || len(names) > 0 {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+// TestCoalesce: of what comes while an update is under way the newest counts, and the others never are on a cluster.
+func TestCoalesce(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	c1 := f.clusters.Cluster(render.Provider, "c1")
+	f.Set("shop", f.target("a=0", "c1"))
+	f.settle()
+	c1.SetMode(fake.Unreachable)
+	f.Set("shop", f.target("a=1", "c1"))
+	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Rolling && s.Revision == 2 })
+	for n := range 100 {
+		f.Set("shop", f.target(fmt.Sprintf("a=%d", n+2), "c1"))
+	}
+	c1.SetMode(fake.Works)
+	f.settle()
+	f.has("c1", "a=101")
+	if got := f.revisions(); got != "1 2 3, wanted 3" {
+		t.Errorf("revisions %s", got)
+	}
+}
+
+func (f *fixture) until(what string, holds func() bool) {
+	f.t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			f.t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
+// TestPatience: a cluster that does not answer holds up what is newer on others for a while only, and gets it when it is back.
+func TestPatience(t *testing.T) {
+	f := newFixture(t)
+	f.options.Patience = 20 * time.Millisecond
+	f.start()
+	f.Set("shop", f.target("a=0 b=0", "c1", "c2"))
+	f.settle()
+	c2 := f.clusters.Cluster(render.Provider, "c2")
+	c2.SetMode(fake.Unreachable)
+	for n := range 5 {
+		f.Set("shop", f.target(fmt.Sprintf("a=%d c%d=1", n+1, n+1), "c1", "c2"))
+		want := fmt.Sprintf("a=%d c%d=1", n+1, n+1)
+		f.until("c1 has "+want, func() bool { return strings.Contains(f.objects("c1"), fmt.Sprintf("a=%d ", n+1)) })
+	}
+	f.has("c2", "a=0 b=0")
+	c2.SetMode(fake.Works)
+	f.settle()
+	f.has("c1", "a=5 c5=1")
+	f.has("c2", "a=5 c5=1")
+	c2.SetMode(fake.Unreachable)
+	f.Set("shop", f.target("a=6", "c1", "c2"))
+	f.until("it is under way", func() bool { return strings.Contains(f.objects("c1"), "a=6") })
+	f.Set("shop", rollout.Target{}) // nobody waits for what is to go
+	f.until("c1 is empty", func() bool { return f.objects("c1") == "" })
+	c2.SetMode(fake.Works)
+	f.settle()
+	f.has("c2", "")
+}
+
+// TestRefused: a revision that a cluster refuses can be rolled back, and is tried again.
+func TestRefused(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	f.Set("shop", f.target("a=0 b=0", "c1"))
+	f.settle()
+	c1 := f.clusters.Cluster(render.Provider, "c1")
+	c1.SetMode(fake.Refusing)
+	f.Set("shop", f.target("a=1 c=1", "c1"))
+	f.until("it has failed", func() bool {
+		s, _ := f.Status("shop")
+		return s.State == rollout.Failed && strings.Contains(s.Message, "refused")
+	})
+	c1.SetMode(fake.Works)
+	f.settle() // it is tried again
+	f.has("c1", "a=1 c=1")
+	c1.SetMode(fake.Refusing)
+	f.Set("shop", f.target("a=2 d=2", "c1"))
+	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+	c1.SetMode(fake.Works)
+	back := f.target("a=0 b=0", "c1")
+	back.Revision = 1
+	f.Set("shop", back)
+	f.settle()
+	f.has("c1", "a=0 b=0")
+}
+
+// TestKilled: an event that was under way when the process ended is not begun twice, and what was set next counts.
+func TestKilled(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	f.Set("shop", f.target("a=0", "c1"))
+	f.settle()
+	c1 := f.clusters.Cluster(render.Provider, "c1")
+	c1.SetMode(fake.Unreachable)
+	f.Set("shop", f.target("a=1", "c1"))
+	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
+	f.until("the engine has it", func() bool {
+		s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 2))
+		return err == nil && len(s.Queue) == 1
+	})
+	f.stop()
+	f.start()
+	f.Set("shop", f.target("a=1", "c1"))
+	c1.SetMode(fake.Works)
+	f.settle()
+	f.has("c1", "a=1")
+	s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 2))
+	if err != nil || len(s.Queue) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestContextID(t *testing.T) {
+	for _, name := range []string{"shop", "a.b"} {
+		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name || number != 12 || !ok {
+			t.Errorf("%s %d %v", application, number, ok)
+		}
+	}
+	for _, id := range []string{"", "shop", "shop.x"} {
+		if _, _, ok := rollout.ParseContextID(id); ok {
+			t.Errorf("%q is taken for one of ours", id)
+		}
+	}
+}

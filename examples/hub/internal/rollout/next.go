@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Transitions is the engine's state machine for these rollouts: as its default, but an update may begin in any state in which nothing is under way. A
+// revision whose update failed can be led on from, and back to.
+func Transitions() rsync.Transitions {
+	settled := []rsync.State{
+		rsync.Created, rsync.Instantiated, rsync.InstantiateFailed, rsync.Updated, rsync.UpdateFailed, rsync.Terminated, rsync.TerminationFailed,
+	}
+	out := slices.Clone(rsync.TransitionsDefault)
+	for i := range out {
+		switch out[i].Event {
+		case rsync.Update:
+			out[i].From = settled
+		case rsync.UpdateDelete:
+			out[i].From = []rsync.State{rsync.Instantiated, rsync.InstantiateFailed, rsync.UpdateFailed, rsync.TerminationFailed}
+		}
+	}
+	return out
+}
+
+// Everything is the comparer for these rollouts: an update applies all resources, so that it also mends what one before it left half done.
+func Everything(_, _ *appcontext.Resource) bool { return true }
+
+// revisionState is a revision and the state of its context, which is empty where there is none.
+type revisionState struct {
+	number int
+	state  rsync.State
+}
+
+// live reports whether objects of a revision may be on clusters.
+func (r revisionState) live() bool {
+	switch r.state {
+	case "", rsync.Created, rsync.Terminated, rsync.Updated:
+		return false
+	}
+	return true
+}
+
+// verb is what can be done next.
+type verb string
+
+const (
+	nothing     verb = ""
+	create      verb = "create"
+	instantiate verb = "instantiate"
+	update      verb = "update"
+	terminate   verb = "terminate"
+	remove      verb = "remove"
+)
+
+// step is what to do next with a revision; from is the other one of an update.
+type step struct {
+	verb     verb
+	number   int // of terminate the newest of all that are live
+	from     int
+	rollback bool
+}
+
+// next says what leads from the states of all revisions, in the order of their numbers, to a wanted one, or with 0 to none. Nothing may
+// be under way. The wanted revision is among them, at least without a context.
+func next(revisions []revisionState, wanted int) step {
+	var target revisionState
+	var others []revisionState
+	for _, r := range revisions {
+		if r.number == wanted {
+			target = r
+		} else if r.live() {
+			others = append(others, r)
+		}
+	}
+	switch {
+	case wanted == 0 && len(others) > 0:
+		return step{verb: terminate, number: others[len(others)-1].number}
+	case wanted == 0:
+		for _, r := range revisions {
+			if r.state != "" {
+				return step{verb: remove, number: r.number}
+			}
+		}
+		return step{}
+	case target.state == "":
+		return step{verb: create, number: wanted}
+	case len(others) > 0:
+		// The newest first: the one before may have objects that only it has, which the last update removes.
+		from := others[len(others)-1].number
+		return step{verb: update, number: wanted, from: from, rollback: wanted < from}
+	case target.state != rsync.Instantiated:
+		return step{verb: instantiate, number: wanted}
+	}
+	return step{}
+}
+
+// old returns the revisions that need not be kept: more than keep, neither wanted nor live.
+func old(revisions []revisionState, wanted, keep int) []int {
+	var out []int
+	for i, r := range revisions {
+		if len(revisions)-i > keep && r.number != wanted && !r.live() {
+			out = append(out, r.number)
+		}
+	}
+	return out
+}

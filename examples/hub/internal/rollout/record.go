@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+const (
+	recordPrefix   = "/hub/rollout/"
+	revisionPrefix = "/hub/revision/"
+)
+
+// record is what is stored of an application.
+type record struct {
+	// Next is the number of the next revision.
+	Next int `json:"next"`
+	// Wanted is the revision that the application is to be, 0 for none.
+	Wanted int `json:"wanted"`
+	// Revisions are in the order of their numbers.
+	Revisions []Revision `json:"revisions,omitempty"`
+}
+
+// Revision is what an application was once.
+type Revision struct {
+	Number int    `json:"number"`
+	Digest string `json:"digest"`
+	// Content tells what the revision was made from, whatever clusters it is on.
+	Content  string    `json:"content"`
+	Cause    string    `json:"cause"`
+	Created  time.Time `json:"created"`
+	Clusters int       `json:"clusters"`
+}
+
+// Source is what a revision was made from.
+type Source struct {
+	// Document is that of the application, in JSON.
+	Document json.RawMessage `json:"document"`
+	// Values are what its templates have read of the hub's cluster.
+	Values map[string]string `json:"values,omitempty"`
+}
+
+// digest tells sources apart.
+func (s *Source) digest() string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return "" // a document that is no JSON, which there is not
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Before returns the newest revision before another one that was made from something else, or 0.
+func Before(revisions []Revision, number int) int {
+	at := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number })
+	for i := at - 1; i >= 0; i-- {
+		if revisions[i].Content != revisions[at].Content {
+			return revisions[i].Number
+		}
+	}
+	return 0
+}
+
+func (r *record) find(number int) *Revision {
+	for i := range r.Revisions {
+		if r.Revisions[i].Number == number {
+			return &r.Revisions[i]
+		}
+	}
+	return nil
+}
+
+// ContextID is the ID of the AppContext of a revision.
+func ContextID(application string, number int) string {
+	return application + "." + strconv.Itoa(number)
+}
+
+// ParseContextID is its reverse. It reports whether the ID is that of a revision.
+func ParseContextID(id string) (application string, number int, ok bool) {
+	at := strings.LastIndexByte(id, '.')
+	if at < 0 {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(id[at+1:])
+	return id[:at], number, err == nil
+}
+
+func recordKey(application string) string { return recordPrefix + application + "/" }
+
+func sourceKey(application string, number int) string {
+	return fmt.Sprintf("%s%s/%d/", revisionPrefix, application, number)
+}
+
+// load reads the record of an application; one that is not there is empty.
+func (m *Manager) load(ctx context.Context, application string) (*record, error) {
+	kv, err := m.store.Get(ctx, recordKey(application))
+	if err != nil {
+		return nil, err
+	}
+	r := &record{Next: 1}
+	if kv.Exists() {
+		if err := json.Unmarshal(kv.Value, r); err != nil {
+			return nil, fmt.Errorf("the value of %s is broken: %w", recordKey(application), err)
+		}
+	}
+	return r, nil
+}
+
+// save writes a record, and whatever else belongs to it, in one transaction.
+func (m *Manager) save(ctx context.Context, application string, r *record, ops ...store.Op) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = m.store.Txn(ctx, nil, append(ops, store.Put(recordKey(application), data)))
+	return err
+}
+
+// Applications returns those that anything is stored of.
+func (m *Manager) Applications(ctx context.Context) ([]string, error) {
+	result, err := m.store.Range(ctx, recordPrefix)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, kv := range result.KVs {
+		out = append(out, strings.TrimSuffix(strings.TrimPrefix(kv.Key, recordPrefix), "/"))
+	}
+	return out, nil
+}
+
+// Revisions returns the revisions of an application that are kept, the oldest first, and which one it is to be.
+func (m *Manager) Revisions(ctx context.Context, application string) (revisions []Revision, wanted int, err error) {
+	r, err := m.load(ctx, application)
+	if err != nil {
+		return nil, 0, err
+	}
+	return r.Revisions, r.Wanted, nil
+}
+
+// Source returns what a revision was made from, or an rsync.ErrNotFound.
+func (m *Manager) Source(ctx context.Context, application string, number int) (*Source, error) {
+	kv, err := m.store.Get(ctx, sourceKey(application, number))
+	if err != nil {
+		return nil, err
+	}
+	if !kv.Exists() {
+		return nil, fmt.Errorf("revision %d of the application %s: %w", number, application, rsync.ErrNotFound)
+	}
+	var s Source
+	return &s, json.Unmarshal(kv.Value, &s)
+}

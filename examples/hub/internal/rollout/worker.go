@@ -1,0 +1,391 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Failed events are tried again, after a time that doubles.
+const (
+	retryBase = time.Second
+	retryMax  = 5 * time.Minute
+)
+
+// worker brings one application to what it is to be.
+type worker struct {
+	manager     *Manager
+	application string
+
+	mu      sync.Mutex
+	taken   *Target       // what is being reached, or is reached
+	waiting *Target       // what is newer, or nil
+	arrived chan struct{} // closed when something is waiting
+	status  Status
+	done    bool          // what was taken is reached
+	changed chan struct{} // closed with the next change
+}
+
+func newWorker(m *Manager, application string) *worker {
+	return &worker{
+		manager: m, application: application, arrived: make(chan struct{}), changed: make(chan struct{}),
+		status: Status{Application: application, State: Pending, Since: time.Now()},
+	}
+}
+
+// set says what the application is to be. What is the same as what is being done is nothing newer.
+func (w *worker) set(target Target) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.waiting != nil
+	w.waiting = &target
+	switch {
+	case w.taken != nil && w.taken.same(&target):
+		w.waiting = nil
+		if was {
+			w.arrived = make(chan struct{})
+		}
+	case !was:
+		close(w.arrived)
+	}
+	w.tell()
+}
+
+func (t *Target) same(other *Target) bool {
+	if t.Rendering == nil || other.Rendering == nil {
+		return t.Rendering == other.Rendering
+	}
+	return t.Revision == other.Revision && t.Rendering.Digest() == other.Rendering.Digest()
+}
+
+// tell wakes those who wait for changes. With w.mu held.
+func (w *worker) tell() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// take returns the newest target.
+func (w *worker) take() Target {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting != nil {
+		w.taken, w.waiting, w.done = w.waiting, nil, false
+		w.arrived = make(chan struct{})
+	}
+	return *w.taken
+}
+
+// arrival returns a channel that is closed when something newer waits. It may be open again by then: newer knows.
+func (w *worker) arrival() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.arrived
+}
+
+func (w *worker) newer() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting != nil
+}
+
+// ends reports whether what is newer takes the application away.
+func (w *worker) ends() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting != nil && w.waiting.Rendering == nil
+}
+
+func (w *worker) report() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.status
+	s.Settled = w.done && w.waiting == nil
+	return s
+}
+
+func (w *worker) settled() (bool, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done && w.waiting == nil, w.changed
+}
+
+// show sets the status. done is whether what was taken is reached.
+func (w *worker) show(state State, revision, from int, done bool, message string) {
+	w.mu.Lock()
+	if s := &w.status; s.State != state || s.Revision != revision || s.From != from || s.Message != message || w.done != done {
+		*s = Status{Application: w.application, State: state, Revision: revision, From: from, Message: message, Since: time.Now()}
+		w.done = done
+		w.tell()
+	}
+	w.mu.Unlock()
+	w.manager.options.Changed()
+}
+
+func (w *worker) say(format string, args ...any) {
+	w.manager.options.Say(w.application+": "+format, args...)
+}
+
+// run works until ctx ends, or the application is gone for good.
+func (w *worker) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.arrival():
+		}
+		if !w.newer() {
+			continue
+		}
+		target := w.take()
+		w.insist(ctx, target)
+		if ctx.Err() != nil || target.Rendering == nil && w.manager.leave(w) {
+			return
+		}
+	}
+}
+
+// insist tries to reach a target until it is reached, something newer waits, or ctx ends.
+func (w *worker) insist(ctx context.Context, target Target) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		err := w.reach(ctx, target)
+		if err == nil || errors.Is(err, errNewer) || ctx.Err() != nil {
+			return
+		}
+		s := w.report()
+		if s.State != Failed || s.Message != err.Error() {
+			w.say("failed, and is tried again: %v", err)
+		}
+		w.show(Failed, s.Revision, s.From, false, err.Error())
+		delay := min(retryBase<<min(failures, 20), retryMax)
+		timer := time.NewTimer(delay/2 + rand.N(delay/2))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-w.arrival():
+		}
+		timer.Stop()
+		if w.newer() {
+			return
+		}
+	}
+}
+
+// errNewer: something newer is wanted.
+var errNewer = errors.New("something newer is wanted")
+
+// reach does all steps to a target. It returns errNewer when there is a newer one, and the error of a step that failed.
+func (w *worker) reach(ctx context.Context, target Target) error {
+	r, err := w.choose(ctx, target)
+	if err != nil {
+		return err
+	}
+	if target.Rendering != nil && r.Wanted == 0 {
+		w.show(Unplaced, 0, 0, true, "")
+		return nil
+	}
+	for {
+		revisions, busy, err := w.observe(ctx, r)
+		if err != nil {
+			return err
+		}
+		if len(busy) > 0 {
+			// They are of an earlier process, or were stopped. What is taken away need not be finished first.
+			if target.Rendering == nil && slices.ContainsFunc(busy, func(e event) bool { return e.kind != rsync.Terminate }) {
+				if err := w.stop(ctx, r); err != nil {
+					return err
+				}
+			}
+			w.show(Rolling, r.Wanted, 0, false, "")
+			if err := w.waitAll(ctx, r, busy); err != nil && !errors.As(err, new(*rsync.EventError)) {
+				return err
+			}
+			continue // what is next follows from the states
+		}
+		if w.newer() {
+			return errNewer
+		}
+		s := next(revisions, r.Wanted)
+		if s.verb == nothing {
+			return w.reached(ctx, r, revisions)
+		}
+		if err := w.do(ctx, r, revisions, s, target); err != nil {
+			return err
+		}
+	}
+}
+
+// choose finds the revision of a target, or adds it, and stores that it is wanted.
+func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
+	r, err := w.manager.load(ctx, w.application)
+	if err != nil {
+		return nil, err
+	}
+	if target.Rendering == nil {
+		if r.Wanted != 0 {
+			r.Wanted = 0
+			err = w.manager.save(ctx, w.application, r)
+		}
+		return r, err
+	}
+	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
+		return r, nil // it does not begin with nothing
+	}
+	digest := target.Rendering.Digest()
+	for _, number := range []int{target.Revision, r.Wanted} {
+		if known := r.find(number); known != nil && known.Digest == digest {
+			if r.Wanted != number {
+				r.Wanted = number
+				err = w.manager.save(ctx, w.application, r)
+			}
+			return r, err
+		}
+	}
+	source, err := json.Marshal(target.Source)
+	if err != nil {
+		return nil, err
+	}
+	r.Wanted = r.Next
+	r.Next++
+	r.Revisions = append(r.Revisions, Revision{
+		Number: r.Wanted, Digest: digest, Content: target.Source.digest(), Cause: target.Cause, Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
+	})
+	return r, w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
+}
+
+// event is one that is under way.
+type event struct {
+	rsync.EventRef
+	kind rsync.EventType
+}
+
+// observe reads the states of all revisions, and which events are under way.
+func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
+	for _, known := range r.Revisions {
+		id := ContextID(w.application, known.Number)
+		status, err := w.manager.engine.Status(ctx, id)
+		if errors.Is(err, rsync.ErrNotFound) {
+			revisions = append(revisions, revisionState{known.Number, ""})
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		var own []event
+		for _, e := range status.Queue {
+			if !e.Status.Final() {
+				own = append(own, event{rsync.EventRef{AppContextID: id, Seq: e.Seq}, e.Event})
+			}
+		}
+		if status.Stopped && len(own) == 0 { // by us, before a crash or in settle
+			if err := w.manager.engine.ClearStop(ctx, id); err != nil {
+				return nil, nil, err
+			}
+		}
+		busy = append(busy, own...)
+		revisions = append(revisions, revisionState{known.Number, status.State})
+	}
+	return revisions, busy, nil
+}
+
+// do does a step, and waits for its event.
+func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s step, target Target) error {
+	engine, id := w.manager.engine, ContextID(w.application, s.number)
+	var ref rsync.EventRef
+	var err error
+	switch s.verb {
+	case create:
+		if err = engine.Create(ctx, target.Rendering.AppContext(id)); errors.Is(err, rsync.ErrConflict) {
+			err = nil
+		}
+		return err
+	case remove:
+		return engine.Delete(ctx, id)
+	case instantiate:
+		w.show(Rolling, s.number, 0, false, "")
+		w.say("revision %d rolls out to %d clusters: %s", s.number, target.Rendering.Clusters, target.Cause)
+		ref, err = engine.Instantiate(ctx, id)
+	case update:
+		w.show(Rolling, s.number, s.from, false, "")
+		from := ContextID(w.application, s.from)
+		if s.rollback {
+			w.say("revision %d is rolled back to %d on %d clusters", s.from, s.number, target.Rendering.Clusters)
+			ref, err = engine.Rollback(ctx, from, id)
+		} else {
+			w.say("revision %d is updated to %d on %d clusters: %s", s.from, s.number, target.Rendering.Clusters, target.Cause)
+			ref, err = engine.Update(ctx, from, id)
+		}
+	case terminate:
+		w.show(Rolling, 0, s.number, false, "")
+		w.say("it is taken away: %s", target.Cause)
+		return w.terminate(ctx, r, revisions)
+	}
+	if err != nil {
+		return err
+	}
+	return w.wait(ctx, r, ref)
+}
+
+// terminate takes all live revisions away at once, so that none has to wait for a cluster on account of another.
+func (w *worker) terminate(ctx context.Context, r *record, revisions []revisionState) error {
+	var all []event
+	for _, known := range revisions {
+		if !known.live() {
+			continue
+		}
+		ref, err := w.manager.engine.Terminate(ctx, ContextID(w.application, known.number))
+		if err != nil {
+			return err
+		}
+		all = append(all, event{ref, rsync.Terminate})
+	}
+	return w.waitAll(ctx, r, all)
+}
+
+// reached forgets old revisions and shows that all is done.
+func (w *worker) reached(ctx context.Context, r *record, revisions []revisionState) error {
+	m := w.manager
+	if r.Wanted == 0 {
+		_, err := m.store.Txn(ctx, nil, []store.Op{
+			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
+		})
+		if err == nil && w.report().State != Removed {
+			w.say("nothing of it is left on clusters")
+			w.show(Removed, 0, 0, true, "")
+		}
+		return err
+	}
+	for _, number := range old(revisions, r.Wanted, m.options.Keep) {
+		if err := m.engine.Delete(ctx, ContextID(w.application, number)); err != nil && !errors.Is(err, rsync.ErrNotFound) {
+			return err
+		}
+		r.Revisions = deleteRevision(r.Revisions, number)
+		if err := m.save(ctx, w.application, r, store.Delete(sourceKey(w.application, number))); err != nil {
+			return err
+		}
+	}
+	if s := w.report(); s.State != Deployed || s.Revision != r.Wanted {
+		w.say("revision %d is deployed", r.Wanted)
+	}
+	w.show(Deployed, r.Wanted, 0, true, "")
+	return nil
+}
+
+func deleteRevision(revisions []Revision, number int) []Revision {
+	var out []Revision
+	for _, r := range revisions {
+		if r.Number != number {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spokes reaches clusters: a source of ManifestWorks over a broker, which keeps them in a file, and the engine's connectors to
+// the clusters' agents by way of it.
+package spokes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+)
+
+// manager tells our works from those of others.
+const manager = "hub"
+
+// Spokes are all clusters.
+type Spokes struct {
+	*work.Source
+	// Health is that of all objects on them.
+	Health *health.Tracker
+
+	store *boltstore.Store
+}
+
+// Options say how to reach clusters.
+type Options struct {
+	Transport cloudevents.Transport
+	// SourceID is who we are, and File keeps the works.
+	SourceID, File string
+	// Webhooks and Native interpret the health of objects; Changed is called when there is something new about works.
+	Webhooks health.Webhooks
+	Native   interpreter.Interpreter
+	Changed  func()
+
+	MetricsRegisterer prometheus.Registerer
+}
+
+// Open opens the file, and starts nothing.
+func Open(o Options) (*Spokes, error) {
+	store, err := boltstore.Open(o.File, boltstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	source, err := work.NewSource(o.Transport, work.SourceOptions{SourceID: o.SourceID, Store: store, MetricsRegisterer: o.MetricsRegisterer})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	tracker, err := health.New(source.Clientset(), manager, o.Webhooks, o.Native, o.Changed)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return &Spokes{source, tracker, store}, nil
+}
+
+// Start connects until ctx ends, and closes the file.
+func (s *Spokes) Start(ctx context.Context) error {
+	return errors.Join(s.Source.Start(ctx), s.store.Close())
+}
+
+// Close closes the file of spokes that are not started.
+func (s *Spokes) Close() error { return s.store.Close() }
+
+// Connector implements [connector.Connectors]. A cluster whose agent is away is reached all the same: its works wait for it.
+func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
+	connectors, err := manifestwork.New(s.Clientset().WorkV1(), manifestwork.Options{
+		Manager: manager, Config: health.Config, State: s.Health.State(cluster),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := connectors.Connector(ctx, provider, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return s.Health.Watching(cluster, c), nil
+}

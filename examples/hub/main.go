@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Hub runs applications on clusters: it takes documents that say what runs where, from a folder or by its HTTP API, sends them to the clusters'
+// agents as ManifestWorks over an MQTT broker, rolls updates out in order and back again, and shows on a page how everything is.
+//
+//	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
+//	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub
+//
+// Then look at http://localhost:8080, change something in the samples, and take it back:
+//
+//	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
+//
+// Package internal/document has the documents, internal/hub what becomes of them, internal/rollout how that is done, and function serve, below, how
+// the packages of the SDK are put together.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
+	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
+	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/filestore"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+func main() { command.Main(run) }
+
+// run is the program without its process. It returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	p := command.Program[cli.Options]{Name: "hub", Usage: cli.Usage, Parse: cli.Parse}
+	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		defer restore()
+		transport, err := mqtt.New(o.Broker)
+		if err != nil {
+			return err
+		}
+		return start(ctx, o, transport, serve.Say(stdout))
+	})
+}
+
+// start puts the hub together, and runs it until ctx ends.
+func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
+	if err := os.MkdirAll(o.Store, 0o700); err != nil {
+		return err
+	}
+	state, err := filestore.Open(ctx, filepath.Join(o.Store, "state.db"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // the server has closed it, unless it never was
+
+	// The parts know each other by what they are called with when something has changed; nothing happens before they are started.
+	var h *hub.Hub
+	var view *page.Page
+	changed := func() { view.Changed() }
+	registry := serve.Registry()
+	own, err := objects.Open(o.Kubeconfig, registry, func(ctx context.Context, application, cause string) error { return h.Changed(ctx, application, cause) })
+	if err != nil {
+		return err
+	}
+	webhooks, err := caller.New(caller.Options{Mapper: own.Mapper(), MetricsRegisterer: registry})
+	if err != nil {
+		return err
+	}
+	clusters, err := spokes.Open(spokes.Options{
+		Transport: transport, SourceID: o.Source, File: filepath.Join(o.Store, "works.db"),
+		Webhooks: webhooks, Native: native.New(), Changed: func() { h.WorksChanged(); changed() }, MetricsRegisterer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clusters.Close()) }()
+	engine, err := rsync.New(state, clusters, rsync.Options{
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Say: say, Changed: changed})
+	h = hub.New(hub.Options{
+		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
+		Mapper: own.Mapper(), Dir: o.Dir, Settled: clusters.InventoryComplete, Forget: clusters.Forget, Say: say, Changed: changed,
+	})
+	if view, err = page.New(h, page.Options{}); err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range []func(context.Context) error{
+		own.Start, webhooks.Start, clusters.Start, clusters.Health.Start, engine.Start, rollouts.Start,
+	} {
+		group.Go(func() error { return run(ctx) })
+	}
+	group.Go(func() error {
+		<-own.Started() // so that what templates read can be read
+		return h.Start(ctx)
+	})
+	group.Go(func() error {
+		select {
+		case <-h.Loaded():
+		case <-ctx.Done():
+			return nil
+		}
+		say("serving at http://%s", listener.Addr())
+		return serve.Serve(ctx, listener, serve.Options{
+			Page: view, Metrics: registry, Livez: clusters.Livez,
+			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
+			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy()) },
+		})
+	})
+	return group.Wait()
+}

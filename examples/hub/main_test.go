@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
+	"github.com/spokewire/sdk-go/internal/agenttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// site is a hub in this process, with agents on the same bus.
+type site struct {
+	t        *testing.T
+	bus      *memory.Bus
+	options  cli.Options
+	clusters map[string]*agenttest.Cluster
+	url      string
+	stop     func()
+	said     *lines
+}
+
+// lines are what the hub says.
+type lines struct {
+	mu    sync.Mutex
+	all   []string
+	url   chan string
+	first sync.Once
+}
+
+var serving = regexp.MustCompile(`serving at (http://\S+)`)
+
+func (l *lines) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	l.mu.Lock()
+	l.all = append(l.all, line)
+	l.mu.Unlock()
+	if at := serving.FindStringSubmatch(line); at != nil {
+		l.first.Do(func() { l.url <- at[1] })
+	}
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
+func newSite(t *testing.T, clusters ...string) *site {
+	t.Helper()
+	s := &site{t: t, bus: memory.New(), clusters: map[string]*agenttest.Cluster{}}
+	o, err := cli.Parse([]string{"--broker", "mqtt://none", "--listen", "127.0.0.1:0", "--store", t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.options = o
+	t.Cleanup(func() {
+		if t.Failed() && s.said != nil {
+			t.Logf("the hub said:\n%s", s.said)
+		}
+	})
+	for _, name := range clusters {
+		s.agent(name)
+	}
+	return s
+}
+
+// agent runs the agent of a cluster until the end of the test, or until what it returns is called.
+func (s *site) agent(name string) (stop func()) {
+	s.t.Helper()
+	cluster := s.clusters[name]
+	if cluster == nil {
+		cluster = agenttest.NewCluster()
+		s.clusters[name] = cluster
+	}
+	a, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, InitialSyncTimeout: 100 * time.Millisecond})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return background(s.t, func(ctx context.Context) error { return a.Start(ctx) },
+		func(ctx context.Context) error { return agenttest.Run(ctx, cluster, a.Clientset(), name) })
+}
+
+// background runs functions until stop, or the end of the test.
+func background(t *testing.T, run ...func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, f := range run {
+		group.Go(func() {
+			if err := f(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// start runs the hub; another one after stop goes on with its store.
+func (s *site) start() {
+	s.t.Helper()
+	s.said = &lines{url: make(chan string, 1)}
+	said := s.said
+	s.stop = background(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), said.say) })
+	select {
+	case s.url = <-said.url:
+	case <-time.After(patience):
+		s.t.Fatal("the hub does not serve")
+	}
+}
+
+// call makes a request, and returns status and body.
+func (s *site) call(method, path, body string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(data)
+}
+
+// must makes a request that succeeds.
+func (s *site) must(method, path, body string) string {
+	s.t.Helper()
+	code, text := s.call(method, path, body)
+	if code >= 300 {
+		s.t.Fatalf("%s %s: %d %s", method, path, code, text)
+	}
+	return text
+}
+
+// status waits until an application has settled, and returns its status and revision.
+func (s *site) status(application string) string {
+	s.t.Helper()
+	var out struct{ Status, Revision, Reason string }
+	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=30s", "")), &out); err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
+}
+
+// objects waits until a cluster has some objects: "web={...}" and so on.
+func (s *site) objects(cluster string, want ...string) {
+	s.t.Helper()
+	slices.Sort(want)
+	var got []string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		objects := s.clusters[cluster].Objects()
+		got = nil
+		for _, name := range slices.Sorted(maps.Keys(objects)) {
+			got = append(got, strings.TrimPrefix(name, "ConfigMap ")+"="+objects[name])
+		}
+		if slices.Sort(got); slices.Equal(got, want) {
+			return
+		}
+	}
+	s.t.Fatalf("%s (-want +got):\n%s", cluster, cmp.Diff(want, got))
+}
+
+// write writes a file of the folder that documents come from.
+func (s *site) write(name, content string) {
+	s.t.Helper()
+	file := filepath.Join(s.options.Dir, name)
+	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestSamples runs what is in the samples.
+func TestSamples(t *testing.T) {
+	s := newSite(t, "cluster1", "cluster2")
+	s.options.Dir = "samples"
+	s.start()
+	if got := s.status("shop"); got != "Deployed 1" {
+		t.Errorf("status %q", got)
+	}
+	for cluster, region := range map[string]string{"cluster1": "north", "cluster2": "south"} {
+		s.objects(cluster, `Namespace /shop={"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`,
+			`shop/database={"place":"`+region+`","size":"small"}`, `shop/web={"greeting":"Welcome to the shop on `+cluster+`"}`)
+		if problems := s.clusters[cluster].Problems(); len(problems) > 0 {
+			t.Error(problems)
+		}
+	}
+}
