@@ -143,6 +143,15 @@ func TestAPIRefuses(t *testing.T) {
 func TestServes(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker has answered
+		code, text := s.call("GET", "/readyz", "")
+		if code == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
 	for path, want := range map[string]string{
 		"/": "<title>", "/healthz": "ok", "/readyz": "ok", "/metrics": "spokewire_rsync_running_contexts",
 	} {

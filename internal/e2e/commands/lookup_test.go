@@ -55,9 +55,9 @@ func known(t *testing.T, command string) {
 	}
 }
 
-// kubectl is for the story in policy-watcher's documentation, which a test tells with a client of its own.
-func kubectl(t *testing.T, _ string) {
-	hasTest(t, "internal/e2e", "TestPolicyWatcher")
+// toldBy is for a program that is not ours: a test that does the same without it has to be there.
+func toldBy(folder, test string) trial {
+	return func(t *testing.T, _ string) { hasTest(t, folder, test) }
 }
 
 // shownBy looks a command up, and the test that does the same.
