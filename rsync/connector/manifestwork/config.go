@@ -36,17 +36,17 @@ const (
 
 var rules = []rule{
 	{group: "batch", kind: "Job", resource: "jobs", judge: judgeJob, paths: []workv1.JsonPath{
-		{Name: jobComplete, Path: `.conditions[?(@.type=="Complete")].status`},
-		{Name: jobFailed, Path: `.conditions[?(@.type=="Failed")].status`},
+		{Name: jobComplete, Path: `.status.conditions[?(@.type=="Complete")].status`},
+		{Name: jobFailed, Path: `.status.conditions[?(@.type=="Failed")].status`},
 	}},
 	{group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", resource: "customresourcedefinitions", clustered: true, judge: judgeDefinition,
-		paths: []workv1.JsonPath{{Name: established, Path: `.conditions[?(@.type=="Established")].status`}}},
+		paths: []workv1.JsonPath{{Name: established, Path: `.status.conditions[?(@.type=="Established")].status`}}},
 	{group: "apps", kind: "Deployment", resource: "deployments", judge: judgeReplicas, paths: []workv1.JsonPath{
-		{Name: updated, Path: ".updatedReplicas"}, {Name: available, Path: ".availableReplicas"},
+		{Name: updated, Path: ".status.updatedReplicas"}, {Name: available, Path: ".status.availableReplicas"},
 	}},
-	{group: "apps", kind: "StatefulSet", resource: "statefulsets", judge: judgeReplicas, paths: []workv1.JsonPath{{Name: readyNow, Path: ".readyReplicas"}}},
+	{group: "apps", kind: "StatefulSet", resource: "statefulsets", judge: judgeReplicas, paths: []workv1.JsonPath{{Name: readyNow, Path: ".status.readyReplicas"}}},
 	{group: "apps", kind: "DaemonSet", resource: "daemonsets", judge: judgeDaemonSet, paths: []workv1.JsonPath{
-		{Name: desired, Path: ".desiredNumberScheduled"}, {Name: updated, Path: ".updatedNumberScheduled"}, {Name: available, Path: ".numberAvailable"},
+		{Name: desired, Path: ".status.desiredNumberScheduled"}, {Name: updated, Path: ".status.updatedNumberScheduled"}, {Name: available, Path: ".status.numberAvailable"},
 	}},
 }
 

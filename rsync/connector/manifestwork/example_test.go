@@ -82,8 +82,8 @@ func ExampleDefaultConfig() {
 	}
 	// Output:
 	// {batch jobs import shop} ServerSideApply
-	// JobComplete .conditions[?(@.type=="Complete")].status
-	// JobFailed .conditions[?(@.type=="Failed")].status
+	// JobComplete .status.conditions[?(@.type=="Complete")].status
+	// JobFailed .status.conditions[?(@.type=="Failed")].status
 }
 
 // Works of clusters that have the same name with two providers go to namespaces of their own.

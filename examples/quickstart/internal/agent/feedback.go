@@ -19,8 +19,8 @@ var wellKnown = []struct{ name, field string }{
 	{"ReadyReplicas", "readyReplicas"}, {"Replicas", "replicas"}, {"AvailableReplicas", "availableReplicas"},
 }
 
-// feedback reads the values that the manifest's configuration asks for from the object's status. What is not
-// there is left out.
+// feedback reads the values that the manifest's configuration asks for from the object, in which JSON paths begin as they do
+// for OCM's agent. What is not there is left out.
 func feedback(r cluster.Result) []workv1.FeedbackValue {
 	if r.Config == nil || r.Live == nil {
 		return nil
@@ -40,20 +40,20 @@ func feedback(r cluster.Result) []workv1.FeedbackValue {
 			}
 		case workv1.JSONPathsType:
 			for _, p := range rule.JsonPaths {
-				add(p.Name, lookUp(status, p.Path))
+				add(p.Name, lookUp(r.Live.Object, p.Path))
 			}
 		}
 	}
 	return values
 }
 
-// lookUp follows a JSON path within the status; it returns nil if that leads nowhere or to several values.
-func lookUp(status map[string]any, path string) any {
+// lookUp follows a JSON path within an object; it returns nil if that leads nowhere or to several values.
+func lookUp(object map[string]any, path string) any {
 	j := jsonpath.New("feedback").AllowMissingKeys(true)
 	if err := j.Parse("{" + path + "}"); err != nil {
 		return nil
 	}
-	found, err := j.FindResults(status)
+	found, err := j.FindResults(object)
 	if err != nil || len(found) != 1 || len(found[0]) != 1 {
 		return nil
 	}

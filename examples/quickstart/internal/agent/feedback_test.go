@@ -34,10 +34,10 @@ func TestFeedbackFollowsTheWorkload(t *testing.T) {
 		configure(f, webDeployment, workv1.ManifestConfigOption{FeedbackRules: []workv1.FeedbackRule{
 			{Type: workv1.WellKnownStatusType},
 			{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
-				{Name: "available", Path: `.conditions[?(@.type=="Available")].status`},
-				{Name: "conditions", Path: ".conditions[0]"},
+				{Name: "available", Path: `.status.conditions[?(@.type=="Available")].status`},
+				{Name: "conditions", Path: ".status.conditions[0]"},
 				{Name: "nowhere", Path: ".no.such.field"},
-				{Name: "several", Path: ".conditions[0].*"},
+				{Name: "several", Path: ".status.conditions[0].*"},
 				{Name: "nonsense", Path: ".["},
 			}},
 		}})
