@@ -156,10 +156,11 @@ func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 // TestExampleOnEtcd: the program of examples/rsync keeps everything in etcd, and finds it there again.
 func TestExampleOnEtcd(t *testing.T) {
 	etcd := startEtcd(t, 1)
-	program := filepath.Join(t.TempDir(), "rsync")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/spokewire/sdk-go/examples/rsync").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	folder := t.TempDir()
+	if err := buildExamples(folder, "rsync"); err != nil {
+		t.Fatal(err)
 	}
+	program := filepath.Join(folder, "rsync")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {

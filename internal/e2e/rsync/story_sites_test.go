@@ -92,6 +92,7 @@ func newStory(t *testing.T) *story {
 	go func() { built <- buildExamples(folder, "rsync", "agent") }()
 	s := &story{t: t, folder: folder, gitGate: &gate{}}
 	broker, own := mosquitto.Start(t, mosquitto.Options{}), kube.Start(t, kube.Options{})
+	own.StartControllerManager() // the agent deletes in the foreground
 	shared := kube.Shared(t)
 	s.broker = broker
 	var addr string
