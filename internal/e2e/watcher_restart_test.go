@@ -111,9 +111,7 @@ func TestWatcherServerRestart(t *testing.T) {
 		t.Errorf("the last reconcile is for %s", got)
 	}
 	w.settled(many + 2)
-	if took := w.stop(); took > 300*time.Millisecond {
-		t.Errorf("the end of %d watches took %v", many, took)
-	}
+	w.stop() // TestWatcherStopSpeed has how long it may take
 	client.eventuallySingleWatches("secrets", 0)
 }
 

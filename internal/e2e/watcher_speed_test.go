@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// TestWatcherStopSpeed: many watches end at once.
+func TestWatcherStopSpeed(t *testing.T) {
+	cluster := kube.Shared(t)
+	client := newWriter(t, cluster)
+	ns := client.namespace("stop")
+	createSecrets(client, ns, many)
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, nil)
+	watchMany(w, ns, many)
+	w.settled(many)
+	if took := w.stop(); took > 300*time.Millisecond {
+		t.Errorf("the end of %d watches took %v", many, took)
+	}
+}
