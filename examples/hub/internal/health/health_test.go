@@ -262,7 +262,7 @@ func TestConfig(t *testing.T) {
 		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}:     "",
 		{Kind: "Service", Namespace: "x", Name: "a"}:                      "services x Watch status=.status",
 		{Group: "example.com", Kind: "Policy", Namespace: "x", Name: "a"}: "policies x Watch status=.status",
-		{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}:    "deployments x Watch UpdatedReplicas=.updatedReplicas AvailableReplicas=.availableReplicas status=.status observedGeneration=.status.observedGeneration",
+		{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}:    "deployments x Watch UpdatedReplicas=.status.updatedReplicas AvailableReplicas=.status.availableReplicas status=.status observedGeneration=.status.observedGeneration",
 	} {
 		config := health.Config(o)
 		got := ""
