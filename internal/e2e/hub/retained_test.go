@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 )
 
@@ -34,7 +35,8 @@ func (s *site) retained(t *testing.T, user string, topics ...string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	client := paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+	// It writes a packet in several parts, and acknowledges what arrives while it subscribes.
+	client := paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(conn), OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(m paho.PublishReceived) (bool, error) {
 			if m.Packet.Retain {
 				t.Errorf("%s has a message that is retained", m.Packet.Topic)
