@@ -438,11 +438,11 @@ func TestHugeErrors(t *testing.T) {
 	conn := dial(t, addr, rsyncgrpc.ClientOptions{}).Conn()
 	engine := rsyncv1.NewEngineClient(conn)
 	names := &rsyncv1.AppContext{Id: "x"}
-	for i := range 40 {
+	for i := range 200 {
 		names.Apps = append(names.Apps, &rsyncv1.App{Name: fmt.Sprint(i, "/", strings.Repeat("é", 50_000))})
 	}
-	for reason, c := range map[string]*rsyncv1.AppContext{"its ID": {Id: strings.Repeat("x", 4<<20)}, "many names": names} {
-		_, err := engine.Create(limited(t), &rsyncv1.CreateRequest{AppContext: c})
+	for reason, c := range map[string]*rsyncv1.AppContext{"its ID": {Id: strings.Repeat("x", 20<<20)}, "many names": names} {
+		_, err := engine.Create(limitedTo(t, 4*patience), &rsyncv1.CreateRequest{AppContext: c})
 		if status.Code(err) != codes.InvalidArgument || len(err.Error()) > 10<<10 || len(status.Convert(err).Details()) != 2 {
 			t.Errorf("%s: %.200v", reason, err)
 		}

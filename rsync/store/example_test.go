@@ -59,9 +59,9 @@ func ExampleSameLife() {
 	txn(s, nil, store.Put("/owner/", []byte("one")))
 	mine := []store.Compare{store.SameLife("/owner/", get(s, "/owner/").CreateRevision)}
 	txn(s, nil, store.Put("/owner/", []byte("one, still")))
-	fmt.Println(txn(s, mine, store.Put("/work/", []byte("done"))).Succeeded)
+	fmt.Println(txn(s, mine, store.Put("/job/", []byte("done"))).Succeeded)
 	txn(s, nil, store.Delete("/owner/"))
-	fmt.Println(txn(s, mine, store.Put("/work/", []byte("done again"))).Succeeded)
+	fmt.Println(txn(s, mine, store.Put("/job/", []byte("done again"))).Succeeded)
 	// Output:
 	// true
 	// false
