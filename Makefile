@@ -18,8 +18,6 @@ SERVERGC  ?= 400
 NESTED  := internal/e2e internal/kube internal/kube/etcd internal/tools internal/tools/lint
 MODULES := . $(NESTED)
 export GOWORK = off
-# Each program with the race detector would end with a second's sleep, for goroutines that go on: ours leave none.
-export GORACE ?= atexit_sleep_ms=0
 
 # PACKAGES is how many packages are tested at a time: two for each processor.
 PACKAGES = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
