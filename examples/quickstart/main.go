@@ -66,6 +66,9 @@ func quickstart(ctx context.Context, o cli.Options, console *progress.Console) e
 	defer g.Stop()
 	h, err := connect(running, g, b.URL(), s, hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
 	if err != nil {
+		if running.Err() != nil {
+			err = context.Cause(running) // says more than what it has interrupted
+		}
 		return err
 	}
 	g.Go(console.Start)
