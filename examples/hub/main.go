@@ -130,7 +130,8 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		}
 		say("serving at http://%s", listener.Addr())
 		return serve.Serve(ctx, listener, serve.Options{
-			Page: view, Metrics: registry, Livez: clusters.Livez,
+			Page: view, Metrics: registry,
+			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
 			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy()) },
 		})

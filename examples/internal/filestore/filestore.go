@@ -105,6 +105,13 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 	return result, nil
 }
 
+// Healthy returns why the file can no longer be written, which ends only with another Open.
+func (s *Store) Healthy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
 func write(tx *bbolt.Tx, ops []store.Op, revision int64) error {
 	data := tx.Bucket(dataBucket)
 	for _, op := range ops {

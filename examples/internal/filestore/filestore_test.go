@@ -59,6 +59,9 @@ func TestReopen(t *testing.T) {
 	if err := s.Revoke(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Healthy(); err != nil {
+		t.Error(err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +70,9 @@ func TestReopen(t *testing.T) {
 	}
 	if _, err := s.Txn(t.Context(), nil, nil); err == nil {
 		t.Error("and the store goes on")
+	}
+	if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), "can no longer be written") {
+		t.Errorf("%v", err)
 	}
 	again := open(t, file)
 	all, err := again.Range(t.Context(), "/")
