@@ -179,4 +179,23 @@ func TestServes(t *testing.T) {
 	if answer.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of others gets %s", answer.Status)
 	}
+	// Nor where their name leads here, so that a browser takes it for one page with ours.
+	for host, want := range map[string]int{"elsewhere.example.com:8080": 421, "192.0.2.1": 421, "localhost": 200, "localhost:8080": 200, "[::1]:8080": 200} {
+		for _, path := range []string{"/", "/api/v1/status", "/metrics"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != want {
+				t.Errorf("%s of %s: %s, want %d", path, host, answer.Status, want)
+			}
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,7 +39,7 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
 	mux.Handle("GET /healthz", probe(o.Livez))
 	mux.Handle("GET /readyz", probe(o.Readyz))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: local(listener.Addr(), mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
 	server.RegisterOnShutdown(o.Page.Close)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
@@ -56,6 +57,25 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 		return err
 	}
 	return nil
+}
+
+// local refuses requests for other hosts than this machine, where only this machine reaches the listener. Nobody asks for login, so a page of others must not
+// get here by a name of its own that leads to 127.0.0.1: for a browser that would be one page with ours.
+func local(at net.Addr, next http.Handler) http.Handler {
+	if a, ok := at.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "" && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "this is not that host: ask for localhost, or have the proxy before it do so", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func probe(check func(*http.Request) error) http.HandlerFunc {
