@@ -227,6 +227,11 @@ func TestMove(t *testing.T) {
 	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "take it out there first") {
 		t.Errorf("%d %s", code, text)
 	}
+	s.stop()
+	s.start() // which it knows still
+	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "take it out there first") {
+		t.Errorf("%d %s", code, text)
+	}
 	s.agent("c2")
 	s.status("b")
 	s.must("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3"))

@@ -27,14 +27,16 @@ back again, and shows on a web page how everything is.
   --password-file FILE its password
   --source ID          who we are towards agents (default hub). It must stay the same
   --dir DIR            take documents from the .yaml, .yml and .json files in DIR, also when
-                       they change. A file that is wrong later changes nothing. Without
-                       --dir documents come through the HTTP API, and are kept in the store
+                       they change. A file that is wrong or empty later changes nothing, nor
+                       does a DIR without documents. Without --dir documents come through
+                       the HTTP API, and are kept in the store
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
                        There is no login
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
-  --store DIR          keep works, revisions and documents in DIR (default hub-data)
+  --store DIR          keep works, revisions with the Secrets that they have read, and
+                       documents in DIR (default hub-data). A hub needs the same one again
   --revisions N        keep N revisions of each application for rollbacks (default 10)
   --patience D         stop an update that waits for clusters when something newer has
                        waited for so long (default 30s)

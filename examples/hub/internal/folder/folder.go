@@ -37,15 +37,22 @@ func Read(dir string) (*document.Set, error) {
 		}
 		file := filepath.Join(dir, name)
 		// An entry may be a link, as where a ConfigMap is mounted.
-		if info, err := os.Stat(file); err != nil || info.IsDir() {
-			if err != nil {
-				return nil, err
-			}
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() {
 			continue
+		}
+		if !info.Mode().IsRegular() { // reading a pipe would wait for who writes to it
+			return nil, &document.Error{Where: file, Problem: "it is no regular file"}
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
+		}
+		if len(data) == 0 { // as when somebody has begun to write it
+			return nil, &document.Error{Where: file, Problem: "it is empty: write its documents, or remove it"}
 		}
 		documents, err := document.Decode(data, file)
 		if err != nil {

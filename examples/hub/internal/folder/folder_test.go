@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,6 +61,19 @@ func TestRead(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "z.yaml"), cluster("z")+"---\n"+cluster("a"))
 	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: there is another Cluster a in "+filepath.Join(dir, "a.yml")+", document 1" {
+		t.Errorf("%s", got)
+	}
+	write(t, filepath.Join(dir, "z.yaml"), "")
+	if got := names(t, dir); !strings.Contains(got, "z.yaml: it is empty") {
+		t.Errorf("%s", got)
+	}
+	if err := os.Remove(filepath.Join(dir, "z.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "z.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); !strings.Contains(got, "z.yaml: it is no regular file") {
 		t.Errorf("%s", got)
 	}
 	if got := names(t, filepath.Join(dir, "nowhere")); !strings.Contains(got, "nowhere") {

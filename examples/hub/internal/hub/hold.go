@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -64,8 +65,11 @@ func (h *Hub) release(ctx context.Context, name string) error {
 // Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns the number, and [rsync.ErrNotFound]
 // for an application that there is not, [ErrNoRevision], or a [*document.Error] where the revision cannot be on the clusters of today.
 func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error) {
-	h.change.Lock()
-	defer h.change.Unlock()
+	ctx, done, err := h.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
 	set := h.Documents()
 	d := set.Document(document.ApplicationKind, name)
 	if d == nil {
@@ -84,9 +88,10 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error
 		if held, err := h.holdOf(ctx, d); err != nil {
 			return 0, err
 		} else if held != nil {
-			wanted = held.Revision
+			found = rollout.Before(revisions, held.Revision)
+		} else if found = wanted; h.begun(name, revisions, wanted) {
+			found = rollout.Before(revisions, wanted)
 		}
-		found = rollout.Before(revisions, wanted)
 	}
 	if found == 0 {
 		return 0, ErrNoRevision
@@ -102,34 +107,81 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error
 	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(before.Key, data)}); err != nil {
 		return 0, err
 	}
-	r := h.render(ctx, set, d)
+	r := h.alone(set, h.render(ctx, set, d))
 	if r.rendering == nil {
 		undo := store.Delete(before.Key)
 		if before.Exists() {
 			undo = store.Put(before.Key, before.Value)
 		}
 		_, err := h.options.Store.Txn(ctx, nil, []store.Op{undo})
-		h.render(ctx, set, d) // so that what it reads is watched again
+		h.watchAgain(ctx, set, d)
 		return 0, errors.Join(r.err, err)
 	}
 	h.roll(r, fmt.Sprintf("rollback to %d", found))
 	return found, nil
 }
 
-// Resume ends the hold of an application, so that its document counts again.
+// begun reports whether the newest that an application is to be is its wanted revision already: what is under way may keep it waiting.
+func (h *Hub) begun(name string, revisions []rollout.Revision, wanted int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.applications[name]
+	return a == nil || a.newest.Digest == "" || !slices.ContainsFunc(revisions, func(r rollout.Revision) bool {
+		return r.Number == wanted && r.Content != a.newest.Content && r.Digest != a.newest.Digest
+	})
+}
+
+// Resume ends the hold of an application, so that its document counts again. It returns a [*document.Error], and the hold stays, where another application
+// has an object of it by now.
 func (h *Hub) Resume(ctx context.Context, name string) error {
-	h.change.Lock()
-	defer h.change.Unlock()
+	ctx, done, err := h.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	set := h.Documents()
 	d := set.Document(document.ApplicationKind, name)
 	if d == nil {
 		return fmt.Errorf("the application %s: %w", name, rsync.ErrNotFound)
 	}
+	before, err := h.options.Store.Get(ctx, holdPrefix+name+"/")
+	if err != nil {
+		return err
+	}
 	if err := h.release(ctx, name); err != nil {
 		return err
 	}
-	h.roll(h.render(ctx, set, d), "the rollback was ended")
+	r := h.render(ctx, set, d)
+	if moved := h.checkMoves(set, []result{r}); moved != nil {
+		_, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(before.Key, before.Value)})
+		h.watchAgain(ctx, set, d)
+		return errors.Join(moved, err)
+	}
+	h.roll(r, "the rollback was ended")
 	return nil
+}
+
+// endHolds forgets holds that do not count any more, so that they stay ended when a document comes back.
+func (h *Hub) endHolds(ctx context.Context, results []result) error {
+	all, err := h.options.Store.Range(ctx, holdPrefix)
+	if err != nil {
+		return err
+	}
+	counts := map[string]bool{}
+	for _, r := range results {
+		counts[holdPrefix+r.name+"/"] = r.revision != 0
+	}
+	var ops []store.Op
+	for _, kv := range all.KVs {
+		if !counts[kv.Key] {
+			ops = append(ops, store.Delete(kv.Key))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err = h.options.Store.Txn(ctx, nil, ops)
+	return err
 }
 
 // keep stores what differs between two sets, in one transaction.

@@ -5,6 +5,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,6 +65,7 @@ type Hub struct {
 	refused      string // why something newer does not count
 	applications map[string]*application
 	owners       map[appcontext.Identity]string // which application was the last to have an object
+	earlier      map[string]bool                // applications of an earlier life, until it is known what they are to be now
 }
 
 // application is what a hub knows of one beside its document.
@@ -71,14 +73,15 @@ type application struct {
 	// problem says why it stays as it is.
 	problem string
 	since   time.Time
-	held    int // the revision of a rollback, or 0
+	held    int              // the revision of a rollback, or 0
+	newest  rollout.Revision // what it is to be, with no more than the digests
 	has     map[appcontext.Identity]bool
 }
 
 // New returns a hub without documents.
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
-	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}}
+	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{}}
 }
 
 // Documents returns the documents that count.
@@ -107,18 +110,34 @@ func (h *Hub) refuse(err error) {
 	h.options.Changed()
 }
 
+// begin waits for its turn to make a change, which done ends. A change that has begun is made as a whole, also where who asked for it hangs up.
+func (h *Hub) begin(ctx context.Context) (_ context.Context, done func(), err error) {
+	h.change.Lock()
+	if err := ctx.Err(); err != nil {
+		h.change.Unlock()
+		return nil, nil, err
+	}
+	return context.WithoutCancel(ctx), h.change.Unlock, nil
+}
+
 // Put takes one document. It reports whether it is new. Its errors are as those of Replace.
 func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err error) {
-	h.change.Lock()
-	defer h.change.Unlock()
+	ctx, done, err := h.begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer done()
 	set := h.Documents()
 	return set.Document(d.Kind, d.Name) == nil, h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
 }
 
 // Delete takes one away. It returns [rsync.ErrNotFound], and errors as those of Replace where others refer to it.
 func (h *Hub) Delete(ctx context.Context, key document.Key) error {
-	h.change.Lock()
-	defer h.change.Unlock()
+	ctx, done, err := h.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	set := h.Documents()
 	if set.Document(key.Kind, key.Name) == nil {
 		return fmt.Errorf("%s %s: %w", key.Kind, key.Name, rsync.ErrNotFound)
@@ -129,9 +148,22 @@ func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 // take makes other documents count. With change held.
 func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	before := h.Documents()
+	h.mu.Lock()
+	first := h.taken.IsZero()
+	h.mu.Unlock()
+	if first {
+		if err := h.recall(ctx); err != nil {
+			return err
+		}
+	}
 	results, err := h.check(ctx, set)
 	if err != nil {
-		h.renderAll(ctx, before) // so that what it reads is watched again, and nothing else
+		h.watchAgain(ctx, before, before.Documents(document.ApplicationKind)...)
+		for _, d := range set.Documents(document.ApplicationKind) {
+			if before.Document(document.ApplicationKind, d.Name) == nil {
+				err = errors.Join(err, h.options.Objects.Forget(d.Name))
+			}
+		}
 		return err
 	}
 	if err := h.remember(ctx, set); err != nil {
@@ -142,9 +174,9 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 			return err
 		}
 	}
-	h.mu.Lock()
-	first := h.taken.IsZero()
-	h.mu.Unlock()
+	if err := h.endHolds(ctx, results); err != nil { // last: a document that was rolled back must not count by itself after a crash
+		return err
+	}
 	if first || !sameWebhooks(before, set) {
 		if err := h.options.Webhooks.SetConfigurations(set.Webhooks()); err != nil {
 			return err // check has found none
@@ -158,7 +190,13 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	for _, r := range results {
 		h.roll(r, cause)
 	}
-	return h.removeOthers(ctx, set)
+	if err := h.removeOthers(ctx, set); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	clear(h.earlier)
+	h.mu.Unlock()
+	return nil
 }
 
 // removeOthers takes applications away that have no document, also such as were there in an earlier life.
@@ -201,8 +239,16 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 	if d == nil {
 		return nil
 	}
-	h.roll(h.render(ctx, set, d), cause)
+	h.roll(h.alone(set, h.render(ctx, set, d)), cause)
 	return nil
+}
+
+// watchAgain renders applications as they are, so that what they read is watched again, and nothing else, after documents were refused. What has changed while
+// it was not watched counts.
+func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
+	for _, d := range applications {
+		h.roll(h.alone(set, h.render(ctx, set, d)), "objects that its templates read have changed")
+	}
 }
 
 // roll says what an application is to be, after it was rendered.
@@ -226,6 +272,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	if r.rendering != nil {
 		h.own(a, r)
+		a.newest = rollout.Revision{Digest: r.rendering.Digest(), Content: r.source.Digest()}
 	}
 	h.mu.Unlock()
 	if r.rendering != nil {

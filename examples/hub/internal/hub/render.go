@@ -26,8 +26,8 @@ type result struct {
 	err       error
 }
 
-// check finds out whether documents can count, and renders their applications. Beside the results there is no error but a [*document.Error]; what is only missing
-// is in the results.
+// check finds out whether documents can count, and renders their applications. Beside the results there is no error but a [*document.Error]; what is only missing,
+// or has a value that an application does not render with, is in the results.
 func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 	if err := set.Validate(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 	}
 	results := h.renderAll(ctx, set)
 	for _, r := range results {
-		if r.err != nil && !errors.As(r.err, new(*render.MissingError)) {
+		if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) {
 			return nil, r.err
 		}
 	}
@@ -68,8 +68,42 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 	return nil
 }
 
+// recall notes which objects applications have had in an earlier life of the hub, and may have on clusters.
+func (h *Hub) recall(ctx context.Context) error {
+	names, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		live, err := h.options.Rollouts.Live(ctx, name)
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		h.earlier[name] = true
+		for _, revision := range live {
+			for id := range render.Identities(revision.Apps) {
+				h.owners[id] = name
+			}
+		}
+		h.mu.Unlock()
+	}
+	return nil
+}
+
+// alone returns a result without its rendering, and with an error, where that has objects that another application has.
+func (h *Hub) alone(set *document.Set, r result) result {
+	if err := h.checkMoves(set, []result{r}); err != nil {
+		r.rendering, r.err = nil, err
+	}
+	return r
+}
+
 // letGo reports whether an application that had an object is deployed without it, or gone. With h.mu held.
 func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
+	if h.earlier[owner] {
+		return false
+	}
 	status, known := h.options.Rollouts.Status(owner)
 	if known && (!status.Settled || status.State != rollout.Deployed) {
 		return false
@@ -132,7 +166,8 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 		r.source.Document, r.revision, kept = d.JSON, held.Revision, held.Source.Values
 	}
 	r.rendering, r.err = h.read(ctx, d, clusters, kept)
-	if errors.As(r.err, new(*render.MissingError)) {
+	// What renders with the values of before is no fault of the document, whatever it reads now.
+	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
 		r.rendering = h.renderKept(ctx, d, clusters)
 	}
 	if r.rendering != nil {

@@ -49,6 +49,9 @@ func (h *Hub) follow(ctx context.Context) error {
 	defer func() { _ = watcher.Close() }()
 	take := func() error {
 		set, err := folder.Read(h.options.Dir)
+		if err == nil && set.Len() == 0 {
+			err = h.mayBeEmpty(ctx)
+		}
 		if err == nil {
 			return h.Replace(ctx, set)
 		}
@@ -68,6 +71,18 @@ func (h *Hub) follow(ctx context.Context) error {
 	})
 }
 
+// mayBeEmpty refuses a folder without documents where something is on clusters: a volume that is not mounted must not take everything away.
+func (h *Hub) mayBeEmpty(ctx context.Context) error {
+	names, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 || h.Documents().Len() > 0 {
+		return &document.Error{Where: h.options.Dir, Problem: "there is no document in it: to take everything away, leave the clusters there"}
+	}
+	return nil
+}
+
 // kept returns the documents that were kept.
 func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 	result, err := h.options.Store.Range(ctx, documentPrefix)
@@ -85,14 +100,19 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 	return document.NewSet(all...)
 }
 
-// settle calls Settled, unless some application cannot be what it is to be: then nobody knows yet which works there will be.
+// settle calls Settled, unless some application cannot be what it is to be: then nobody knows yet which works there will be. Nor does a hub
+// that has no document: it may have lost its store, and its clusters must not lose what runs on them.
 func (h *Hub) settle(ctx context.Context) error {
 	select {
 	case <-h.loaded:
 	case <-ctx.Done():
 		return nil
 	}
-	for _, d := range h.Documents().Documents(document.ApplicationKind) {
+	set := h.Documents()
+	if set.Len() == 0 {
+		return nil
+	}
+	for _, d := range set.Documents(document.ApplicationKind) {
 		if err := h.options.Rollouts.Settled(ctx, d.Name); err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}

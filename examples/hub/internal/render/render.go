@@ -251,10 +251,13 @@ func (k Kept) Value(ref Ref) (string, error) {
 }
 
 // Identities returns the objects that it has on clusters.
-func (r *Rendering) Identities() iter.Seq[appcontext.Identity] {
+func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identities(r.apps) }
+
+// Identities returns the objects that apps have on clusters.
+func Identities(apps []appcontext.App) iter.Seq[appcontext.Identity] {
 	return func(yield func(appcontext.Identity) bool) {
-		for i := range r.apps {
-			for _, c := range r.apps[i].Clusters {
+		for i := range apps {
+			for _, c := range apps[i].Clusters {
 				for j := range c.Resources {
 					if !yield(appcontext.Identity{Cluster: c.ClusterID, Object: c.Resources[j].Object}) {
 						return

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -52,8 +54,8 @@ type Source struct {
 	Values map[string]string `json:"values,omitempty"`
 }
 
-// digest tells sources apart.
-func (s *Source) digest() string {
+// Digest tells sources apart: it is the Content of their revisions.
+func (s *Source) Digest() string {
 	data, err := json.Marshal(s)
 	if err != nil {
 		return "" // a document that is no JSON, which there is not
@@ -148,6 +150,31 @@ func (m *Manager) Revisions(ctx context.Context, application string) (revisions 
 		return nil, 0, err
 	}
 	return r.Revisions, r.Wanted, nil
+}
+
+// Live returns the revisions of an application of which objects may be on clusters.
+func (m *Manager) Live(ctx context.Context, application string) ([]*appcontext.AppContext, error) {
+	r, err := m.load(ctx, application)
+	if err != nil {
+		return nil, err
+	}
+	var out []*appcontext.AppContext
+	for _, known := range r.Revisions {
+		id := ContextID(application, known.Number)
+		status, err := m.engine.Status(ctx, id)
+		if errors.Is(err, rsync.ErrNotFound) || err == nil && !(revisionState{known.Number, status.State}).live() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		c, err := m.engine.AppContext(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // Source returns what a revision was made from, or an rsync.ErrNotFound.

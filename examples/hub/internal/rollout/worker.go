@@ -257,7 +257,7 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 	r.Wanted = r.Next
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
-		Number: r.Wanted, Digest: digest, Content: target.Source.digest(), Cause: target.Cause, Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
+		Number: r.Wanted, Digest: digest, Content: target.Source.Digest(), Cause: target.Cause, Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
 	})
 	return r, w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
 }

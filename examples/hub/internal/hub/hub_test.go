@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// objects are those of the hub's cluster: one Secret with one value.
+type objects struct {
+	mu    sync.Mutex
+	value string
+	read  func() // called with each read
+
+	watched map[string]bool // applications
+}
+
+func (o *objects) set(value string, read func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.value, o.read = value, read
+}
+
+// Value implements [render.Objects].
+func (o *objects) Value(ref render.Ref) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.read != nil {
+		o.read()
+	}
+	if o.value == "" {
+		return "", &render.MissingError{Ref: ref, Problem: "there is none"}
+	}
+	return o.value, nil
+}
+
+// Read implements [hub.Objects].
+func (o *objects) Read(ctx context.Context, application string, read func(render.Objects) error) error {
+	o.mu.Lock()
+	o.watched[application] = true
+	o.mu.Unlock()
+	err := read(o)
+	return errors.Join(err, ctx.Err())
+}
+
+// Forget implements [hub.Objects].
+func (o *objects) Forget(application string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.watched, application)
+	return nil
+}
+
+// fixture is a hub on a store that outlives it, with clusters in memory.
+type fixture struct {
+	t        *testing.T
+	store    *memstore.Store
+	clusters *fake.Clusters
+	objects  *objects
+	rollouts *rollout.Manager
+	*hub.Hub
+	stop func()
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), objects: &objects{watched: map[string]bool{}}}
+	f.start()
+	return f
+}
+
+// start runs a hub until stop.
+func (f *fixture) start() {
+	f.t.Helper()
+	must := func(err error) {
+		f.t.Helper()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	engine, err := rsync.New(f.store, f.clusters, rsync.Options{
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+	})
+	must(err)
+	webhooks, err := caller.New(caller.Options{})
+	must(err)
+	tracker, err := health.New(workfake.NewSimpleClientset(), "hub", webhooks, native.New(), func() {}) //nolint:staticcheck // there is no other one for this version of the API
+	must(err)
+	say := func(format string, args ...any) { f.t.Logf(format, args...) }
+	f.rollouts = rollout.New(engine, f.store, rollout.Options{Say: say})
+	f.Hub = hub.New(hub.Options{
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: tracker, Webhooks: webhooks, Objects: f.objects,
+		Settled: func(context.Context) error { return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, run := range []func(context.Context) error{engine.Start, webhooks.Start, tracker.Start, f.rollouts.Start, f.Start} {
+		group.Go(func() {
+			if err := run(ctx); err != nil {
+				f.t.Error(err)
+			}
+		})
+	}
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+	})
+	f.t.Cleanup(f.stop)
+	select {
+	case <-f.Loaded():
+	case <-time.After(patience):
+		f.t.Fatal("the hub does not load its documents")
+	}
+}
+
+// put takes a document.
+func (f *fixture) put(ctx context.Context, text string) error {
+	f.t.Helper()
+	d, err := document.DecodeOne([]byte("apiVersion: hub.spokewire.io/v1alpha1\n" + text))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_, err = f.Put(ctx, d)
+	return err
+}
+
+// shop puts an application with a ConfigMap, of which the Secret has the value, and places it on c1.
+func (f *fixture) shop() {
+	f.t.Helper()
+	for _, text := range []string{shop("{{ fromSecret `n` `s` `k` }}"), "kind: Cluster\nmetadata: {name: c1}\n", everywhere} {
+		if err := f.put(f.t.Context(), text); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func shop(value string) string {
+	return "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: main\n    manifests:\n" +
+		"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {v: \"" + value + "\"}}\n"
+}
+
+const everywhere = "kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {selector: {}}}\n"
+
+// has waits until a cluster has the ConfigMap with a value, or with "" no ConfigMap.
+func (f *fixture) has(cluster, want string) {
+	f.t.Helper()
+	got := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		got = ""
+		for _, manifest := range f.clusters.Cluster(render.Provider, cluster).Objects() {
+			_, got, _ = strings.Cut(manifest, `"v":"`)
+			got, _, _ = strings.Cut(got, `"`)
+		}
+		if got == want {
+			return
+		}
+	}
+	f.t.Fatalf("%s has %q, want %q", cluster, got, want)
+}
+
+// is checks the status of the application.
+func (f *fixture) is(word, reason string) {
+	f.t.Helper()
+	if err := f.rollouts.Settled(f.t.Context(), "shop"); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, a := range f.State().Applications {
+		if a.Status.Word != word || !strings.Contains(a.Status.Reason, reason) {
+			f.t.Errorf("it is %s: %s; want %s: %s", a.Status.Word, a.Status.Reason, word, reason)
+		}
+	}
+}
+
+// TestBadValue: a value with which an application does not render holds up that application and nothing else, and no start of the hub.
+func TestBadValue(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.shop()
+	f.has("c1", "one")
+	f.objects.set(`secret"value`, nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
+		t.Fatal(err)
+	}
+	held := func() {
+		t.Helper()
+		f.is("Held up", "what it makes is not valid YAML")
+		if state := fmt.Sprint(f.State()); strings.Contains(state, "secret") {
+			t.Errorf("the value shows: %s", state)
+		}
+	}
+	held()
+	if err := f.put(t.Context(), "kind: Cluster\nmetadata: {name: c2}\n"); err != nil { // a change of something else
+		t.Fatal(err)
+	}
+	f.has("c2", "one")
+	held()
+	f.stop()
+	f.start()
+	held()
+	f.has("c1", "one")
+	var wrong *document.Error
+	if err := f.put(t.Context(), shop("x{{ fromSecret `n` `s` `k` }}")); !errors.As(err, &wrong) {
+		t.Errorf("another document that does not render: %v", err)
+	}
+	f.objects.set("two", nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
+		t.Fatal(err)
+	}
+	f.has("c1", "two")
+	f.is("Deployed", "")
+}
+
+// TestHungUp: a change is made as a whole or not at all, also where who asked for it does not wait.
+func TestHungUp(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.shop()
+	f.has("c1", "one")
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if err := f.put(gone, "kind: Cluster\nmetadata: {name: c2}\n"); !errors.Is(err, context.Canceled) || f.Documents().Document(document.ClusterKind, "c2") != nil {
+		t.Errorf("a change of somebody who is gone: %v", err)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	f.objects.set("one", hangUp) // in the midst of it
+	if err := f.put(ctx, "kind: Cluster\nmetadata: {name: c2}\n"); err != nil {
+		t.Error(err)
+	}
+	f.has("c2", "one")
+	f.is("Deployed", "")
+	if err := f.Delete(t.Context(), document.Key{Kind: document.PlacementKind, Name: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	f.has("c1", "")
+}
+
+// TestRefusedMeanwhile: what changes while documents are tried and refused is not lost, though nobody watches it then.
+func TestRefusedMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.shop()
+	f.has("c1", "one")
+	f.objects.set("two", nil)
+	if err := f.put(t.Context(), shop("{{ .Cluster.Labels.none }}")); err == nil {
+		t.Error("it is not refused")
+	}
+	f.has("c1", "two")
+	other := strings.NewReplacer("name: shop", "name: other", "{{ fromSecret", "{{ if }}{{ fromSecret").Replace(shop("{{ fromSecret `n` `s` `k` }}"))
+	if err := f.put(t.Context(), other); err == nil {
+		t.Error("it is not refused")
+	}
+	if len(f.objects.watched) != 1 {
+		t.Errorf("watched for %v", f.objects.watched)
+	}
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// place makes clusters, with agents that run, and a placement of applications that are there on all of them.
+func (s *site) place(applications string, clusters ...string) {
+	s.t.Helper()
+	for _, name := range clusters {
+		s.must("PUT", "/api/v1/clusters/"+name, cluster(name, ""))
+	}
+	s.must("PUT", "/api/v1/placements/p", placement("p", applications, all))
+	for name := range strings.SplitSeq(applications, ", ") {
+		s.status(name)
+	}
+}
+
+// refused makes a request that is answered with 422 and a text.
+func (s *site) refused(method, path, text string) {
+	s.t.Helper()
+	if code, body := s.call(method, path, ""); code != http.StatusUnprocessableEntity || !strings.Contains(body, text) {
+		s.t.Errorf("%s %s: %d %s, want 422 and %q", method, path, code, body, text)
+	}
+}
+
+// TestHoldEnds: another document ends a rollback for good, also where the one comes back that was rolled back.
+func TestHoldEnds(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1")
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.status("shop")
+	s.must("POST", "/api/v1/applications/shop/rollback", "")
+	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+		t.Errorf("status %q", got)
+	}
+	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // what is not of the document leaves the hold
+	s.must("DELETE", "/api/v1/clusters/c2", "")
+	if code, _ := s.call("PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=3"), "{apiVersion", "{{ if }}{apiVersion", 1)); code != http.StatusUnprocessableEntity {
+		t.Errorf("%d", code)
+	}
+	s.stop()
+	s.start()
+	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+		t.Errorf("status %q", got)
+	}
+	for _, v := range []string{"a=3", "a=2"} {
+		s.must("PUT", "/api/v1/applications/shop", application("shop", v))
+		if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+			t.Errorf("%s: status %q", v, got)
+		}
+	}
+	s.objects("c1", `x/a={"v":"2"}`)
+}
+
+// TestRollbackOfMoved: an object that went to another application comes back neither by a rollback nor by the end of one.
+func TestRollbackOfMoved(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.must("PUT", "/api/v1/applications/a", application("a", "x=1", "w=1"))
+	s.must("PUT", "/api/v1/applications/b", application("b", "z=1"))
+	s.place("a, b", "c1")
+	s.must("PUT", "/api/v1/applications/a", application("a", "w=1"))
+	s.status("a")
+	s.must("PUT", "/api/v1/applications/b", application("b", "z=1", "x=2"))
+	s.status("b")
+	s.refused("POST", "/api/v1/applications/a/rollback", "is in the application b, on the cluster c1")
+	if got := s.status("a"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	s.objects("c1", `x/w={"v":"1"}`, `x/x={"v":"2"}`, `x/z={"v":"1"}`)
+
+	// b is rolled back to the time before it had x, and a takes it.
+	s.must("POST", "/api/v1/applications/b/rollback", "")
+	s.status("b")
+	s.must("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3"))
+	s.status("a")
+	s.refused("DELETE", "/api/v1/applications/b/rollback", "is in the application a, on the cluster c1")
+	if got := s.status("b"); !strings.HasPrefix(got, "Rolled back") {
+		t.Errorf("status %q", got)
+	}
+	s.objects("c1", `x/w={"v":"1"}`, `x/x={"v":"3"}`, `x/z={"v":"1"}`)
+	if problems := s.clusters["c1"].Problems(); len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+// TestRollbackOfWaiting: what is taken back is the newest document, also where it waits for what is under way.
+func TestRollbackOfWaiting(t *testing.T) {
+	s := newSite(t, "c1")
+	leave := s.agent("c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.place("shop", "c1", "c2")
+	leave()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b goes, which c2 does not confirm
+	s.says("is updated to")
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=3"))
+	before := s.must("GET", "/api/v1/applications/shop/status", "")
+	if got := s.must("POST", "/api/v1/applications/shop/rollback", ""); !strings.Contains(before, `"revision":"`+revisionIn(got)+`"`) {
+		t.Errorf("%s, while this was under way: %s", got, before)
+	}
+	s.agent("c2")
+	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+		t.Errorf("status %q", got)
+	}
+	s.objects("c1", `x/a={"v":"2"}`)
+	s.objects("c2", `x/a={"v":"2"}`)
+}
+
+// revisionIn returns the number of the revision in an answer to a rollback.
+func revisionIn(answer string) string {
+	return strings.Trim(answer, "{\"revison:} \n")
+}
+
+// TestLostStore: a hub that knows nothing takes nothing away.
+func TestLostStore(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1")
+	s.objects("c1", `x/a={"v":"1"}`)
+	s.stop()
+	s.options.Store = t.TempDir()
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.place("shop", "c1")
+	s.objects("c1", `x/a={"v":"2"}`)
+	if metrics := s.must("GET", "/metrics", ""); !cleans("0").MatchString(metrics) {
+		t.Errorf("what it does not know is deleted: %s", metrics)
+	}
+	if calls := s.clusters["c1"].Calls(); slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "delete") }) {
+		t.Error(calls)
+	}
+	s.stop()
+	s.start() // now it knows
+	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what it does not know is never deleted")
+		}
+	}
+}
+
+// cleans finds the metric that says whether works are deleted that the hub does not know.
+func cleans(value string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^spokewire_\w*inventory_complete(\{[^}]*\})? ` + value + "$")
+}
+
+// TestEmptyFolder: a folder that has lost its documents, such as a volume that is not mounted, takes nothing away.
+func TestEmptyFolder(t *testing.T) {
+	s := newSite(t, "c1")
+	s.options.Dir = t.TempDir()
+	documents := cluster("c1", "") + "---\n" + application("shop", "a=1") + "---\n" + placement("p", "shop", all)
+	s.write("all.yaml", documents)
+	s.start()
+	s.status("shop")
+	s.objects("c1", `x/a={"v":"1"}`)
+	s.write("all.yaml", "# nothing\n")
+	s.says("there is no document in it")
+	s.stop()
+	said := &lines{url: make(chan string, 1)}
+	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil || !strings.Contains(err.Error(), "there is no document in it") {
+		t.Errorf("%v", err)
+	}
+	s.write("all.yaml", documents)
+	s.start()
+	if got := s.status("shop"); got != "Deployed 1" {
+		t.Errorf("status %q", got)
+	}
+	s.write("all.yaml", cluster("c1", ""))
+	s.objects("c1")
+}
