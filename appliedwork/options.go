@@ -28,9 +28,12 @@ const (
 
 // Options is how to reach the managed cluster. Client and Discovery are required.
 type Options struct {
-	// Client makes all requests but those of discovery. Its QPS and burst limit how fast objects are applied and deleted:
+	// Client makes all requests but those of discovery and, where Inventory is set, of inventories. Its QPS and burst limit how fast objects are applied and deleted:
 	// client-go's defaults are 5 and 10 requests per second.
 	Client dynamic.Interface
+	// Inventory makes the requests for the inventories: the AppliedWorks that are ours to keep. It is for when Client is somebody
+	// who may not: with impersonation, say. Defaults to Client.
+	Inventory dynamic.Interface
 	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
 	Discovery Discovery
 	// Events takes a Kubernetes event for each refusal. Nil means none.
@@ -66,6 +69,9 @@ type EventRecorder interface {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Inventory == nil {
+		o.Inventory = o.Client
+	}
 	if o.UnservedGrace == 0 {
 		o.UnservedGrace = defaultUnservedGrace
 	}

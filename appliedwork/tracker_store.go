@@ -33,7 +33,7 @@ var errMoved = errors.New("others were faster each time: try again")
 type extrasKnown struct{ pruned atomic.Bool }
 
 func (t *Tracker) works() dynamic.ResourceInterface {
-	return t.opts.Client.Resource(v1alpha1.GroupVersionResource)
+	return t.opts.Inventory.Resource(v1alpha1.GroupVersionResource)
 }
 
 func asUnstructured(object map[string]any) *unstructured.Unstructured {

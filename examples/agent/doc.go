@@ -109,8 +109,8 @@
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError
 //
-// A manifest that is Complete is not touched any more, nor is a work, until it gets another generation. An object that its
-// own controller removes then, as a Job with a limit of its own, is not made anew.
+// A manifest that is Complete is not touched any more, nor is a work, until it gets another generation, but for what could
+// not be applied by then. An object that its own controller removes then, as a Job with a limit of its own, is not made anew.
 //
 // # Drift
 //
@@ -129,7 +129,7 @@
 //
 //   - Update is a server-side apply with force. OCM's replaces the spec of kinds that it does not know, which takes out what
 //     others have added; here that stays. A field that is taken out of a manifest goes in both.
-//   - Executors are impersonated for all requests. OCM's asks for access reviews and applies by itself. So here the API server
+//   - Executors are impersonated for all requests about objects but their watches, which have metadata only. OCM's asks for access reviews and applies by itself. So here the API server
 //     decides, by whatever means, and an executor must be allowed to get, list, create, patch and delete what its works have.
 //   - Field managers have the UID of the AppliedWork at their end.
 //   - Which fields of ignoreFields are ours, the API server's managed fields say, and not a hash of the manifest: OnSpokeChange

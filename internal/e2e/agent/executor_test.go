@@ -59,8 +59,27 @@ func executors(s *scene) {
 	s.gone("w")
 	s.absent(secret, s.configMap("allowed", ""))
 
+	// What is recorded of other works is nothing to an executor, to read or to change.
+	s.create("other", spec(s.configMap("other", "1")))
+	s.applied("other")
+	record := s.record("other")
+	theirs := fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q,"labels":{"changed":"1"}}}`, record.Name)
+	work := s.sample("executor.yaml")
+	work.Workload = spec(theirs).Workload
+	s.create("records", work)
+	s.until("records", "reports the denial", func(w *workv1.ManifestWork) error {
+		denied := "the executor " + user + " is not allowed to: "
+		return errors.Join(
+			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, denied),
+			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestAvailable, metav1.ConditionUnknown, denied),
+		)
+	})
+	if now := s.record("other"); now.UID != record.UID || now.Labels["changed"] != "" {
+		s.t.Errorf("the record of another work is %+v", now)
+	}
+
 	// Who an executor is must be said.
-	work := spec(s.configMap("c", "1"))
+	work = spec(s.configMap("c", "1"))
 	work.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount}}
 	s.create("nobody", work)
 	s.until("nobody", "reports the executor", func(w *workv1.ManifestWork) error {

@@ -4,6 +4,7 @@
 package spoke
 
 import (
+	"k8s.io/client-go/dynamic"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -16,6 +17,15 @@ var UserOf = userOf
 func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) appliedwork.Policies {
 	s := settings{DeleteOption: option, readOnly: readOnly}
 	return s.policies()
+}
+
+// ClientsOf returns what makes the requests for an executor: those for objects, and those for inventories.
+func (c *Cluster) ClientsOf(executor *workv1.ManifestWorkExecutor) (dynamic.Interface, *appliedwork.Tracker, error) {
+	id, err := c.identity(executor)
+	if err != nil {
+		return nil, nil, err
+	}
+	return id.client, id.tracker, nil
 }
 
 // IdentityOf returns who makes the requests for an executor.

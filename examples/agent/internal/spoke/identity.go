@@ -8,13 +8,11 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 // identity is who makes the requests for a work's objects: the agent, or an executor.
@@ -68,28 +66,16 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 		return nil, err
 	}
 	id := &identity{user: user, client: client}
-	if user != "" {
-		id.client = withInventory{Interface: client, agent: c.agent.client}
+	options := appliedwork.Options{Client: client, Discovery: c.discovery}
+	if c.agent != nil {
+		// An executor needs no access to AppliedWorks for that, and has none by it: those among its manifests are its own affair.
+		options.Inventory = c.agent.client
 	}
-	if id.tracker, err = appliedwork.NewTracker(appliedwork.Options{Client: id.client, Discovery: c.discovery}); err != nil {
+	if id.tracker, err = appliedwork.NewTracker(options); err != nil {
 		return nil, err
 	}
 	id.applier, id.pruner, id.collector = appliedwork.NewApplier(id.tracker), appliedwork.NewPruner(id.tracker), appliedwork.NewCollector(id.tracker)
 	return id, nil
-}
-
-// withInventory is an executor's client that leaves AppliedWorks to the agent. So an executor needs no access to them, and
-// cannot change what is recorded.
-type withInventory struct {
-	dynamic.Interface
-	agent dynamic.Interface
-}
-
-func (w withInventory) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	if resource.Group == v1alpha1.GroupName {
-		return w.agent.Resource(resource)
-	}
-	return w.Interface.Resource(resource)
 }
 
 // explain says whose rights are missing.

@@ -5,9 +5,14 @@ package spoke_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -64,6 +69,42 @@ func TestIdentities(t *testing.T) {
 	}
 	if identity(executor("n", "a")) == first {
 		t.Error("the clients of all service accounts are kept")
+	}
+}
+
+// TestImpersonated: what an executor asks for it asks for as itself, AppliedWorks too, and only what is recorded is the agent's.
+func TestImpersonated(t *testing.T) {
+	users := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		users <- r.Header.Get("Impersonate-User")
+		http.Error(w, "no", http.StatusForbidden)
+	}))
+	defer server.Close()
+	c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: server.URL}, Hub: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, tracker, err := c.ClientsOf(executor("n", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range []schema.GroupVersionResource{
+		{Version: "v1", Resource: "configmaps"},
+		v1alpha1.GroupVersionResource,
+		{Group: v1alpha1.GroupName, Version: "v1alpha1", Resource: "serviceexports"},
+	} {
+		if _, err := client.Resource(resource).Get(t.Context(), "x", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", resource, err)
+		}
+		if user := <-users; user != "system:serviceaccount:n:a" {
+			t.Errorf("%s are asked for as %q", resource, user)
+		}
+	}
+	if _, err := tracker.Ensure(t.Context(), "w", v1alpha1.AppliedWorkSpec{}); !apierrors.IsForbidden(err) {
+		t.Error(err)
+	}
+	if user := <-users; user != "" {
+		t.Errorf("the record is kept as %q", user)
 	}
 }
 

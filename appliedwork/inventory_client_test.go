@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// counting counts what a client is asked for.
+type counting struct {
+	dynamic.Interface
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (c *counting) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[r.Resource]++
+	return c.Interface.Resource(r)
+}
+
+// TestInventoryClient: inventories have a client of their own, and an AppliedWork among the objects is an object as any other.
+func TestInventoryClient(t *testing.T) {
+	api := newFakeAPI()
+	objects, inventories := &counting{Interface: api.client(), asked: map[string]int{}}, &counting{Interface: api.client(), asked: map[string]int{}}
+	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Client, o.Inventory = objects, inventories })
+	applier, pruner := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker)
+	desired := []*unstructured.Unstructured{manifest("a", "1"), manifest("b", "1")}
+	if _, err := applier.Apply(t.Context(), work, desired, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := pruner.Prune(t.Context(), work, desired[:1], appliedwork.PruneOptions{}); err != nil || len(changes.Entries) != 1 {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	if n := objects.asked["appliedworks"]; n > 0 || objects.asked["configmaps"] == 0 {
+		t.Errorf("who applies objects was asked %v", objects.asked)
+	}
+	if len(inventories.asked) != 1 || inventories.asked["appliedworks"] == 0 {
+		t.Errorf("who keeps inventories was asked %v", inventories.asked)
+	}
+	other := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workName": "x"}}}
+	other.SetGroupVersionKind(v1alpha1.GroupVersionKind)
+	other.SetName("other")
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{other}, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if objects.asked["appliedworks"] == 0 {
+		t.Error("an object was applied by who keeps inventories")
+	}
+	if _, err := appliedwork.NewCollector(tracker).Teardown(t.Context(), work, appliedwork.TeardownOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
