@@ -11,7 +11,8 @@
 //	Degraded     that has been so for longer than a certain time
 //
 // and of each manifest StatusFeedbackSynced and the conditions of its rules. A rule for one of these conditions takes its
-// place. The work is Complete when each manifest that has a rule for Complete is; from then on nothing of that changes.
+// place, where there is an object that it can be about. The work is Complete when each manifest that has a rule for Complete is;
+// from then on nothing of that changes, but what could not be applied still is.
 package status
 
 import (
@@ -68,13 +69,15 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 }
 
 // Kept reports whether a manifest is complete, by the last status, so that it is not touched any more: it, or the whole work.
+// What could not be applied when the work was complete is not kept: it is still to be applied.
 func Kept(w *workv1.ManifestWork, m *manifest.Manifest) bool {
+	was := before(w.Status.ResourceStatus.Manifests, m.Meta())
 	// A new generation may have brought manifests, or rules, that are to be looked at first.
-	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete); c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation {
+	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete); c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation &&
+		meta.IsStatusConditionTrue(was, workv1.ManifestApplied) {
 		return true
 	}
-	return hasRule(m.Config.ConditionRules, workv1.ManifestComplete) &&
-		meta.IsStatusConditionTrue(before(w.Status.ResourceStatus.Manifests, m.Meta()), workv1.ManifestComplete)
+	return hasRule(m.Config.ConditionRules, workv1.ManifestComplete) && meta.IsStatusConditionTrue(was, workv1.ManifestComplete)
 }
 
 // Next returns the next status of a work: a function of the last one, of what became of the manifests, and of the time.

@@ -196,6 +196,38 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestCompleteInPart: a work that is complete does not hide what could not be applied, nor keep it from being applied.
+func TestCompleteInPart(t *testing.T) {
+	b := builder(t)
+	done := func(o *spoke.Outcome) {
+		o.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}}
+	}
+	refused := func(o *spoke.Outcome) { o.Err, o.Live = errors.New("no"), nil }
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	serve := func(outcomes ...spoke.Outcome) (applied bool) {
+		r := result(outcomes...)
+		for i := range r.Outcomes {
+			r.Outcomes[i].Kept = status.Kept(w, &r.Outcomes[i].Manifest)
+		}
+		w.Status, _ = b.Next(t.Context(), w, r, start)
+		if !meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete) {
+			t.Errorf("the work: %s", said(w.Status.Conditions))
+		}
+		return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
+	}
+	for range 2 {
+		for range 2 { // the second time the work is complete already
+			if serve(outcome("a", done), outcome("b", refused)) || kept(w, "b", nil) {
+				t.Errorf("generation %d: %s, b is kept: %v", w.Generation, said(w.Status.Conditions), kept(w, "b", nil))
+			}
+		}
+		if !serve(outcome("a", done), outcome("b", nil)) || !kept(w, "b", nil) {
+			t.Errorf("generation %d: %s, b is kept: %v", w.Generation, said(w.Status.Conditions), kept(w, "b", nil))
+		}
+		w.Generation++
+	}
+}
+
 func kept(w *workv1.ManifestWork, name string, change func(*spoke.Outcome)) bool {
 	o := outcome(name, change)
 	return status.Kept(w, &o.Manifest)
