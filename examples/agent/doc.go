@@ -71,13 +71,13 @@
 //	      jsonPaths
 //	        name                     the first of several with one name counts
 //	        version                  the object is read in that version
-//	        path                     a number, text or boolean is Integer, String or Boolean; all else, and several values,
-//	                                 JsonRaw of at most 1,024 characters
+//	        path                     a whole number, a boolean, and a text of at most 16,384 characters are Integer, Boolean and
+//	                                 String; all else, and several values, JsonRaw of at most 1,024 characters
 //	    feedbackScrapeType
 //	      Watch                      read when the object changes
 //	      Poll                       and also every --poll; the default
 //	    conditionRules               the first for each condition counts
-//	      condition                  any type; Complete ends updates: see below
+//	      condition                  any type; Complete ends updates: see below. Of WellKnownConditions without one: Complete
 //	      type
 //	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
 //	                                 interpreter/native are
@@ -107,7 +107,9 @@
 //	      Progressing                not applied, or not healthy as interpreter/native sees it
 //	      Degraded                   that has been so for --degraded-after
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
-//	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError
+//	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
+//	                                 ConditionRuleInternalError while there is no object, or it cannot be read
+//	      ConditionRulesUsable       False: a rule's condition cannot be the type of one
 //
 // A manifest that is Complete is not touched any more, nor is a work, until it gets another generation, but for what could
 // not be applied by then. An object that its own controller removes then, as a Job with a limit of its own, is not made anew.

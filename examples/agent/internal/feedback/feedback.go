@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/jsonpath"
@@ -19,8 +20,12 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// maxJSONRaw is how many characters a value of type JsonRaw may have, in the API's schema.
-const maxJSONRaw = 1024
+const (
+	// maxJSONRaw is how many characters a value of type JsonRaw may have, in the API's schema.
+	maxJSONRaw = 1024
+	// maxString is how many one of type String may have: a status with a whole file in it may not fit into what it travels in.
+	maxString = 16 << 10
+)
 
 // Reader reads values. Its methods may be called from any goroutine.
 type Reader struct{ native *native.Interpreter }
@@ -146,6 +151,9 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 	case int64:
 		return &workv1.FieldValue{Type: workv1.Integer, Integer: &v}, nil
 	case string:
+		if n := utf8.RuneCountInString(v); n > maxString {
+			return nil, fmt.Errorf("the text has %d characters, more than %d", n, maxString)
+		}
 		return &workv1.FieldValue{Type: workv1.String, String: &v}, nil
 	case bool:
 		return &workv1.FieldValue{Type: workv1.Boolean, Boolean: &v}, nil
@@ -155,7 +163,7 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 		return nil, err
 	}
 	text := string(raw)
-	if n := len([]rune(text)); n > maxJSONRaw {
+	if n := utf8.RuneCountInString(text); n > maxJSONRaw {
 		return nil, fmt.Errorf("the value has %d characters of JSON, more than %d: name a part of it", n, maxJSONRaw)
 	}
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil

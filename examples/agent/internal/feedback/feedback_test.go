@@ -144,3 +144,15 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestLongText: a text that is too long for a status is said to be, and is not in it.
+func TestLongText(t *testing.T) {
+	rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
+	for n, fits := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {
+		obj := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {text: "+strings.Repeat("é", n)+"}}")
+		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
+		if len(values) == 1 != fits || (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "v: the text has 16385 characters") {
+			t.Errorf("%d characters: %d values, %v", n, len(values), err)
+		}
+	}
+}

@@ -35,6 +35,9 @@ func ConfigFor(options []workv1.ManifestConfigOption, id workv1.ResourceIdentifi
 		c.FeedbackRules = append(c.FeedbackRules, o.FeedbackRules...)
 		c.Poll = c.Poll || len(o.FeedbackRules) > 0 && o.FeedbackScrapeType != workv1.FeedbackWatchType
 		for _, rule := range o.ConditionRules {
+			if rule.Condition == "" && rule.Type == workv1.WellKnownConditionsType {
+				rule.Condition = workv1.ManifestComplete // which is the well-known one
+			}
 			if !conditions[rule.Condition] {
 				conditions[rule.Condition] = true
 				c.ConditionRules = append(c.ConditionRules, rule)

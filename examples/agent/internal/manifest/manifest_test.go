@@ -138,6 +138,10 @@ func TestConfigFor(t *testing.T) {
 			t.Errorf("%+v: %s", tt.id, diff)
 		}
 	}
+	complete := []workv1.ManifestConfigOption{{ResourceIdentifier: id("n", "web"), ConditionRules: []workv1.ConditionRule{{Type: workv1.WellKnownConditionsType}}}}
+	if c := manifest.ConfigFor(complete, id("n", "web")); len(c.ConditionRules) != 1 || c.ConditionRules[0].Condition != workv1.ManifestComplete || complete[0].ConditionRules[0].Condition != "" {
+		t.Errorf("a well-known rule without a condition is for Complete: %+v", c.ConditionRules)
+	}
 	if c := manifest.ConfigFor(options[:1], id("n", "web")); c.Poll {
 		t.Error("what is watched is not polled")
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,6 +19,39 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
+
+// unasked are the conditions that a manifest has without a rule.
+var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded, StatusFeedbackSynced}
+
+// conditionType and longestConditionType are what the API's schema takes as one. A status with another one is refused as a whole.
+var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+
+const longestConditionType = 316
+
+func isConditionType(text string) bool {
+	return len(text) <= longestConditionType && conditionType.MatchString(text)
+}
+
+// unusable says which rules are for what cannot be a condition.
+func unusable(rules []workv1.ConditionRule) (metav1.Condition, bool) {
+	var texts []string
+	for _, rule := range rules {
+		if !isConditionType(rule.Condition) {
+			texts = append(texts, strconv.Quote(rule.Condition))
+		}
+	}
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: bounded(fmt.Sprintf(
+		"The conditions of these rules cannot be the type of one: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
+}
+
+// unseen is what can be said of a rule without the object.
+func unseen(o *spoke.Outcome) metav1.Condition {
+	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "There is no object to evaluate the rule on"}
+	if o.ReadErr != nil {
+		c.Message = bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
+	}
+	return c
+}
 
 func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	if o.Err == nil {

@@ -37,6 +37,7 @@ import (
 const (
 	Deleted              = "Deleted"
 	StatusFeedbackSynced = "StatusFeedbackSynced"
+	ConditionRulesUsable = "ConditionRulesUsable" // False, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
 	ReasonResourceAvailable    = "ResourceAvailable"
@@ -114,51 +115,68 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 
 // manifest sets the conditions and values of one manifest. It returns when it will count as degraded.
 func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition, values []workv1.FeedbackValue, now time.Time) time.Duration {
-	set := setter(&m.Conditions, w.Generation, now)
-	dropRules(&m.Conditions, o.Config.ConditionRules)
-	if !o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil {
+	set, rules := setter(&m.Conditions, w.Generation, now), o.Config.ConditionRules
+	dropRules(&m.Conditions, rules)
+	// No rule makes applied what was refused, nor can one be evaluated on what is not there.
+	byRule := func(kind string) bool {
+		return o.Live != nil && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
+	}
+	if !byRule(workv1.ManifestApplied) && (!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
 		set(workv1.ManifestApplied, manifestApplied(o))
 	}
-	if o.Live == nil || !hasRule(o.Config.ConditionRules, workv1.ManifestAvailable) {
-		set(workv1.ManifestAvailable, manifestAvailable(o)) // no rule makes what is not there available
+	if !byRule(workv1.ManifestAvailable) {
+		set(workv1.ManifestAvailable, manifestAvailable(o))
 	}
 	if o.Live == nil && o.ReadErr == nil && !o.Kept {
 		values = nil
 	}
 	if o.Live != nil {
-		c := metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
-		values = nil
-		if rules := o.Config.FeedbackRules; len(rules) > 0 {
-			var err error
-			values, err = b.feedback.Read(ctx, rules, o.Live, o.InVersion)
-			c.Reason = "StatusFeedbackSynced"
-			if err != nil {
-				c = metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: fmt.Sprintf("Sync status feedback failed with error %v", err)}
-			}
+		var c metav1.Condition
+		if values, c = b.values(ctx, o); !byRule(StatusFeedbackSynced) {
+			set(StatusFeedbackSynced, c)
 		}
-		set(StatusFeedbackSynced, c)
 	}
 	m.StatusFeedbacks.Values = values
 
-	if !hasRule(o.Config.ConditionRules, workv1.ManifestProgressing) {
+	if !byRule(workv1.ManifestProgressing) {
 		set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
 	}
 	left := time.Duration(0)
-	if !hasRule(o.Config.ConditionRules, workv1.ManifestDegraded) {
+	if !byRule(workv1.ManifestDegraded) {
 		var c metav1.Condition
 		c, left = b.manifestDegraded(m.Conditions, now)
 		set(workv1.ManifestDegraded, c)
 	}
-	for _, rule := range o.Config.ConditionRules {
-		if c := meta.FindStatusCondition(m.Conditions, rule.Condition); o.Kept && rule.Condition == workv1.ManifestComplete && c != nil && c.Status == metav1.ConditionTrue {
+	for _, rule := range rules {
+		c := meta.FindStatusCondition(m.Conditions, rule.Condition)
+		switch {
+		case !isConditionType(rule.Condition): // see unusable
+		case o.Kept && rule.Condition == workv1.ManifestComplete && c != nil && c.Status == metav1.ConditionTrue:
 			c.ObservedGeneration = w.Generation
-			continue
-		}
-		if o.Live != nil && rule.Condition != "" {
+		case byRule(rule.Condition):
 			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
+		case o.Live == nil && !o.Kept && !slices.Contains(unasked, rule.Condition):
+			set(rule.Condition, unseen(o))
 		}
 	}
+	if c, ok := unusable(rules); ok {
+		set(ConditionRulesUsable, c)
+	} else if !hasRule(rules, ConditionRulesUsable) {
+		meta.RemoveStatusCondition(&m.Conditions, ConditionRulesUsable)
+	}
 	return left
+}
+
+// values reads what the feedback rules want, and says how that went.
+func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
+	if len(o.Config.FeedbackRules) == 0 {
+		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
+	}
+	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
+	if err != nil {
+		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
+	}
+	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }
 
 // manifestDegraded goes by how long the manifest has been progressing.
@@ -217,11 +235,15 @@ func find(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) *workv1
 	if m.Name == "" {
 		return nil // nothing is known of it
 	}
+	var found *workv1.ManifestCondition
 	for i := range was {
 		w := &was[i].ResourceMeta
-		if w.Group == m.Group && w.Kind == m.Kind && w.Name == m.Name && (w.Namespace == m.Namespace || w.Resource == "") {
-			return &was[i]
+		if w.Group != m.Group || w.Kind != m.Kind || w.Name != m.Name || w.Namespace != m.Namespace && w.Resource != "" {
+			continue
+		}
+		if found == nil || w.Ordinal == m.Ordinal { // more than one is of the same object, where the work has that twice
+			found = &was[i]
 		}
 	}
-	return nil
+	return found
 }

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+// ruled has rules that are true for the conditions.
+func ruled(conditions ...string) func(*spoke.Outcome) {
+	return func(o *spoke.Outcome) {
+		for _, c := range conditions {
+			o.Config.ConditionRules = append(o.Config.ConditionRules, workv1.ConditionRule{Condition: c, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}})
+		}
+	}
+}
+
+// TestRulesWithoutObject: a rule says nothing of an object that is gone, cannot be read, or is not what the work wants.
+func TestRulesWithoutObject(t *testing.T) {
+	b := builder(t)
+	all := ruled("Ready", workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded)
+	for _, tt := range []struct {
+		name   string
+		change func(*spoke.Outcome)
+		want   []metav1.ConditionStatus // of Ready, Applied and Available
+	}{
+		{"there", nil, []metav1.ConditionStatus{"True", "True", "True"}},
+		{"gone", func(o *spoke.Outcome) { o.Live = nil }, []metav1.ConditionStatus{"Unknown", "True", "False"}},
+		{"not to be read", func(o *spoke.Outcome) { o.Live, o.ReadErr = nil, errors.New("no") }, []metav1.ConditionStatus{"Unknown", "True", "Unknown"}},
+		{"refused", func(o *spoke.Outcome) { o.Err = errors.New("no") }, []metav1.ConditionStatus{"True", "False", "True"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+			w.Status, _ = b.Next(t.Context(), w, result(outcome("a", all)), start)
+			r := result(outcome("a", func(o *spoke.Outcome) {
+				all(o)
+				if tt.change != nil {
+					tt.change(o)
+				}
+			}))
+			w.Status, _ = b.Next(t.Context(), w, r, start.Add(time.Second))
+			conditions := w.Status.ResourceStatus.Manifests[0].Conditions
+			var got []metav1.ConditionStatus
+			for _, kind := range []string{"Ready", workv1.ManifestApplied, workv1.ManifestAvailable} {
+				got = append(got, meta.FindStatusCondition(conditions, kind).Status)
+			}
+			if !cmp.Equal(got, tt.want) {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+			if again, _ := b.Next(t.Context(), w, r, start.Add(2*time.Second)); !cmp.Equal(again, w.Status) {
+				t.Errorf("nothing has changed: %s", cmp.Diff(w.Status, again))
+			}
+		})
+	}
+}
+
+// TestUnusableRule: what cannot be the type of a condition is said, and is in no status, which would be refused as a whole.
+func TestUnusableRule(t *testing.T) {
+	b, w := builder(t), &workv1.ManifestWork{}
+	serve := func(change func(*spoke.Outcome)) []metav1.Condition {
+		w.Status, _ = b.Next(t.Context(), w, result(outcome("a", change)), start)
+		return w.Status.ResourceStatus.Manifests[0].Conditions
+	}
+	conditions := serve(ruled("job done", "", "example.com/Ready", strings.Repeat("x", 317), "Done"))
+	for kind, want := range map[string]bool{"job done": false, "": false, strings.Repeat("x", 317): false, "example.com/Ready": true, "Done": true} {
+		if got := meta.FindStatusCondition(conditions, kind); (got != nil) != want {
+			t.Errorf("%.20q: %+v", kind, got)
+		}
+	}
+	c := meta.FindStatusCondition(conditions, status.ConditionRulesUsable)
+	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, `"job done", ""`) {
+		t.Errorf("%+v", c)
+	}
+	if c := meta.FindStatusCondition(serve(ruled("Done")), status.ConditionRulesUsable); c != nil {
+		t.Errorf("all can be used, and it is %+v", c)
+	}
+}
+
+// TestSameTwice: of two manifests of one object each has its own status, which is the same as long as nothing changes.
+func TestSameTwice(t *testing.T) {
+	b, w := builder(t), &workv1.ManifestWork{}
+	r := result(outcome("a", nil), outcome("a", func(o *spoke.Outcome) { o.Err = errors.New("it is the same object as manifest 0") }))
+	w.Status, _ = b.Next(t.Context(), w, r, start)
+	if again, _ := b.Next(t.Context(), w, r, start.Add(time.Second)); !cmp.Equal(again, w.Status) {
+		t.Errorf("nothing has changed: %s", cmp.Diff(w.Status, again))
+	}
+}
+
+// TestLongMessage: what is wrong with many paths does not make a status that is refused.
+func TestLongMessage(t *testing.T) {
+	r := result(outcome("a", func(o *spoke.Outcome) {
+		rule := workv1.FeedbackRule{Type: workv1.JSONPathsType}
+		for range 1000 {
+			rule.JsonPaths = append(rule.JsonPaths, workv1.JsonPath{Name: "x", Path: ".status["})
+		}
+		o.Config.FeedbackRules = []workv1.FeedbackRule{rule}
+	}))
+	next, _ := builder(t).Next(t.Context(), &workv1.ManifestWork{}, r, start)
+	c := meta.FindStatusCondition(next.ResourceStatus.Manifests[0].Conditions, status.StatusFeedbackSynced)
+	if c == nil || c.Status != metav1.ConditionFalse || len(c.Message) > 2100 {
+		t.Errorf("%.200v", c)
+	}
+}
