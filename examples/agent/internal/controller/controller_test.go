@@ -6,8 +6,10 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -331,6 +334,50 @@ func TestEvict(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unserved is a hub that does not serve the API of works, as while it starts, to whoever asks for one.
+type unserved struct {
+	workclientset.Interface
+	asked *atomic.Int32
+}
+
+func (u unserved) WorkV1() worktyped.WorkV1Interface {
+	return unservedGroup{u.Interface.WorkV1(), u.asked}
+}
+
+type unservedGroup struct {
+	worktyped.WorkV1Interface
+	asked *atomic.Int32
+}
+
+func (u unservedGroup) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
+	return unservedWorks{u.WorkV1Interface.ManifestWorks(namespace), u.asked}
+}
+
+type unservedWorks struct {
+	worktyped.ManifestWorkInterface
+	asked *atomic.Int32
+}
+
+func (u unservedWorks) Get(_ context.Context, name string, _ metav1.GetOptions) (*workv1.ManifestWork, error) {
+	u.asked.Add(1)
+	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", workv1.Resource("manifestworks"), name, "404 page not found", 0, true)
+}
+
+// TestNotEvicted: a hub that does not serve works does not say that it does not have one.
+func TestNotEvicted(t *testing.T) {
+	var asked atomic.Int32
+	run(t, func(o *controller.Options, c *cluster) {
+		o.Works = unserved{Interface: o.Works, asked: &asked}
+		o.Evicts, c.recorded, c.grace = true, []string{"lost"}, time.Hour
+	}, func(b *bench) {
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if n := b.count(b.evicted, "lost"); n > 0 || asked.Load() == 0 {
+			b.Errorf("%d calls, the hub was asked %d times", n, asked.Load())
+		}
+	})
 }
 
 func TestNew(t *testing.T) {

@@ -115,8 +115,8 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 		return 0, nil
 	}
 	_, err := c.o.Works.WorkV1().ManifestWorks(c.o.ClusterName).Get(ctx, name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return 0, err // it is there, and the informer will say so
+	if !apierrors.IsNotFound(err) || appliedwork.IsTypeNotServed(err) {
+		return 0, err // it is there, and the informer will say so; or the hub knows nothing of works, as while it starts
 	}
 	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
 	switch {

@@ -122,6 +122,10 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 		}
 		desired = append(desired, o.Object)
 	}
+	policies, err := s.policies()
+	if err != nil {
+		return err
+	}
 	record, err := c.record(ctx, w, s)
 	if err != nil {
 		return err
@@ -130,7 +134,7 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 		return err
 	}
 	// The hub has said what it wants: nothing is as good a wish as any other.
-	pruned, err := id.pruner.Prune(ctx, record, desired, appliedwork.PruneOptions{Policies: s.policies(), Propagation: propagation, AllowEmpty: true})
+	pruned, err := id.pruner.Prune(ctx, record, desired, appliedwork.PruneOptions{Policies: policies, Propagation: propagation, AllowEmpty: true})
 	r.PruneErr, r.Leaving = id.explain(err), targetsIn(record, pruned)
 	r.Changed = r.Changed || pruned.Count(appliedwork.ActionDeleted, appliedwork.ActionReleased, appliedwork.ActionPending) > 0
 	return nil

@@ -14,7 +14,7 @@ import (
 var UserOf = userOf
 
 // Policies are those of a delete option, with objects that are only read.
-func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) appliedwork.Policies {
+func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) (appliedwork.Policies, error) {
 	s := settings{DeleteOption: option, readOnly: readOnly}
 	return s.policies()
 }

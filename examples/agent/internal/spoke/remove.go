@@ -5,6 +5,7 @@ package spoke
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,8 +50,12 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 	if err != nil {
 		return Removal{}, err
 	}
+	policies, err := s.policies()
+	if err != nil {
+		return Removal{}, err
+	}
 	var changes *appliedwork.ChangeSet
-	if policies := s.policies(); policies.Default == appliedwork.PolicyOrphan {
+	if policies.Default == appliedwork.PolicyOrphan {
 		changes, err = id.collector.Release(ctx, record, appliedwork.ReleaseOptions{})
 	} else {
 		changes, err = id.collector.Teardown(ctx, record, appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
@@ -74,8 +79,12 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 	if err != nil {
 		return 0, Removal{}, err
 	}
+	policies, err := s.policies()
+	if err != nil {
+		return 0, Removal{}, err
+	}
 	eviction, err := id.collector.Evict(ctx, record, appliedwork.EvictOptions{
-		GracePeriod: c.options.EvictionGrace, Teardown: appliedwork.TeardownOptions{Propagation: propagation, Policies: s.policies()},
+		GracePeriod: c.options.EvictionGrace, Teardown: appliedwork.TeardownOptions{Propagation: propagation, Policies: policies},
 	})
 	if err != nil || eviction.Changes == nil {
 		if eviction == nil {
@@ -89,8 +98,9 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 // propagation is what the API calls Foreground, its default.
 const propagation = metav1.DeletePropagationForeground
 
-// policies is the delete option for the helpers. What a work only reads is never deleted.
-func (s *settings) policies() appliedwork.Policies {
+// policies is the delete option for the helpers. What a work only reads is never deleted. A policy that is not known is no
+// reason to delete anything.
+func (s *settings) policies() (appliedwork.Policies, error) {
 	var p appliedwork.Policies
 	if len(s.readOnly) > 0 {
 		p.ByKey = map[appliedwork.Key]appliedwork.Policy{}
@@ -99,9 +109,10 @@ func (s *settings) policies() appliedwork.Policies {
 		p.ByKey[key] = appliedwork.PolicyOrphan
 	}
 	if s.DeleteOption == nil {
-		return p
+		return p, nil
 	}
 	switch s.DeleteOption.PropagationPolicy {
+	case "", workv1.DeletePropagationPolicyTypeForeground:
 	case workv1.DeletePropagationPolicyTypeOrphan:
 		p.Default = appliedwork.PolicyOrphan
 	case workv1.DeletePropagationPolicyTypeSelectivelyOrphan:
@@ -111,8 +122,10 @@ func (s *settings) policies() appliedwork.Policies {
 				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name})
 			}
 		}
+	default:
+		return p, fmt.Errorf("spec.deleteOption.propagationPolicy %q is unknown: write Foreground, Orphan or SelectivelyOrphan", s.DeleteOption.PropagationPolicy)
 	}
-	return p
+	return p, nil
 }
 
 // targetsIn returns the objects of an inventory that changes have left for another pass.

@@ -127,9 +127,16 @@ func TestPolicies(t *testing.T) {
 		{"selective", selective, "Orphan Delete Orphan"},
 		{"selective without rules", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}, "Delete Delete Orphan"},
 	} {
-		p := spoke.Policies(tt.option, appliedwork.KeyOf(entry("read")))
+		p, err := spoke.Policies(tt.option, appliedwork.KeyOf(entry("read")))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got := fmt.Sprint(p.For(entry("a")), " ", p.For(entry("b")), " ", p.For(entry("read"))); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
+	}
+	// What it says is not known: it may be Orphan.
+	if _, err := spoke.Policies(&workv1.DeleteOption{PropagationPolicy: "orphan"}); err == nil || !strings.Contains(err.Error(), `propagationPolicy "orphan" is unknown`) {
+		t.Error(err)
 	}
 }
