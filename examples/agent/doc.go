@@ -82,7 +82,8 @@
 //	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
 //	                                 interpreter/native are
 //	        CEL
-//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000, 250 ms
+//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000 in all,
+//	                                 1,000,000 steps for one call of a function of the extensions, 250 ms
 //	      message                    of the condition
 //	      messageExpression          a text in CEL, from object and result; "" leaves the message
 //	  executor.subject
@@ -131,8 +132,9 @@
 //
 //   - Update is a server-side apply with force. OCM's replaces the spec of kinds that it does not know, which takes out what
 //     others have added; here that stays. A field that is taken out of a manifest goes in both.
-//   - Executors are impersonated for all requests about objects but their watches, which have metadata only. OCM's asks for access reviews and applies by itself. So here the API server
-//     decides, by whatever means, and an executor must be allowed to get, list, create, patch and delete what its works have.
+//   - Executors are impersonated for all requests about objects but watches, which have metadata only. OCM's asks for access
+//     reviews and applies by itself. So here the API server decides, by whatever means, and an executor must be allowed to get,
+//     list, create, patch and delete what its works have.
 //   - Field managers have the UID of the AppliedWork at their end.
 //   - Which fields of ignoreFields are ours, the API server's managed fields say, and not a hash of the manifest: OnSpokeChange
 //     holds also when the manifest has changed. A field that the agent manages itself is not reset by ignoring it.

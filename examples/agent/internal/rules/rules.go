@@ -26,7 +26,7 @@ import (
 const (
 	// costLimit bounds one evaluation, in CEL's units. It is the API server's own for one expression.
 	costLimit = 1_000_000
-	// timeLimit bounds it too, as functions of extensions cost less than they take.
+	// timeLimit bounds it too, as functions of extensions cost less than they take. Single calls are bounded by mostWork.
 	timeLimit = 250 * time.Millisecond
 	// longestExpression bounds what is compiled, in bytes.
 	longestExpression = 16 << 10
@@ -45,7 +45,15 @@ type Evaluator struct {
 
 // New returns an Evaluator.
 func New() (*Evaluator, error) {
-	conditions, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
+	base, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := limited(base)
+	if err != nil {
+		return nil, err
+	}
+	conditions, err := base.Extend(limits...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +180,7 @@ func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
 	p := program{}
 	ast, issues := env.Compile(text)
 	if p.err = issues.Err(); p.err == nil {
-		p.Program, p.err = env.Program(ast, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(100))
+		p.Program, p.err = env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(costs{}), cel.InterruptCheckFrequency(100))
 	}
 	e.compiled.Add(key, p)
 	return p.Program, p.err

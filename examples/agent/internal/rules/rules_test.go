@@ -70,6 +70,9 @@ func TestEvaluate(t *testing.T) {
 		{"an optional one", cel("object.?status.?phase.orValue('') == ''"), bare, "True", evaluated, "Manifest is C"},
 		{"conditions", cel("hasConditions(object.status) && object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"), deployment, "True", evaluated, "Manifest is C"},
 		{"no conditions", cel("has(object.status) && hasConditions(object.status)"), bare, "False", evaluated, "Manifest is not C"},
+		{"functions that have limits", cel("'a-b'.replace('-', '+') == 'a+b' && 'a-a'.replace('a', 'b', 1) == 'b-a'", "['a', 'b'].join() + ['a', 'b'].join('-') == 'aba-b'",
+			"'%s %d'.format(['a', 1]) == 'a 1'", "[1, 1].distinct() == [1] && [[1], [2]].flatten(1) == [1, 2] && [[1], [2]].flatten() == [1, 2]", "'abc'.indexOf('c') == 2 && 'aba'.lastIndexOf('a') == 2 && 'aba'.indexOf('a', 1) == 2",
+			"sets.contains([1, 2], [1]) && sets.equivalent([1], [1, 1]) && !sets.intersects([1], [2])", "'a,b'.split(',') == ['a', 'b']"), bare, "True", evaluated, "Manifest is C"},
 		{"a message", says(cel("true"), "as it is", ""), bare, "True", evaluated, "as it is"},
 		{"an expression for it", says(cel("true"), "as it is", "object.kind + ' ' + string(result)"), bare, "True", evaluated, "ConfigMap true"},
 		{"an empty one leaves the message", says(cel("true"), "as it is", "''"), bare, "True", evaluated, "as it is"},
@@ -115,5 +118,44 @@ func TestCost(t *testing.T) {
 		if d := time.Since(began); c.Status != metav1.ConditionFalse || d > 5*time.Second {
 			t.Errorf("%.60s: %+v after %s", expression, c, d)
 		}
+	}
+}
+
+// TestWork: nor can one call of a function, which nothing interrupts.
+func TestWork(t *testing.T) {
+	e, err := rules.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "'" + strings.Repeat("x", 1100) + "'"
+	for _, expression := range []string{
+		text + ".replace('', " + text + ") != ''",
+		text + ".replace('', " + text + ", 1000) != ''",
+		"lists.range(1000).map(i, " + text + ").join() != ''",
+		"['a', 'b', 'c'].map(a, 'a').join(" + text + ") != '' && lists.range(1000).map(i, 'a').join(" + text + ") != ''",
+		"('" + strings.Repeat("%s", 1000) + "').format(lists.range(1000).map(i, " + text + ")) != ''",
+		"'%s'.format([lists.range(1000).map(i, {'a': " + text + "})]) != ''",
+		"lists.range(50000).distinct().size() > 0",
+		"!sets.intersects(lists.range(50000), lists.range(50000).map(i, -1 - i))",
+		"sets.contains(lists.range(50000), lists.range(50000))",
+		"sets.equivalent(lists.range(50000), lists.range(50000))",
+		"[lists.range(1000)].map(l, lists.range(1100).map(i, l).flatten()).size() > 0",
+		text + ".indexOf(" + text + ") == 0",
+		text + ".lastIndexOf(" + text + ") == 0",
+	} {
+		began := time.Now()
+		c := e.Evaluate(t.Context(), cel(expression), object(t, bare))
+		if d := time.Since(began); c.Status != metav1.ConditionFalse || c.Reason != workv1.ConditionRuleExpressionError || d > 5*time.Second {
+			t.Errorf("%.60s: %s, %s: %.200s after %s", expression, c.Status, c.Reason, c.Message, d)
+		}
+	}
+	c := e.Evaluate(t.Context(), cel(text+".replace('', "+text+") != ''"), object(t, bare))
+	if !strings.Contains(c.Message, "replace would take more than 1000000 steps") {
+		t.Errorf("%.200s", c.Message)
+	}
+	// Many small ones are as much together.
+	c = e.Evaluate(t.Context(), cel("lists.range(10000).all(i, '"+strings.Repeat("x", 10000)+"'.replace('y', '') != '')"), object(t, bare))
+	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "cost limit exceeded") {
+		t.Errorf("%.300v", c)
 	}
 }
