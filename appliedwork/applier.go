@@ -4,6 +4,7 @@
 package appliedwork
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,8 @@ type ApplyOptions struct {
 	FieldManager string
 	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError].
 	Force bool
-	// ByKey, where it has an object, decides over FieldManager and Force for that object.
+	// ByKey, where it has an object, decides over FieldManager and Force for that object. Keys of kinds that are not in
+	// namespaces have none.
 	ByKey map[Key]ObjectOptions
 	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
@@ -43,9 +45,10 @@ type ApplyOptions struct {
 
 // ObjectOptions are the options of [Applier.Apply] for one object.
 type ObjectOptions struct {
-	// FieldManager and Force are as in [ApplyOptions].
+	// FieldManager is as in [ApplyOptions], whose it is by default.
 	FieldManager string
-	Force        bool
+	// Force is as in [ApplyOptions], and false by default.
+	Force bool
 }
 
 const (
@@ -82,11 +85,9 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 func (o ApplyOptions) of(key Key) ObjectOptions {
 	object, ok := o.ByKey[key]
 	if !ok {
-		object = ObjectOptions{FieldManager: o.FieldManager, Force: o.Force}
+		object.Force = o.Force
 	}
-	if object.FieldManager == "" {
-		object.FieldManager = defaultFieldManager
-	}
+	object.FieldManager = cmp.Or(object.FieldManager, o.FieldManager, defaultFieldManager)
 	return object
 }
 

@@ -178,6 +178,11 @@ func TestObjectOptions(t *testing.T) {
 	if want := []string{"all-", "one-", "all-false", "one-true"}; !slices.Equal(got, want) {
 		t.Errorf("the managers are %q, want %q", got, want)
 	}
+	managers, options.ByKey[key], objects[1] = nil, appliedwork.ObjectOptions{Force: true}, manifest("b", "3")
+	apply()
+	if !slices.Contains(managers, "all-true") {
+		t.Errorf("without a manager of its own, an object has that of all: %q", managers)
+	}
 	options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: strings.Repeat("x", 91)}
 	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err, appliedwork.ErrInvalidInput) {
 		t.Errorf("a manager of 91 characters: %v", err)
