@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -186,5 +188,28 @@ func TestObjectOptions(t *testing.T) {
 	options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: strings.Repeat("x", 91)}
 	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err, appliedwork.ErrInvalidInput) {
 		t.Errorf("a manager of 91 characters: %v", err)
+	}
+}
+
+// TestHashOfHash: what was read from the cluster and is applied again is unchanged, with the hash that it has by then.
+func TestHashOfHash(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	obj := manifest("a", "1")
+	obj.SetAnnotations(map[string]string{"mine": "1"})
+	hashes := map[string]bool{}
+	for range 4 {
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		live, err := api.client().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(obj.GetNamespace()).Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj.SetAnnotations(live.GetAnnotations())
+		hashes[live.GetAnnotations()[v1alpha1.AnnotationAppliedHashPrefix+string(work.UID)]] = true
+	}
+	if len(hashes) != 1 || hashes[""] {
+		t.Errorf("the hashes are %v", hashes)
 	}
 }

@@ -44,6 +44,8 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
 	}
 	delete(m.Object, "status")
+	// In what was read from the cluster: a hash of the hash would be another each time.
+	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", hashAnnotation(work.UID))
 	if err := encodeStringData(m); err != nil {
 		return nil, err
 	}
