@@ -6,8 +6,9 @@
 //
 // A field is looked for in the manifest, by a JSON path of Kubernetes, a JSON pointer (RFC 6901) or a path expression of jq.
 // What is found is not sent. But a field that the agent manages itself must be sent, because the API server takes out what
-// its manager does not send any more: then the value is the one on the cluster. Who manages a field, the API server's own
-// record says, so that "somebody has changed it" needs no memory: whoever changes a field takes it over.
+// its manager does not send any more: then the value is the one on the cluster, also when the manifest has the field no more.
+// Who manages a field, the API server's own record says, so that "somebody has changed it" needs no memory: whoever changes a
+// field takes it over.
 package ignore
 
 import (
@@ -54,6 +55,9 @@ func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreFiel
 		if live == nil {
 			continue
 		}
+		if f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange {
+			keepOurs(result.Object, manifest.Object, live.Object, owned, f)
+		}
 		for _, p := range paths {
 			place := p.on(manifest.Object, live.Object, owned)
 			switch {
@@ -71,6 +75,21 @@ func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreFiel
 		p.remove(result.Object)
 	}
 	return result, nil
+}
+
+// keepOurs adds what a rule names and the manifest does not have any more, as it is on the cluster, where that is ours: it would
+// be taken out there if it was not sent. Items of lists, which may be at another place there, are not looked for.
+func keepOurs(result, manifest, live, owned map[string]any, f workv1.IgnoreField) {
+	paths, err := find(live, f)
+	if err != nil {
+		return // it is for the manifest, and fits that
+	}
+	for _, p := range paths {
+		place := p.on(live, live, owned)
+		if place.found && place.fields != nil && !p.leads(manifest) {
+			p.add(result, part(place.fields, place.live))
+		}
+	}
 }
 
 // find returns the places in the manifest that a rule names.

@@ -145,6 +145,37 @@ func patched(t *testing.T, patch string) map[string]any {
 	return parse(t, string(raw)).Object
 }
 
+// TestGoneFromManifest: who takes a field out of the manifest as he has it ignored wants it left as it is.
+func TestGoneFromManifest(t *testing.T) {
+	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{name: web}]}}}}")
+	for _, tt := range []struct {
+		name      string
+		condition workv1.IgnoreFieldsCondition
+		fields    string
+		want      any // replicas, and labels
+	}{
+		{"ours", workv1.IgnoreFieldsConditionOnSpokePresent, owned, []any{int64(7), map[string]any{"a/b": "live"}}},
+		{"not ours", workv1.IgnoreFieldsConditionOnSpokePresent, `{"f:spec":{"f:args":{}}}`, []any{nil, nil}},
+		{"changed by nobody", workv1.IgnoreFieldsConditionOnSpokeChange, owned, []any{nil, nil}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rule := workv1.IgnoreField{Condition: tt.condition, JSONPointers: []string{"/spec/replicas"}, JQPathExpressions: []string{".metadata.labels"},
+				JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}
+			got, err := ignore.Apply(m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{rule}, ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := got.Object["spec"].(map[string]any)
+			if diff := cmp.Diff(tt.want, []any{spec["replicas"], got.Object["metadata"].(map[string]any)["labels"]}); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(m.Object["spec"].(map[string]any)["template"], spec["template"]); diff != "" {
+				t.Errorf("items of lists: %s", diff)
+			}
+		})
+	}
+}
+
 // TestErrors: a path that cannot be used names itself, also for an object that does not exist.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {

@@ -54,10 +54,9 @@ func walk(nodes []jsonpath.Node, from []match) ([]match, error) {
 			if err != nil {
 				return nil, err
 			}
-			next = append(next, found...)
-		}
-		if len(next) > mostPaths {
-			return nil, fmt.Errorf("it finds more than %d fields", mostPaths)
+			if next = append(next, found...); len(next) > mostPaths {
+				return nil, fmt.Errorf("it finds more than %d fields", mostPaths)
+			}
 		}
 		from = next
 	}

@@ -104,6 +104,35 @@ func (p path) set(object any, value any) {
 	}
 }
 
+// leads reports whether there is something at a path, or it goes through a list.
+func (p path) leads(object any) bool {
+	for _, step := range p {
+		name, ok := step.(string)
+		if !ok {
+			return true
+		}
+		fields, _ := object.(map[string]any)
+		if !has(fields, name) {
+			return false
+		}
+		object = fields[name]
+	}
+	return true
+}
+
+// add sets the value at a path of fields that the object does not have, with what is above it.
+func (p path) add(object map[string]any, value any) {
+	for _, step := range p[:len(p)-1] {
+		below, ok := object[step.(string)].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			object[step.(string)] = below
+		}
+		object = below
+	}
+	object[p[len(p)-1].(string)] = value
+}
+
 // remove takes the value out. What is left of a list is closed up.
 func (p path) remove(object any) {
 	parent, last := p.parent(object)
