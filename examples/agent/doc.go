@@ -138,6 +138,8 @@
 //   - Field managers have the UID of the AppliedWork at their end.
 //   - Which fields of ignoreFields are ours, the API server's managed fields say, and not a hash of the manifest: OnSpokeChange
 //     holds also when the manifest has changed. A field that the agent manages itself is not reset by ignoring it.
+//   - CEL has the extensions of cel-go for strings, lists, sets and math. OCM's agent has those for strings, and the libraries of
+//     Kubernetes (quantity, url, ip, cidr, semver, format, find, and sum, min and max of lists), which are not here.
 //   - A conflict has the reason ApplyConflict, as the API says.
 //   - Complete manifests stay so when their object is gone. The agent carries out ttlSecondsAfterFinished; there the hub does.
 //   - ReadOnly objects that do not exist are Available=False; Applied is True.

@@ -5,8 +5,8 @@
 //
 // A CEL expression sees the object as the variable object, and the expression for a message the outcome as result beside
 // it. There are the standard functions, those of cel-go's string, list, set and math extensions, optional values
-// (object.?status.?phase) and hasConditions(object.status), as in OCM's agent. What an expression may cost is bounded, as
-// works come from outside.
+// (object.?status.?phase) and, as in OCM's agent, hasConditions(object.status). What an expression may cost is bounded, as works
+// come from outside.
 package rules
 
 import (
