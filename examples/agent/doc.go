@@ -13,7 +13,8 @@
 // The same controller does both: all it knows of a hub is the generated clientset.
 //
 // What a work has brought belongs to an AppliedWork on the cluster (kubectl get appliedworks). The process may be killed at
-// any moment: the next one goes on where it was. When no agent is to come back, delete the AppliedWorks, and everything goes.
+// any moment: the next one goes on where it was. One at a time is enough: give a Deployment of it one replica and the strategy
+// Recreate. When no agent is to come back, delete the AppliedWorks, and everything goes.
 //
 // # The parts
 //
@@ -151,7 +152,8 @@
 // # Access
 //
 // On the cluster: what package appliedwork lists under Access, watch on the kinds of works, get, create, update and watch on
-// customresourcedefinitions, and impersonate on the service accounts of executors. Works without an executor need what they
-// bring to be allowed to the agent. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
-// manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
+// customresourcedefinitions, and impersonate on the service accounts of executors. With the admission plugin
+// OwnerReferencesPermissionEnforcement the executors themselves need update on appliedworks/finalizers. Works without an
+// executor need what they bring to be allowed to the agent. On a hub's API server: get, list, watch, patch and delete on
+// manifestworks and patch on manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
 package main
