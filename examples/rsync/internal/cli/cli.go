@@ -48,7 +48,8 @@ Flags of serve:
                      known-hosts say who is who
   --broker URL       have clusters work+NAME with agents on an MQTT broker: mqtt://host:1883,
                      where ?source=NAME&works=FILE say who we are (rsync) and where works are
-                     kept (rsync-works.db). go run ./examples/agent --source rsync
+                     kept (rsync-works.db), and user, password-file, ca-file, cert-file and
+                     key-file who is who. go run ./examples/agent --source rsync
                      --cluster NAME --broker URL is such an agent
   --client-ca FILE   let clients in that have a certificate of this CA, and nobody else
 

@@ -4,7 +4,6 @@
 package clusters
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// Where a URL does not say otherwise: mqtt://host:1883?source=NAME&works=FILE.
+// Where a URL does not say otherwise.
 const (
 	defaultSource = "rsync"
 	defaultWorks  = "rsync-works.db"
@@ -37,23 +36,25 @@ func openBroker(value string) (connector.Connectors, error) {
 	if err != nil || at.Host == "" {
 		return nil, errors.New("it is no URL like mqtt://host:1883") // the value may have a password
 	}
-	query := at.Query()
-	for key := range query {
-		if key != "source" && key != "works" {
-			return nil, fmt.Errorf("it knows ?source= and ?works=, and not %q", key)
-		}
-	}
+	sourceID, file, query := defaultSource, defaultWorks, at.RawQuery
 	at.RawQuery = ""
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: at.String()})
+	options := mqtt.Options{BrokerURL: at.String()}
+	err = readSettings(query, map[string]*string{
+		"source": &sourceID, "works": &file, "user": &options.Username, "password-file": &options.PasswordFile,
+		"ca-file": &options.CAFile, "cert-file": &options.CertFile, "key-file": &options.KeyFile,
+	})
 	if err != nil {
 		return nil, err
 	}
-	file := cmp.Or(query.Get("works"), defaultWorks)
+	transport, err := mqtt.New(options)
+	if err != nil {
+		return nil, err
+	}
 	store, err := boltstore.Open(file, boltstore.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("works: %w", err)
 	}
-	source, err := work.NewSource(transport, work.SourceOptions{SourceID: cmp.Or(query.Get("source"), defaultSource), Store: store})
+	source, err := work.NewSource(transport, work.SourceOptions{SourceID: sourceID, Store: store})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -5,6 +5,7 @@ package clusters_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,15 +15,26 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
 	"github.com/spokewire/sdk-go/internal/agenttest"
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// TestBroker: an agent on a broker applies what a connector of --broker is told, and the next process finds it again.
+// TestBroker: an agent on a broker that knows its clients applies what a connector of --broker is told, and the next process finds
+// it again.
 func TestBroker(t *testing.T) {
-	broker := mosquitto.Start(t, mosquitto.Options{})
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
+	ca, folder := certtest.New(t), t.TempDir()
+	caFile := ca.Write(t, folder, "ca")
+	own := func(name string) (certFile, keyFile string) { return ca.Issue(t, name).Write(t, folder, name) }
+	certFile, keyFile := own("broker")
+	broker := mosquitto.Start(t, mosquitto.Options{
+		CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile, Users: map[string]string{"engine": "s3cr3t", "agent": "other"},
+	})
+	certFile, keyFile = own("agent")
+	transport, err := mqtt.New(mqtt.Options{
+		BrokerURL: broker.URL(), CAFile: caFile, CertFile: certFile, KeyFile: keyFile, Username: "agent", Password: "other",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +49,13 @@ func TestBroker(t *testing.T) {
 	batch := connector.Batch{AppContextID: "v1", App: "x", Resources: []appcontext.Resource{{
 		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: text,
 	}}}
-	value := broker.URL() + "?source=example&works=" + filepath.Join(t.TempDir(), "works.db")
+	certFile, keyFile = own("engine")
+	password := filepath.Join(folder, "password")
+	if err := os.WriteFile(password, []byte("s3cr3t\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	value := broker.URL() + "?source=example&works=" + filepath.Join(folder, "works.db") +
+		"&user=engine&password-file=" + password + "&ca-file=" + caFile + "&cert-file=" + certFile + "&key-file=" + keyFile
 	for _, process := range []string{"the first process", "the second"} {
 		mux, err := clusters.Open(map[string]string{"broker": value})
 		if err != nil {
@@ -70,9 +88,10 @@ func TestBroker(t *testing.T) {
 
 func TestBrokerURL(t *testing.T) {
 	for value, want := range map[string]string{
-		"here": "no URL", "http://here": "scheme", "mqtt://here?sorce=me": `not "sorce"`, "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
+		"here": "no URL", "http://here": "scheme", "mqtt://here?sorce=me": `no setting "sorce", only ca-file`, "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
+		"mqtt://here?source=a&source=b": "source is there 2 times", "mqtt://me:s3cr3t@here": "password", "mqtt://here?password=s3cr3t": `no setting "password"`,
 	} {
-		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--broker: ") {
+		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--broker: ") || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: %v, want %q", value, err, want)
 		}
 	}

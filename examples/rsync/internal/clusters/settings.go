@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// readSettings reads what a URL says after its question mark. Secrets are in files only: command lines can be read by others.
+func readSettings(query string, known map[string]*string) error {
+	settings, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("what follows the question mark is not name=value&name=value") // and may have a password
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		switch field := known[name]; {
+		case field == nil:
+			return fmt.Errorf("there is no setting %q, only %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case len(settings[name]) > 1:
+			return fmt.Errorf("%s is there %d times", name, len(settings[name]))
+		default:
+			*field = settings[name][0]
+		}
+	}
+	return nil
+}
