@@ -93,10 +93,10 @@ func (m mode) profile(t *testing.T) codec.Profile {
 	return p
 }
 
-func (m mode) theirOptions(link *tcpproxy.Proxy) *ocmmqtt.MQTTOptions {
+func (m mode) theirOptions(addr string) *ocmmqtt.MQTTOptions {
 	return &ocmmqtt.MQTTOptions{
 		Topics: m.topics(), KeepAlive: 60, PubQoS: 1, SubQoS: 1,
-		Dialer: &ocmmqtt.MQTTDialer{BrokerHost: link.Addr(), Timeout: 5 * time.Second},
+		Dialer: &ocmmqtt.MQTTDialer{BrokerHost: addr, Timeout: 5 * time.Second},
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *sourceStore) SetInformer(informer cache.SharedIndexInformer) {
 func theirSource(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
 	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
-	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link), sourcecodec.NewManifestBundleCodec(), sourceID+"-client").
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), sourcecodec.NewManifestBundleCodec(), sourceID+"-client").
 		WithSourceID(sourceID).
 		WithClientWatcherStore(watched)
 	holder, err := ocmwork.NewSourceClientHolder(ctx, options)
@@ -137,7 +137,7 @@ func theirSource(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 
 func theirAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
-	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link), agentcodec.NewManifestBundleCodec(), cluster+"-agent").
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), agentcodec.NewManifestBundleCodec(), cluster+"-agent").
 		WithClusterName(cluster).
 		WithClientWatcherStore(ocmstore.NewAgentInformerWatcherStore())
 	holder, err := ocmwork.NewAgentClientHolder(ctx, options)

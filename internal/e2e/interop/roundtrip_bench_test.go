@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"open-cluster-management.io/sdk-go/pkg/cloudevents/clients/statushash"
+	ocmclientstore "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/store"
+	ocmagent "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/agent/client"
+	agentcodec "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/agent/codec"
+	ocmsource "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/source/client"
+	sourcecodec "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/source/codec"
+	ocmstore "open-cluster-management.io/sdk-go/pkg/cloudevents/clients/work/store"
+	ocmclients "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/clients"
+	ocmmqtt "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/options/v2/mqtt"
+	ocmtypes "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/types"
+	ocmutils "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/utils"
+
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// As in BenchmarkRoundTrip of package cloudevents/work.
+const (
+	benchAgents     = 4
+	benchPublishers = 16
+	benchAhead      = 512 // round trips under way
+)
+
+// unlimited takes the place of their 50 events a second.
+var unlimited = ocmutils.EventRateLimit{QPS: 1e9, Burst: 1e9}
+
+// BenchmarkTheirRoundTrip is BenchmarkRoundTrip of package cloudevents/work with the OCM SDK on both sides, its rate limit lifted: Create
+// on the source, informer add on the agent, status patch, informer update on the source, for works of 1 KiB over Mosquitto. Run both
+// with -benchtime=10000x.
+func BenchmarkTheirRoundTrip(b *testing.B) {
+	broker := mosquitto.Start(b, mosquitto.Options{})
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{})) // discards
+	b.Cleanup(cancel)
+	ahead := make(chan struct{}, benchAhead)
+	works := benchTheirSource(b, ctx, broker, func() { <-ahead })
+	for i := range benchAgents {
+		benchTheirAgent(b, ctx, broker, fmt.Sprintf("cluster%d", i))
+	}
+	time.Sleep(3 * time.Second) // nothing tells when all have subscribed and resynced
+	var group sync.WaitGroup
+	jobs := make(chan int)
+	value := strings.Repeat("v", 900)
+	for range benchPublishers {
+		group.Go(func() {
+			for i := range jobs {
+				w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("work-%d", i)}}
+				w.Spec.Workload.Manifests = manifests(value)
+				if _, err := works[i%benchAgents].Create(ctx, w, metav1.CreateOptions{}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		ahead <- struct{}{}
+		jobs <- i
+		i++
+	}
+	close(jobs)
+	group.Wait()
+	for range benchAhead {
+		ahead <- struct{}{}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "trips/s")
+}
+
+// benchTheirSource returns what creates works in each cluster. It calls returned for each work that has a status.
+func benchTheirSource(b *testing.B, ctx context.Context, broker *mosquitto.Broker, returned func()) []worktyped.ManifestWorkInterface {
+	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
+	options := ocmmqtt.NewSourceOptions(modes[0].theirOptions(broker.Addr()), sourceID+"-client", sourceID)
+	options.EventRateLimit = unlimited
+	client, err := ocmclients.NewCloudEventSourceClient(ctx, options, ocmclientstore.NewSourceWatcherStoreLister(watched), statushash.StatusHash, sourcecodec.NewManifestBundleCodec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	// One for each namespace: to set it is not safe for several goroutines.
+	in := func(namespace string) *ocmsource.ManifestWorkSourceClient {
+		c := ocmsource.NewManifestWorkSourceClient(sourceID, watched, client)
+		c.SetNamespace(namespace)
+		return c
+	}
+	informer := benchInformer(b, ctx, in(metav1.NamespaceAll), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+		if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 && len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
+			returned()
+		}
+	}})
+	watched.SetInformer(informer)
+	client.Subscribe(ctx, watched.HandleReceivedResource)
+	go informer.Run(ctx.Done())
+	go resync(ctx, client.SubscribedChan(), func() error { return client.Resync(ctx, ocmtypes.ClusterAll) })
+	var works []worktyped.ManifestWorkInterface
+	for i := range benchAgents {
+		works = append(works, in(fmt.Sprintf("cluster%d", i)))
+	}
+	return works
+}
+
+func benchTheirAgent(b *testing.B, ctx context.Context, broker *mosquitto.Broker, cluster string) {
+	watched := ocmstore.NewAgentInformerWatcherStore()
+	options := ocmmqtt.NewAgentOptions(modes[0].theirOptions(broker.Addr()), cluster, cluster+"-agent")
+	options.EventRateLimit = unlimited
+	client, err := ocmclients.NewCloudEventAgentClient(ctx, options, ocmclientstore.NewAgentWatcherStoreLister(watched), statushash.StatusHash, agentcodec.NewManifestBundleCodec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	works := ocmagent.NewManifestWorkAgentClient(ctx, cluster, watched, client)
+	works.SetNamespace(cluster)
+	patch := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","lastTransitionTime":"2026-01-01T00:00:00Z"},` +
+		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
+	informer := benchInformer(b, ctx, works, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if _, err := works.Patch(ctx, obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && ctx.Err() == nil {
+			b.Error(err)
+		}
+	}})
+	client.Subscribe(ctx, watched.HandleReceivedResource)
+	go informer.Run(ctx.Done())
+	go resync(ctx, client.SubscribedChan(), func() error { return client.Resync(ctx, ocmtypes.SourceAll) })
+}
+
+func benchInformer(b *testing.B, ctx context.Context, works worktyped.ManifestWorkInterface, handler cache.ResourceEventHandlerFuncs) cache.SharedIndexInformer {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return works.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return works.Watch(ctx, o) },
+	}, &workv1.ManifestWork{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		b.Fatal(err)
+	}
+	return informer
+}
+
+// resync does what their client holders do when a client has subscribed.
+func resync(ctx context.Context, subscribed <-chan struct{}, ask func() error) {
+	for {
+		select {
+		case <-subscribed:
+			_ = ask() // logged there
+		case <-ctx.Done():
+			return
+		}
+	}
+}
