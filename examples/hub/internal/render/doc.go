@@ -15,5 +15,9 @@
 //	{{ … | base64 }}                             in base64, for the data of a Secret
 //	{{ … | indent 4 }}                           with spaces before each line but the first
 //
+// A template may make 1 MiB for a cluster, as may each function at a time, and take 1,000,000 steps and 10 s. A step is an action, a text between two,
+// a function or an argument, again in each round of a loop. A round takes 10 more, the use of another template 100, and what a function makes one for
+// each 64 bytes. Waiting for what is read does not count. Where it would take more the application is refused, with an error that names document, template and line.
+//
 // What is read from the hub's cluster is watched: when it changes, the application is rendered anew.
 package render

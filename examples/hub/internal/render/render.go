@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"text/template"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -29,7 +29,7 @@ import (
 // Provider is who provides all clusters, in the words of package appcontext.
 const Provider = "hub"
 
-// maxBytes is how much a template may make.
+// maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
 
 // Ref names a value of a Secret or a ConfigMap.
@@ -86,7 +86,7 @@ func (r *Rendering) Digest() string {
 // it a [*MissingError] where that is the cause.
 func Render(d *document.Document, clusters []*document.Cluster, objects Objects) (*Rendering, error) {
 	application := d.Object.(*document.Application)
-	r := &renderer{where: d.Where, objects: objects, values: map[string]string{}}
+	r := &renderer{where: d.Where, objects: objects, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
@@ -105,6 +105,7 @@ type renderer struct {
 	where   string
 	objects Objects
 	values  map[string]string
+	meter   meter
 }
 
 func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
@@ -123,6 +124,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		if templates[j], err = template.New("template").Option("missingkey=error").Funcs(r.functions()).Parse(m.Template); err != nil {
 			return app, r.failed(path(j), "", err)
 		}
+		r.meter.instrument(templates[j], m.Template)
 	}
 	for _, c := range clusters {
 		cluster := appcontext.Cluster{ClusterID: appcontext.ClusterID{Provider: Provider, Name: c.Metadata.Name}}
@@ -132,6 +134,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		}
 		for j, m := range p.Manifests {
 			text := limited{left: maxBytes}
+			r.meter.begin()
 			err := templates[j].Execute(&text, variables)
 			if err == nil {
 				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
@@ -148,6 +151,9 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 // failed says where a template is, and for which cluster it failed.
 func (r *renderer) failed(path, cluster string, err error) error {
 	problem := strings.TrimPrefix(err.Error(), "template: ")
+	if long := (*tooLongError)(nil); errors.As(err, &long) && long.line != 0 {
+		problem = long.Error() // without the call that the template does not have
+	}
 	if cluster != "" {
 		problem = "for the cluster " + cluster + ": " + problem
 	}
@@ -157,34 +163,6 @@ func (r *renderer) failed(path, cluster string, err error) error {
 		return errors.Join(out, missing)
 	}
 	return out
-}
-
-func (r *renderer) functions() template.FuncMap {
-	from := func(kind string) func(namespace, name, key string) (string, error) {
-		return func(namespace, name, key string) (string, error) {
-			ref := Ref{kind, namespace, name, key}
-			if value, ok := r.values[ref.String()]; ok {
-				return value, nil
-			}
-			value, err := r.objects.Value(ref)
-			if err == nil {
-				r.values[ref.String()] = value
-			}
-			return value, err
-		}
-	}
-	return template.FuncMap{
-		"fromSecret":    from("Secret"),
-		"fromConfigMap": from("ConfigMap"),
-		"quote": func(text string) (string, error) {
-			data, err := json.Marshal(text)
-			return string(data), err
-		},
-		"base64": func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) },
-		"indent": func(n int, text string) string {
-			return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", max(n, 0)))
-		},
-	}
 }
 
 var yamlLine = regexp.MustCompile(`line \d+`)
@@ -223,7 +201,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, fmt.Errorf("it makes more than %d bytes", maxBytes)
+		return 0, errTooMuch()
 	}
 	return l.Buffer.Write(p)
 }

@@ -57,15 +57,21 @@ func configMap(data string) string {
 
 func TestRender(t *testing.T) {
 	for template, want := range map[string]string{
-		configMap("{{ .Cluster.Name }}"):                                                                        `{"v":"c1"}`,
-		configMap("{{ .Cluster.Labels.region }}"):                                                               `{"v":"north"}`,
-		configMap(`{{ index .Cluster.Labels "example.com/tier" | quote }}`):                                     `{"v":"1"}`,
-		configMap("{{ .Application }}"):                                                                         `{"v":"shop"}`,
-		configMap(`{{ fromSecret "ns" "s" "k" | quote }}`):                                                      `{"v":"it's: \"a\"\nsecret"}`,
-		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                     `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
-		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                           `{"v":"plain"}`,
-		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                            `{"v":"x"}`,
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n": `{"v":"a\nb\n"}`,
+		configMap("{{ .Cluster.Name }}"):                                                                                       `{"v":"c1"}`,
+		configMap("{{ .Cluster.Labels.region }}"):                                                                              `{"v":"north"}`,
+		configMap(`{{ index .Cluster.Labels "example.com/tier" | quote }}`):                                                    `{"v":"1"}`,
+		configMap("{{ .Application }}"):                                                                                        `{"v":"shop"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | quote }}`):                                                                     `{"v":"it's: \"a\"\nsecret"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                                    `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
+		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                                          `{"v":"plain"}`,
+		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                                           `{"v":"x"}`,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n":                `{"v":"a\nb\n"}`,
+		configMap("x{{ range 3 }}{{ . }}{{ end }}"):                                                                            `{"v":"x012"}`,
+		configMap("{{ range $k, $v := .Cluster.Labels }}{{ $v }}.{{ end }}"):                                                   `{"v":"1.north."}`,
+		configMap("{{ range 50000 }}{{ end }}x"):                                                                               `{"v":"x"}`,
+		configMap("{{ define `t` }}{{ if . }}{{ . }}{{ template `t` (slice . 1) }}{{ end }}{{ end }}{{ template `t` `abc` }}"): `{"v":"abcbcc"}`,
+		configMap(`{{ printf "%-3s|%5.2f|%d" "a" 1.5 7 | quote }}`):                                                            `{"v":"a  | 1.50|7"}`,
+		configMap(`{{ print "a" 1 | quote }}{{- /* no text */ -}}`):                                                            `{"v":"a1"}`,
 	} {
 		r, err := render.Render(application(t, template), clusters(t, "c1"), objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"})
 		if err != nil {
@@ -95,6 +101,22 @@ func TestRenderRefuses(t *testing.T) {
 		{"no kind", "apiVersion: v1\nmetadata: {name: a}", "no kind"},
 		{"an object twice", configMap("x") + "---\n" + configMap("y"), "there already"},
 		{"without end", `{{ range 1000000 }}{{ printf "%1000d" 1 }}{{ end }}`, "makes more than"},
+		{"a loop that makes nothing", "a: b\n{{ range 1000000000000 }}{{ end }}", "for the cluster c1: line 2: it takes more than"},
+		{"a loop that goes on", "{{ range 1000000000000 }}{{ continue }}{{ end }}", "line 1: it takes more than"},
+		{"a loop in a loop", "{{ range 10000 }}{{ if 1 }}{{ with 1 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}", "line 1: it takes more than"},
+		{"a template of itself", "{{ define `t` }}{{ template `t` }}{{ end }}\n{{ template `t` }}", "line 1: it takes more than"},
+		{"two of itself", "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (print . 1) }}{{ template `t` (print . 1) }}{{ end }}{{ end }}\n{{ template `t` `` }}", "line 1: it takes more than"},
+		{"work in texts", "{{ $x := printf `%999999d` 1 }}{{ range 1000 }}{{ $y := print $x }}{{ end }}", "it takes more than"},
+		{"the step of ours", "{{ step 1 1 }}", `function "step" not defined`},
+		{"a wide indent", "{{ indent 2000000000 `a\nb` }}", "error calling indent: it makes more than 1048576 bytes"},
+		{"a wide indent of lines", "{{ $x := `\n\n` }}{{ range 9 }}{{ $x = print $x $x }}{{ end }}{{ indent 2000 $x }}", "error calling indent: it makes more than"},
+		{"a text that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}", "error calling print: it makes more than 1048576 bytes"},
+		{"a quote that doubles", "{{ $x := `\"` }}{{ range 60 }}{{ $x = quote $x }}{{ end }}", "error calling quote: it makes more than"},
+		{"base64 that grows", "{{ $x := `12345678` }}{{ range 100 }}{{ $x = base64 $x }}{{ end }}", "error calling base64: it makes more than"},
+		{"a verb that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = printf `%[1]s%[1]s` $x }}{{ end }}", "error calling printf: it makes more than"},
+		{"a wide verb", "{{ $x := printf `" + strings.Repeat("%999999d", 100) + "` 1 }}", "error calling printf: it may make more than"},
+		{"a width from outside", "{{ $x := printf `" + strings.Repeat("%[1]*[1]d", 100) + "` 1000000 }}", "error calling printf: it may make more than"},
+		{"html", "{{ $x := printf `%999999d` 1 }}{{ $y := html $x $x }}", "error calling html: it makes more than"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"})

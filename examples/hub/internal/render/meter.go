@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// What a template may use on one cluster. The steps are the same on all machines, so that what is taken today is taken tomorrow. The time is for what steps do not
+// tell, such as the order of the keys of a large map.
+const (
+	maxSteps  = 1_000_000
+	maxTime   = 10 * time.Second
+	roundCost = 10  // of each round of a loop, beside what is in it
+	callCost  = 100 // of a template in a template, for its place on the stack
+)
+
+// meter counts what the execution of a template uses. Go's templates cannot be interrupted, so they are made to call it: each body of a loop, and each
+// template, begins with a call of its own. See instrument.
+type meter struct {
+	clock clock.PassiveClock
+	steps int // that are left
+	end   time.Time
+}
+
+// tooLongError ends an execution.
+type tooLongError struct {
+	line    int // of the body, or 0
+	problem string
+}
+
+func (e *tooLongError) Error() string {
+	if e.line == 0 {
+		return e.problem
+	}
+	return fmt.Sprintf("line %d: %s", e.line, e.problem)
+}
+
+// begin is the beginning of an execution.
+func (m *meter) begin() { m.steps, m.end = maxSteps, m.clock.Now().Add(maxTime) }
+
+// step is what templates call.
+func (m *meter) step(line, cost int) (string, error) {
+	if err := m.spend(cost); err != nil {
+		err.line = line
+		return "", err
+	}
+	return "", nil
+}
+
+func (m *meter) spend(steps int) *tooLongError {
+	if m.steps -= steps; m.steps < 0 {
+		return &tooLongError{problem: fmt.Sprintf("it takes more than %d steps on a cluster", maxSteps)}
+	}
+	if m.clock.Now().After(m.end) {
+		return &tooLongError{problem: fmt.Sprintf("it takes more than %s on a cluster", maxTime)}
+	}
+	return nil
+}
+
+// wait does something that is no fault of the template when it takes long.
+func (m *meter) wait(f func()) {
+	began := m.clock.Now()
+	f()
+	m.end = m.end.Add(m.clock.Since(began))
+}
+
+// made takes the text that a function has made, which is a step for each 64 bytes.
+func (m *meter) made(text string) (string, error) {
+	if len(text) > maxBytes {
+		return "", errTooMuch()
+	}
+	if err := m.spend(len(text) / 64); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+func errTooMuch() error { return fmt.Errorf("it makes more than %d bytes", maxBytes) }
+
+// stepName is no name that a template can use: functions of this name come after it was parsed.
+const stepName = "step"
+
+// instrument makes a template call its meter. A step is a node of the syntax: an action, a text between two, a function, an argument.
+func (m *meter) instrument(t *template.Template, text string) {
+	for _, one := range t.Templates() {
+		if one.Tree != nil && one.Root != nil {
+			begin(one.Root, text, callCost)
+		}
+	}
+	t.Funcs(template.FuncMap{stepName: m.step})
+}
+
+// begin puts a call before a list of nodes. It costs what they do, whichever branch is taken.
+func begin(list *parse.ListNode, text string, cost int) {
+	cost += costOf(list, text)
+	line := 1 + strings.Count(text[:min(int(list.Pos), len(text))], "\n")
+	trees, err := parse.Parse(stepName, fmt.Sprintf("{{ %s %d %d }}", stepName, line, cost), "", "", map[string]any{stepName: true})
+	if err != nil {
+		panic(err) // it has a name and two numbers
+	}
+	list.Nodes = append(trees[stepName].Root.Nodes, list.Nodes...)
+}
+
+// costOf counts the nodes of one, but for bodies of loops, which count by themselves in each round.
+func costOf(node parse.Node, text string) int {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return 0
+		}
+		return costOfAll(n.Nodes, text)
+	case *parse.IfNode:
+		return 1 + costOf(n.Pipe, text) + costOf(n.List, text) + costOf(n.ElseList, text)
+	case *parse.WithNode:
+		return 1 + costOf(n.Pipe, text) + costOf(n.List, text) + costOf(n.ElseList, text)
+	case *parse.RangeNode:
+		begin(n.List, text, roundCost)
+		return 1 + costOf(n.Pipe, text) + costOf(n.ElseList, text)
+	case *parse.ActionNode:
+		return 1 + costOf(n.Pipe, text)
+	case *parse.TemplateNode:
+		return 1 + costOf(n.Pipe, text)
+	case *parse.PipeNode:
+		if n == nil {
+			return 0
+		}
+		return costOfAll(n.Cmds, text)
+	case *parse.CommandNode:
+		return costOfAll(n.Args, text)
+	case *parse.ChainNode:
+		return 1 + costOf(n.Node, text)
+	}
+	return 1
+}
+
+func costOfAll[N parse.Node](nodes []N, text string) (cost int) {
+	for _, n := range nodes {
+		cost += costOf(n, text)
+	}
+	return cost
+}

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+)
+
+// slow takes a minute for each value.
+type slow struct {
+	clock *clocktesting.FakePassiveClock
+}
+
+func (s slow) Value(Ref) (string, error) {
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	return "value", nil
+}
+
+// TestLimits: a template has so many steps, and some time, in which waiting for what it reads does not count.
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct {
+		reason, template, want string
+		round                  time.Duration // how long a call of tick takes
+	}{
+		{"few steps", "{{ range 90000 }}{{ end }}...", "", 0},
+		{"many steps", "x\n\n{{ range 100000 }}{{ end }}", "bad.yaml, document 1: t: for the cluster c: line 3: it takes more than 1000000 steps on a cluster", 0},
+		{"in time", "{{ range 3 }}{{ tick }}{{ end }}", "", 3 * time.Second},
+		{"too long", "x\n{{ range 4 }}{{ tick }}{{ end }}", "bad.yaml, document 1: t: for the cluster c: line 2: it takes more than 10s on a cluster", 4 * time.Second},
+		{"reading", `{{ fromSecret "n" "s" "k" }}{{ range 3 }}{{ tick }}{{ end }}`, "", 3 * time.Second},
+		{"reading and too long", `{{ fromSecret "n" "s" "k" }}{{ range 4 }}{{ tick }}{{ end }}`, "line 1: it takes more than 10s", 4 * time.Second},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			c := clocktesting.NewFakePassiveClock(time.Now())
+			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{}, meter: meter{clock: c}}
+			functions := r.functions()
+			functions["tick"] = func() string {
+				c.SetTime(c.Now().Add(tt.round))
+				return "."
+			}
+			parsed := template.Must(template.New("template").Funcs(functions).Parse(tt.template))
+			r.meter.instrument(parsed, tt.template)
+			r.meter.begin()
+			var out strings.Builder
+			err := parsed.Execute(&out, nil)
+			if tt.want == "" {
+				if err != nil || !strings.HasSuffix(out.String(), "...") {
+					t.Errorf("%v, %q", err, out.String())
+				}
+				return
+			}
+			var wrong *document.Error
+			if err == nil || !errors.As(r.failed("t", "c", err), &wrong) || !strings.Contains(wrong.Error(), tt.want) {
+				t.Errorf("%v, want %q", wrong, tt.want)
+			}
+		})
+	}
+}
