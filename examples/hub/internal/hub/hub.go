@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type Hub struct {
 	options Options
 	loaded  chan struct{}
 	works   chan struct{} // has an element when there is something new about works
+	turns   chan struct{} // has an element for each template that is at work
 
 	change sync.Mutex // held for the whole of a change, which may take its time
 
@@ -81,7 +83,7 @@ type application struct {
 // New returns a hub without documents.
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
-	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{}}
+	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{}}
 }
 
 // Documents returns the documents that count.
@@ -246,8 +248,8 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 // watchAgain renders applications as they are, so that what they read is watched again, and nothing else, after documents were refused. What has changed while
 // it was not watched counts.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
-	for _, d := range applications {
-		h.roll(h.alone(set, h.render(ctx, set, d)), "objects that its templates read have changed")
+	for _, r := range h.renderAll(ctx, set, applications) {
+		h.roll(h.alone(set, r), "objects that its templates read have changed")
 	}
 }
 

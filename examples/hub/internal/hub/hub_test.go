@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -49,14 +50,15 @@ func (o *objects) set(value string, read func()) {
 // Value implements [render.Objects].
 func (o *objects) Value(ref render.Ref) (string, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.read != nil {
-		o.read()
+	value, read := o.value, o.read
+	o.mu.Unlock()
+	if read != nil {
+		read()
 	}
-	if o.value == "" {
+	if value == "" {
 		return "", &render.MissingError{Ref: ref, Problem: "there is none"}
 	}
-	return o.value, nil
+	return value, nil
 }
 
 // Read implements [hub.Objects].
@@ -233,6 +235,56 @@ func TestBadValue(t *testing.T) {
 	}
 	f.has("c1", "two")
 	f.is("Deployed", "")
+}
+
+// barrier lets calls of wait go on when there are as many as there are to be.
+type barrier struct {
+	many    int
+	mu      sync.Mutex
+	arrived int
+	all     chan struct{}
+}
+
+func (b *barrier) wait(t *testing.T) {
+	b.mu.Lock()
+	all := b.all
+	if b.arrived++; b.arrived == b.many {
+		close(all)
+		b.arrived, b.all = 0, make(chan struct{})
+	}
+	b.mu.Unlock()
+	select {
+	case <-all:
+	case <-time.After(patience):
+		t.Error("some application does not read while others wait")
+	}
+}
+
+// TestReadTogether: applications do not wait one after another for what they read, however few of them can be rendered at a time.
+func TestReadTogether(t *testing.T) {
+	f := newFixture(t)
+	must := func(text string) {
+		t.Helper()
+		if err := f.put(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for i := range runtime.GOMAXPROCS(0) + 2 {
+		name := fmt.Sprintf("shop%d", i)
+		names = append(names, name)
+		must(strings.NewReplacer("name: shop", "name: "+name, "name: a,", "name: "+name+",").Replace(shop("{{ fromSecret `n` `s` `k` }}")))
+	}
+	must(strings.Replace(everywhere, "shop", strings.Join(names, ", "), 1))
+	all := &barrier{many: len(names), all: make(chan struct{})}
+	f.objects.set("one", func() { all.wait(t) })
+	must("kind: Cluster\nmetadata: {name: c1}\n") // a change
+	if err := f.put(t.Context(), shop("{{ if }}")); err == nil {
+		t.Error("it is not refused")
+	}
+	f.stop()
+	f.start()
+	f.objects.set("one", nil)
 }
 
 // TestHungUp: a change is made as a whole or not at all, also where who asked for it does not wait.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
@@ -35,7 +36,7 @@ func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 	if err := h.checkWebhooks(set); err != nil {
 		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
 	}
-	results := h.renderAll(ctx, set)
+	results := h.renderAll(ctx, set, set.Documents(document.ApplicationKind))
 	for _, r := range results {
 		if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) {
 			return nil, r.err
@@ -121,12 +122,28 @@ func (h *Hub) own(a *application, r result) {
 	}
 }
 
-func (h *Hub) renderAll(ctx context.Context, set *document.Set) []result {
-	var results []result
-	for _, d := range set.Documents(document.ApplicationKind) {
-		results = append(results, h.render(ctx, set, d))
+// renderAll renders applications. They wait at the same time for what they read: while the hub's cluster is away each wait is some seconds long.
+func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*document.Document) []result {
+	results := make([]result, len(applications))
+	var group sync.WaitGroup
+	for i, d := range applications {
+		group.Go(func() { results[i] = h.render(ctx, set, d) })
 	}
+	group.Wait()
 	return results
+}
+
+// atWork are the objects of a template that has a turn. It gives that up while it waits for one.
+type atWork struct {
+	render.Objects
+	turns chan struct{}
+}
+
+// Value implements [render.Objects].
+func (a atWork) Value(ref render.Ref) (string, error) {
+	<-a.turns
+	defer func() { a.turns <- struct{}{} }()
+	return a.Objects.Value(ref)
 }
 
 // disjoint refuses objects that two applications have on one cluster: the first that is taken away would take it from the other.
@@ -179,8 +196,10 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 // read renders with values that were kept, and others that are read now.
 func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string) (out *render.Rendering, err error) {
 	with := func(objects render.Objects) error {
+		h.turns <- struct{}{}
+		defer func() { <-h.turns }()
 		var err error
-		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: objects})
+		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}})
 		return err
 	}
 	err = h.options.Objects.Read(ctx, d.Name, with)
@@ -197,6 +216,8 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	if err != nil || string(source.Document) != string(d.JSON) {
 		return nil
 	}
+	h.turns <- struct{}{}
+	defer func() { <-h.turns }()
 	out, err := render.Render(d, clusters, render.Kept{Values: source.Values, Other: render.Without{}})
 	if err != nil {
 		return nil

@@ -47,6 +47,10 @@ func Open(file string, registerer prometheus.Registerer, changed func(ctx contex
 	if err != nil {
 		return nil, err
 	}
+	return open(config, registerer, changed)
+}
+
+func open(config *rest.Config, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -55,7 +59,17 @@ func Open(file string, registerer prometheus.Registerer, changed func(ctx contex
 	if err != nil {
 		return nil, err
 	}
-	return watch(dynamicwatcher.Options{Config: config, MetricsRegisterer: registerer}, mapper, changed)
+	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, changed)
+}
+
+// readable knows the kinds that templates read. What they read so is watched, and told when it comes, also where the cluster is away from the beginning and cannot
+// be asked for its kinds.
+func readable() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"Secret", "ConfigMap"} {
+		m.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
+	}
+	return m
 }
 
 // watch returns objects that are watched with some options.

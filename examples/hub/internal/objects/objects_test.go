@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,10 +41,7 @@ func TestObjects(t *testing.T) {
 		map[schema.GroupVersionResource]string{secrets: "SecretList", configMaps: "ConfigMapList"},
 		object("Secret", "s", "1", map[string]any{"data": map[string]any{"k": "dmFsdWU=", "broken": "?"}}),
 		object("ConfigMap", "m", "1", map[string]any{"data": map[string]any{"k": "text"}, "binaryData": map[string]any{"b": "dmFsdWU="}}))
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Secret", "ConfigMap"} {
-		mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
-	}
+	mapper := readable()
 	causes := make(chan string, 10)
 	o, err := watch(dynamicwatcher.Options{Dynamic: client, Mapper: mapper}, mapper, func(_ context.Context, application, cause string) error {
 		causes <- application + ": " + cause
