@@ -27,9 +27,10 @@ back again, and shows on a web page how everything is.
   --password-file FILE its password
   --source ID          who we are towards agents (default hub). It must stay the same
   --dir DIR            take documents from the .yaml, .yml and .json files in DIR, also when
-                       they change. A file that is wrong or empty later changes nothing, nor
-                       does a DIR without documents. Without --dir documents come through
-                       the HTTP API, and are kept in the store
+                       they change, which is seen within 30 s where the file system does not
+                       tell. A file that is wrong or empty later changes nothing, nor does a
+                       DIR without documents. Without --dir documents come through the HTTP
+                       API, and are kept in the store
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
                        There is no login
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read

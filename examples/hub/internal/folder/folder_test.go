@@ -4,14 +4,12 @@
 package folder_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -78,84 +76,5 @@ func TestRead(t *testing.T) {
 	}
 	if got := names(t, filepath.Join(dir, "nowhere")); !strings.Contains(got, "nowhere") {
 		t.Errorf("%s", got)
-	}
-}
-
-// TestWatch: whatever way the content of the folder is replaced is told.
-func TestWatch(t *testing.T) {
-	parent := t.TempDir()
-	dir := filepath.Join(parent, "docs")
-	// As kubelets mount a ConfigMap: files are links to a link that is replaced.
-	write(t, filepath.Join(dir, "..1", "a.yaml"), cluster("one"))
-	write(t, filepath.Join(dir, "..2", "a.yaml"), cluster("two"))
-	link := func(to, from string) {
-		t.Helper()
-		if err := os.Symlink(to, from); err != nil {
-			t.Fatal(err)
-		}
-	}
-	link("..1", filepath.Join(dir, "..data"))
-	link(filepath.Join("..data", "a.yaml"), filepath.Join(dir, "a.yaml"))
-	w, err := folder.Watch(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		ended <- w.Start(ctx, func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	await := func(want string) {
-		t.Helper()
-		for end := time.After(30 * time.Second); ; {
-			select {
-			case <-changed:
-				if names(t, dir) == want {
-					return
-				}
-			case <-end:
-				t.Fatalf("%s, want %s", names(t, dir), want)
-			}
-		}
-	}
-	link("..2", filepath.Join(dir, "..new"))
-	if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
-		t.Fatal(err)
-	}
-	await("two")
-	write(t, filepath.Join(dir, "b.yaml"), cluster("three"))
-	await("three two")
-	if err := os.Remove(filepath.Join(dir, "b.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	await("two")
-	// The folder as a whole.
-	write(t, filepath.Join(parent, "other", "a.yaml"), cluster("four"))
-	if err := os.Rename(dir, filepath.Join(parent, "old")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(parent, "other"), dir); err != nil {
-		t.Fatal(err)
-	}
-	await("four")
-	write(t, filepath.Join(dir, "a.yaml"), cluster("five"))
-	await("five")
-}
-
-func TestWatchRefuses(t *testing.T) {
-	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "nowhere") {
-		t.Errorf("%v", err)
 	}
 }

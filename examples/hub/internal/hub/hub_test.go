@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
@@ -78,10 +80,27 @@ func (o *objects) Forget(application string) error {
 	return nil
 }
 
+// shaky is a store that the hub cannot read for some times.
+type shaky struct {
+	*memstore.Store
+	failures atomic.Int32
+}
+
+var errShaky = errors.New("the store does not answer")
+
+// Range implements [store.Data].
+func (s *shaky) Range(ctx context.Context, prefix string) (store.RangeResult, error) {
+	if s.failures.Add(-1) >= 0 {
+		return store.RangeResult{}, errShaky
+	}
+	return s.Store.Range(ctx, prefix)
+}
+
 // fixture is a hub on a store that outlives it, with clusters in memory.
 type fixture struct {
 	t        *testing.T
-	store    *memstore.Store
+	dir      string // that documents come from, or ""
+	store    *shaky
 	clusters *fake.Clusters
 	objects  *objects
 	rollouts *rollout.Manager
@@ -89,10 +108,17 @@ type fixture struct {
 	stop func()
 }
 
+// newFixture returns a fixture with a hub that runs.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), objects: &objects{watched: map[string]bool{}}}
+	f := fixtureOf(t)
 	f.start()
+	return f
+}
+
+func fixtureOf(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, clusters: fake.New(), objects: &objects{watched: map[string]bool{}}}
 	return f
 }
 
@@ -105,7 +131,7 @@ func (f *fixture) start() {
 			f.t.Fatal(err)
 		}
 	}
-	engine, err := rsync.New(f.store, f.clusters, rsync.Options{
+	engine, err := rsync.New(f.store.Store, f.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
 	})
 	must(err)
@@ -114,9 +140,9 @@ func (f *fixture) start() {
 	tracker, err := health.New(workfake.NewSimpleClientset(), "hub", webhooks, native.New(), func() {}) //nolint:staticcheck // there is no other one for this version of the API
 	must(err)
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
-	f.rollouts = rollout.New(engine, f.store, rollout.Options{Say: say})
+	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Say: say})
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: tracker, Webhooks: webhooks, Objects: f.objects,
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: tracker, Webhooks: webhooks, Objects: f.objects, Dir: f.dir,
 		Settled: func(context.Context) error { return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,8 +5,11 @@ package hub
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
@@ -42,7 +45,7 @@ func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
 // follow takes what is in the folder.
 func (h *Hub) follow(ctx context.Context) error {
-	watcher, err := folder.Watch(h.options.Dir)
+	watcher, err := folder.Watch(h.options.Dir, folder.Options{})
 	if err != nil {
 		return err
 	}
@@ -64,11 +67,34 @@ func (h *Hub) follow(ctx context.Context) error {
 		return err
 	}
 	close(h.loaded)
-	return watcher.Start(ctx, func() {
-		if err := take(); err != nil && ctx.Err() == nil {
-			h.options.Say("%s does not count, and all stays as it is: %v", h.options.Dir, err)
+	return watcher.Start(ctx, func() { h.insist(ctx, take) })
+}
+
+// insist takes what is in the folder. What fails and is no fault of the documents is tried again: the folder may be of a network, or the store for a moment without
+// an answer.
+func (h *Hub) insist(ctx context.Context, take func() error) {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Second}
+	said := ""
+	for {
+		err := take()
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-	})
+		if err.Error() != said {
+			said = err.Error()
+			h.options.Say("%s does not count, and all stays as it is: %s", h.options.Dir, said)
+		}
+		if errors.As(err, new(*document.Error)) {
+			return
+		}
+		timer := time.NewTimer(backoff.Step())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
 }
 
 // mayBeEmpty refuses a folder without documents where something is on clusters: a volume that is not mounted must not take everything away.
