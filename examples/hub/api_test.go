@@ -108,11 +108,17 @@ func TestAPIRefuses(t *testing.T) {
 		{"no such application", "GET", "/api/v1/applications/other/status", "", 404, "", "other"},
 		{"no such kind", "GET", "/api/v1/nodes/c1", "", 404, "", "no kind"},
 		{"no such path", "POST", "/api/v2/nodes", "", 404, "", "/api/v2/nodes"},
-		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 404, "", "PATCH"},
+		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 405, "", "takes no PATCH"},
+		{"no such method and kind", "PATCH", "/api/v1/nodes/c1", "", 404, "", "PATCH"},
+		{"a cluster with our name", "PUT", "/api/v1/clusters/hub", cluster("hub", ""), 422, "metadata.name", "--source"},
+		{"no such cluster to forget", "POST", "/api/v1/clusters/c9/forget", "", 404, "", "c9"},
+		{"no cluster to forget", "POST", "/api/v1/clusters/a%2Fb/forget", "", 404, "", "a/b"},
 		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "", "other"},
 		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no such revision"},
 		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "", "revision 7"},
 		{"a rollback that is none", "POST", "/api/v1/applications/shop/rollback", `{"revison": 7}`, 400, "revision", "number"},
+		{"a rollback in capitals", "POST", "/api/v1/applications/shop/rollback", `{"Revision": 1}`, 400, "revision", "number"},
+		{"a rollback and more", "POST", "/api/v1/applications/shop/rollback", `{"revision": 1} {}`, 400, "revision", "number"},
 		{"a time that is none", "GET", "/api/v1/applications/shop/status?wait=long", "", 400, "", "30s"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -134,8 +140,46 @@ func TestAPIRefuses(t *testing.T) {
 		t.Errorf("before %s\nafter %s", before, after)
 	}
 	s.objects("c1", `x/a={"v":"1"}`)
+	if text := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(text, `"revisions":[{"number":1,"cause":`) || strings.Contains(text, "digest") || strings.Contains(text, "content") {
+		t.Errorf("it has hashes of what may be a Secret, or lacks its revision: %s", text)
+	}
 	if list := s.must("GET", "/api/v1/clusters", ""); list != `[{"apiVersion":"hub.spokewire.io/v1alpha1","kind":"Cluster","metadata":{"labels":{"a":"b"},"name":"c1"}}]`+"\n" {
 		t.Errorf("%s", list)
+	}
+}
+
+// TestMethods: who asks with another method is told which there are.
+func TestMethods(t *testing.T) {
+	for _, folder := range []bool{false, true} {
+		s := newSite(t)
+		changes := ", PUT, DELETE"
+		if folder {
+			s.options.Dir = t.TempDir()
+			s.write("a.yaml", cluster("c1", ""))
+			changes = ""
+		}
+		s.start()
+		for path, want := range map[string]string{
+			"/api/v1/clusters": "GET, HEAD", "/api/v1/clusters/c1": "GET, HEAD" + changes, "/api/v1/status": "GET, HEAD", "/api/v1/applications/a/status": "GET, HEAD",
+			"/api/v1/applications/a/rollback": "DELETE, POST", "/api/v1/clusters/c1/forget": "POST",
+		} {
+			for _, method := range []string{"GET", "PUT", "DELETE", "POST", "PATCH", "OPTIONS"} {
+				r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer.Body.Close()
+				if taken := strings.Contains(want, method); taken == (answer.StatusCode == http.StatusMethodNotAllowed) || !taken && answer.Header.Get("Allow") != want {
+					t.Errorf("%s %s: %s, Allow: %q, want %q", method, path, answer.Status, answer.Header.Get("Allow"), want)
+				}
+			}
+		}
+		http.DefaultClient.CloseIdleConnections()
+		s.stop()
 	}
 }
 

@@ -106,7 +106,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Say: say, Changed: changed})
 	h = hub.New(hub.Options{
 		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
-		Mapper: own.Mapper(), Dir: o.Dir, Settled: clusters.InventoryComplete, Forget: clusters.Forget, Say: say, Changed: changed,
+		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, Settled: clusters.InventoryComplete, Forget: clusters.Forget, Say: say, Changed: changed,
 	})
 	if view, err = page.New(h, page.Options{}); err != nil {
 		return err

@@ -116,7 +116,7 @@ func decodeOne(part []byte, where string) (*Document, error) {
 		Metadata   json.RawMessage `json:"metadata"`
 	}
 	if err := json.Unmarshal(raw, &h); err != nil {
-		return nil, typeError(where, err)
+		return nil, typeError(where, raw, err)
 	}
 	d := &Document{Kind: h.Kind, Where: where, JSON: raw}
 	version := APIVersion
@@ -139,7 +139,7 @@ func decodeOne(part []byte, where string) (*Document, error) {
 	}
 	strict, err := kjson.UnmarshalStrict(raw, d.Object)
 	if err != nil {
-		return nil, typeError(where, err)
+		return nil, typeError(where, raw, err)
 	}
 	if len(strict) > 0 {
 		return nil, strictError(where, strict[0])
@@ -162,15 +162,6 @@ func strictError(where string, err error) error {
 		out.Field, out.Problem = field.FieldPath(), kind+" field"
 	}
 	return out
-}
-
-// typeError is about a value of the wrong type.
-func typeError(where string, err error) error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is a %s, and cannot be that", wrong.Value)}
-	}
-	return &Error{Where: where, Problem: oneLine(err.Error())}
 }
 
 var space = regexp.MustCompile(`\s+`)

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 )
 
-// Read reads all documents in the files of a folder whose names end with .yaml, .yml or .json, in small letters, and that do not begin with a dot. It looks
+// Read reads all documents in the files of a folder whose names end with .yaml, .yml or .json, in letters of any case, and that do not begin with a dot. It looks
 // into no folders in it. Its error is a [*document.Error] for what is wrong with a document.
 func Read(dir string) (*document.Set, error) {
 	var all []*document.Document
@@ -35,7 +35,7 @@ func Read(dir string) (*document.Set, error) {
 
 // isDocument reports whether a file of a name has documents.
 func isDocument(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) && !strings.HasPrefix(name, ".")
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) && !strings.HasPrefix(name, ".")
 }
 
 // files reads the files that have documents, in the order of their names.

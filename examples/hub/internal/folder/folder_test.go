@@ -49,7 +49,7 @@ func names(t *testing.T, dir string) string {
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yaml"), cluster("b1")+"---\n"+cluster("b2"))
-	write(t, filepath.Join(dir, "a.yml"), cluster("a"))
+	write(t, filepath.Join(dir, "a.YML"), cluster("a"))
 	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "hub.spokewire.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}`)
 	write(t, filepath.Join(dir, "README.md"), "no document")
 	write(t, filepath.Join(dir, ".d.yaml"), "no document")
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), cluster("z")+"---\n"+cluster("a"))
-	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: there is another Cluster a in "+filepath.Join(dir, "a.yml")+", document 1" {
+	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: there is another Cluster a in "+filepath.Join(dir, "a.YML")+", document 1" {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), "")

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	kjson "sigs.k8s.io/json"
+
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
@@ -43,29 +45,56 @@ func New(options Options) http.Handler {
 			code, body, err := f(r)
 			if err != nil {
 				code, body = explain(err)
+				var own *failure
+				if errors.As(err, &own) && own.allow != "" {
+					w.Header().Set("Allow", own.allow)
+				}
 			}
 			answer(w, code, body)
 		})
 	}
 	handle("GET /api/v1/{kind}", a.list)
 	handle("GET /api/v1/{kind}/{name}", a.get)
-	handle("PUT /api/v1/{kind}/{name}", a.put)
-	handle("DELETE /api/v1/{kind}/{name}", a.remove)
+	if !a.ReadOnly {
+		handle("PUT /api/v1/{kind}/{name}", a.put)
+		handle("DELETE /api/v1/{kind}/{name}", a.remove)
+	}
 	handle("GET /api/v1/status", a.status)
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
 	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
 	handle("DELETE /api/v1/applications/{name}/rollback", a.resume)
 	handle("POST /api/v1/clusters/{name}/forget", a.forget)
-	handle("/api/", func(r *http.Request) (int, any, error) {
-		return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
-	})
+	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// none says why there is nothing for a request: the path, or only the method.
+func (a *api) none(mux *http.ServeMux, r *http.Request) error {
+	_, own := mux.Handler(r)
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != own {
+			allow = append(allow, method)
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
+	if _, err := kindNamed(first); err != nil && first != "status" || len(allow) == 0 {
+		return &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
+	}
+	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes no %s", r.URL.Path, r.Method), strings.Join(allow, ", ")}
+	if a.ReadOnly {
+		out.text += ": documents come from a folder, and are changed there"
+	}
+	return out
 }
 
 // failure is an error with an HTTP status.
 type failure struct {
-	code int
-	text string
+	code  int
+	text  string
+	allow string // the methods that there are, where the status says that there are others
 }
 
 func (f *failure) Error() string { return f.text }
@@ -106,13 +135,15 @@ func answer(w http.ResponseWriter, code int, body any) {
 }
 
 // kindOf returns the kind of a path.
-func kindOf(r *http.Request) (document.Kind, error) {
+func kindOf(r *http.Request) (document.Kind, error) { return kindNamed(r.PathValue("kind")) }
+
+func kindNamed(name string) (document.Kind, error) {
 	for _, kind := range document.Kinds() {
-		if strings.ToLower(string(kind))+"s" == r.PathValue("kind") {
+		if strings.ToLower(string(kind))+"s" == name {
 			return kind, nil
 		}
 	}
-	return "", &failure{http.StatusNotFound, fmt.Sprintf("there is no kind %q", r.PathValue("kind"))}
+	return "", &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no kind %q", name)}
 }
 
 func (a *api) list(r *http.Request) (int, any, error) {
@@ -134,13 +165,13 @@ func (a *api) get(r *http.Request) (int, any, error) {
 	}
 	d := a.Hub.Documents().Document(kind, r.PathValue("name"))
 	if d == nil {
-		return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
+		return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
 	}
 	return http.StatusOK, json.RawMessage(d.JSON), nil
 }
 
 func (a *api) put(r *http.Request) (int, any, error) {
-	kind, err := a.writable(r)
+	kind, err := kindOf(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -170,7 +201,7 @@ func (a *api) put(r *http.Request) (int, any, error) {
 }
 
 func (a *api) remove(r *http.Request) (int, any, error) {
-	kind, err := a.writable(r)
+	kind, err := kindOf(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -178,21 +209,12 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 	return http.StatusOK, struct{}{}, err
 }
 
-// writable returns the kind of a path, where its documents can be changed.
-func (a *api) writable(r *http.Request) (document.Kind, error) {
-	kind, err := kindOf(r)
-	if err == nil && a.ReadOnly {
-		err = &failure{http.StatusMethodNotAllowed, "documents come from a folder: change them there"}
-	}
-	return kind, err
-}
-
 // bodyError is about a body that cannot be read.
 func bodyError(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return err
 	}
-	return &failure{http.StatusBadRequest, "the body cannot be read: " + err.Error()}
+	return &failure{code: http.StatusBadRequest, text: "the body cannot be read: " + err.Error()}
 }
 
 func (a *api) rollback(r *http.Request) (int, any, error) {
@@ -204,9 +226,7 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 		return 0, nil, bodyError(err)
 	}
 	if len(data) > 0 {
-		decoder := json.NewDecoder(strings.NewReader(string(data)))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&body); err != nil || body.Revision < 1 {
+		if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 || body.Revision < 1 {
 			return http.StatusBadRequest, problem{Error: "the body must be empty, or an object with the number of a revision", Field: "revision"}, nil
 		}
 	}
@@ -230,7 +250,15 @@ type applicationStatus struct {
 	Reason   string          `json:"reason,omitempty"`
 	Clusters []clusterStatus `json:"clusters"`
 	// Revisions are those to which it can be rolled back.
-	Revisions []rollout.Revision `json:"revisions,omitempty"`
+	Revisions []revision `json:"revisions,omitempty"`
+}
+
+// revision is what an application was once. It has no hash of what it was made from: that has Secrets, of which a weak one could be guessed.
+type revision struct {
+	Number   int       `json:"number"`
+	Cause    string    `json:"cause"`
+	Created  time.Time `json:"created"`
+	Clusters int       `json:"clusters"`
 }
 
 type clusterStatus struct {
@@ -262,7 +290,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	if wait := r.URL.Query().Get("wait"); wait != "" {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, &failure{http.StatusBadRequest, fmt.Sprintf("wait must be a time of up to %s, such as 30s", maxWait)}
+			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait must be a time of up to %s, such as 30s", maxWait)}
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
@@ -271,10 +299,12 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	for _, p := range a.Hub.State().Applications {
 		if p.Name == name {
 			out := statusOf(p)
-			var err error
-			out.Revisions, _, err = a.Rollouts.Revisions(r.Context(), name)
+			revisions, _, err := a.Rollouts.Revisions(r.Context(), name)
+			for _, r := range revisions {
+				out.Revisions = append(out.Revisions, revision{r.Number, r.Cause, r.Created, r.Clusters})
+			}
 			return http.StatusOK, out, err
 		}
 	}
-	return 0, nil, &failure{http.StatusNotFound, fmt.Sprintf("there is no application %q", name)}
+	return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no application %q", name)}
 }

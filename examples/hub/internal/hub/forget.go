@@ -6,9 +6,12 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -18,18 +21,59 @@ const forgottenPrefix = "/hub/forgotten/"
 var ErrPresent = errors.New("the cluster has a document: only one that was removed can be forgotten")
 
 // Forget gives up on a cluster that was removed and will not come back: nobody waits any more until its agent has cleaned up. That holds until there is a document of its
-// name again. It returns ErrPresent.
+// name again. It returns ErrPresent, and [rsync.ErrNotFound] for a name of no cluster that anybody waits for.
 func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	h.change.Lock()
 	defer h.change.Unlock()
 	if h.Documents().Document(document.ClusterKind, cluster) != nil {
 		return ErrPresent
 	}
+	if awaited, err := h.awaited(ctx, cluster); err != nil {
+		return err
+	} else if !awaited {
+		return fmt.Errorf("a removed cluster %q that is waited for: %w", cluster, rsync.ErrNotFound)
+	}
 	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
 		return err
 	}
 	h.WorksChanged()
 	return nil
+}
+
+// awaited reports whether a cluster has works, or is to have some of a revision, or is forgotten already.
+func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
+	for _, w := range h.options.Health.Works() {
+		if w.Namespace == cluster {
+			return true, nil
+		}
+	}
+	forgotten, err := h.options.Store.Range(ctx, forgottenPrefix)
+	if err != nil {
+		return false, err
+	}
+	for _, kv := range forgotten.KVs {
+		if kv.Key == forgottenPrefix+cluster+"/" {
+			return true, nil
+		}
+	}
+	applications, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range applications {
+		live, err := h.options.Rollouts.Live(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range live {
+			for id := range render.Identities(c.Apps) {
+				if id.Cluster.Name == cluster {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
 }
 
 // WorksChanged says that there is something new about works. It returns at once.

@@ -41,6 +41,8 @@ type Options struct {
 	Objects  Objects
 	// Mapper knows the resources that rules of webhooks name; nil knows none.
 	Mapper meta.RESTMapper
+	// Source is the name of the hub at the broker, which no cluster can have.
+	Source string
 	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
 	Dir string
 	// Settled is called once, when all applications are what they are to be for the first time.

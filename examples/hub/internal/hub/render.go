@@ -33,6 +33,10 @@ func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 	if err := set.Validate(); err != nil {
 		return nil, err
 	}
+	if d := set.Document(document.ClusterKind, h.options.Source); d != nil {
+		return nil, &document.Error{Where: d.Where, Field: "metadata.name", Problem: fmt.Sprintf(
+			"the hub itself is %q at the broker (--source): its agent could read and write what is for the hub", d.Name)}
+	}
 	if err := h.checkWebhooks(set); err != nil {
 		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
 	}

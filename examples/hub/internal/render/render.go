@@ -180,7 +180,11 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 		}
 		manifest, err := yaml.YAMLToJSONStrict(part)
 		if err != nil {
-			return nil, fmt.Errorf("what it makes is not valid YAML, at %s of an object", yamlLine.FindString(err.Error()))
+			problem := "what it makes is not valid YAML"
+			if line := yamlLine.FindString(err.Error()); line != "" {
+				problem += ", at " + line + " of an object"
+			}
+			return nil, errors.New(problem)
 		}
 		if string(manifest) == "null" {
 			continue

@@ -96,6 +96,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"an unknown variable", "{{ .Cluster.Namme }}", "for the cluster c1:"},
 		{"a label that is not there", "{{ .Cluster.Labels.zone }}", `no entry for key "zone"`},
 		{"no YAML", `a: [{{ fromSecret "ns" "s" "k" }}`, "not valid YAML"},
+		{"no YAML, at no line", "a: b: {{ fromSecret `ns` `s` `k` }}", "for the cluster c1: what it makes is not valid YAML$"},
 		{"a field twice", configMap(`x, v: {{ fromSecret "ns" "s" "k" }}`), "not valid YAML"},
 		{"no object", `- {{ fromSecret "ns" "s" "k" }}`, "neither a YAML nor a JSON object"},
 		{"no kind", "apiVersion: v1\nmetadata: {name: a}", "no kind"},
@@ -121,7 +122,7 @@ func TestRenderRefuses(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"})
 			var wrong *document.Error
-			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") || !strings.Contains(err.Error(), tt.problem) || errors.As(err, new(*render.MissingError)) {
+			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") || !strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*render.MissingError)) {
 				t.Errorf("%v, want %q", err, tt.problem)
 			}
 			if strings.Contains(fmt.Sprint(err), "s3cr3t") {

@@ -6,16 +6,32 @@ package serve
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
-// Say returns a function that writes lines with the time. It may be called from any goroutine.
+// Say returns a function that writes lines with the time. It may be called from any goroutine. What would end a line, or change what a terminal shows, is written as Go
+// writes it in quotes: names of files and the words of templates and servers are those of others.
 func Say(w io.Writer) func(format string, args ...any) {
 	var mu sync.Mutex
 	return func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), printable(fmt.Sprintf(format, args...)))
 	}
+}
+
+func printable(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return out.String()
 }

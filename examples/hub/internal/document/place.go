@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// typeError is about a value of the wrong type in a document.
+func typeError(where string, raw []byte, err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return &Error{Where: where, Problem: oneLine(err.Error())}
+	}
+	article := "a"
+	if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
+		article = "an"
+	}
+	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is %s %s, and cannot be that", article, wrong.Value)}
+	// The error does not name elements of lists and keys of maps. Where a type decodes itself its offset is that of a part.
+	if place := placeAt(raw, wrong.Offset); strings.HasPrefix(brackets.ReplaceAllString(place, ""), out.Field) {
+		out.Field = place
+	}
+	return out
+}
+
+var (
+	brackets = regexp.MustCompile(`\[[^]]*\]`)
+	plain    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+)
+
+// level is an object or a list that has begun.
+type level struct {
+	path  *field.Path
+	list  bool
+	index int    // of the next element
+	key   string // of the value that is next
+	value bool   // whether a value is next, and not a key
+}
+
+// placeAt returns the path of the first value of a text in JSON that has begun and reaches to an offset: that is where a decoder has stopped.
+func placeAt(raw []byte, offset int64) string {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	levels := []*level{{value: true}}
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return ""
+		}
+		l := levels[len(levels)-1]
+		if token == json.Delim('}') || token == json.Delim(']') {
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		if key, ok := token.(string); ok && !l.list && !l.value {
+			l.key, l.value = key, true
+			continue
+		}
+		path := l.next()
+		if decoder.InputOffset() >= offset {
+			if path == nil {
+				return ""
+			}
+			return path.String()
+		}
+		if token == json.Delim('{') || token == json.Delim('[') {
+			levels = append(levels, &level{path: path, list: token == json.Delim('[')})
+		}
+	}
+}
+
+// next returns the path of the value that is next.
+func (l *level) next() *field.Path {
+	switch {
+	case l.list:
+		l.index++
+		return l.path.Index(l.index - 1)
+	case l.path == nil && l.key == "":
+		return nil // all of it
+	}
+	l.value = false
+	if plain.MatchString(l.key) {
+		return l.path.Child(l.key)
+	}
+	return l.path.Key(l.key)
+}

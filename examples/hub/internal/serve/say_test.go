@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package serve_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
+)
+
+// TestSay: whatever is said is one line.
+func TestSay(t *testing.T) {
+	var out strings.Builder
+	serve.Say(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")
+	_, got, _ := strings.Cut(out.String(), " ")
+	if want := "a\\nb\\x1b[2J\\u2028é'世\uFFFD.yaml does not count: \"x\\ny\"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
