@@ -13,7 +13,7 @@
 //	  labels: {region: north}
 //
 // An Application has parts, each with templates of manifests. Parts are rolled out at the same time, unless one depends on another: then
-// it waits until that is Deployed (applied, which is the default) or Ready on the same cluster, and for a time more.
+// it waits until that is Ready on the same cluster, and for a time more.
 //
 //	apiVersion: hub.spokewire.io/v1alpha1
 //	kind: Application
@@ -28,11 +28,15 @@
 //	        ...
 //	  - name: web
 //	    dependsOn:
-//	    - {part: database, condition: Ready, wait: 2s}
+//	    - {part: database, wait: 2s}
 //	    manifests:
 //	    - hook: pre-install      # a Job, say: applied before the others of the part, and waited for
 //	      template: ...
 //	    - template: ...
+//
+// A part is Ready when the agent of the cluster has applied all of its objects, and they do what they are for: replicas are available, Jobs are
+// complete, and a webhook that judges them finds them healthy. With condition: Deployed the part that depends on it waits only until they are
+// written for the agent. That does not wait for a cluster that is away, and there the second part may be applied before the first one.
 //
 // Templates are those of Go's text/template, and make any number of YAML documents; a label that a cluster does not have is an error.
 // Package render says what they can use. Hooks are crd-install, pre-install, post-install, pre-delete and post-delete.

@@ -65,7 +65,7 @@ type Part struct {
 // Dependency makes a part wait for another one.
 type Dependency struct {
 	Part string `json:"part"`
-	// Condition is Deployed, which is the default, or Ready.
+	// Condition is Ready, which is the default, or Deployed.
 	Condition string `json:"condition,omitempty"`
 	// Wait is how long to wait beyond that.
 	Wait metav1.Duration `json:"wait,omitempty"`

@@ -109,12 +109,17 @@ func objectWith(manifest []byte, status string) (*unstructured.Unstructured, err
 
 // conditionOf returns what the agent says of an object at a place of the manifests, or nil. An object without a namespace may be reported in the default one.
 func conditionOf(w *workv1.ManifestWork, o appcontext.Object, i int) *workv1.ManifestCondition {
-	for j := range w.Status.ResourceStatus.Manifests {
-		c := &w.Status.ResourceStatus.Manifests[j]
-		m := &c.ResourceMeta
-		if m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
-			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault && int(m.Ordinal) == i) {
-			return c
+	all := w.Status.ResourceStatus.Manifests
+	is := func(m *workv1.ManifestResourceMeta) bool {
+		return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
+			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault && int(m.Ordinal) == i)
+	}
+	if i < len(all) && is(&all[i].ResourceMeta) { // as most agents report
+		return &all[i]
+	}
+	for j := range all {
+		if is(&all[j].ResourceMeta) {
+			return &all[j]
 		}
 	}
 	return nil

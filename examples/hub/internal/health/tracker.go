@@ -73,6 +73,8 @@ type Tracker struct {
 	changed  func()
 
 	mu       sync.Mutex
+	works    map[string]*known                        // by namespace/name
+	written  map[string]written                       // what the informer does not have yet, by namespace/name
 	verdicts map[string]map[appcontext.Object]Verdict // by cluster
 	round    int                                      // grows when all have to be asked anew
 	watchers map[string]map[*func()]bool              // by cluster
@@ -82,20 +84,16 @@ type Tracker struct {
 func New(works workclientset.Interface, manager string, webhooks Webhooks, native interpreter.Interpreter, changed func()) (*Tracker, error) {
 	t := &Tracker{
 		webhooks: webhooks, native: native, changed: changed,
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		works: map[string]*known{}, written: map[string]written{},
 		verdicts: map[string]map[appcontext.Object]Verdict{}, watchers: map[string]map[*func()]bool{},
 	}
 	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0, workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = manifestwork.LabelManager + "=" + manager
 	}))
 	t.informer = t.factory.Work().V1().ManifestWorks().Informer()
-	enqueue := func(obj any) {
-		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-			t.queue.Add(key)
-		}
-	}
 	_, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue, UpdateFunc: func(_, now any) { enqueue(now) }, DeleteFunc: enqueue,
+		AddFunc: t.note, UpdateFunc: func(_, now any) { t.note(now) }, DeleteFunc: t.forget,
 	})
 	return t, err
 }
@@ -149,26 +147,21 @@ func (t *Tracker) next(ctx context.Context) bool {
 
 // look brings the verdicts of a work up to date. It returns an error when a webhook is to be asked again.
 func (t *Tracker) look(ctx context.Context, key string) error {
-	obj, exists, err := t.informer.GetStore().GetByKey(key)
-	if err != nil {
-		return err
-	}
 	cluster, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		return nil //nolint:nilerr // no key of ours
 	}
-	before, round := t.of(cluster, name)
+	k, before, round := t.of(cluster, name)
 	var failures []error
 	after := map[appcontext.Object]Verdict{}
-	if exists {
-		w := obj.(*workv1.ManifestWork)
-		for i := range w.Spec.Workload.Manifests {
-			o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
-			if err != nil {
+	if k != nil {
+		for i := range k.manifests {
+			m := &k.manifests[i]
+			if m.text == "" {
 				continue // the connector makes none like that
 			}
-			was := before[o]
-			v, err := t.judge(ctx, w, o, i, &was)
+			was := before[m.object]
+			v, err := t.judge(ctx, k.work, m, i, &was)
 			if err != nil {
 				failures = append(failures, err)
 				v.manifest = "" // so that it is asked again
@@ -176,18 +169,17 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 			if v.Since = was.Since; v.Health != was.Health || was.Since.IsZero() {
 				v.Since = time.Now()
 			}
-			after[o] = v
+			after[m.object] = v
 		}
 	}
-	if !t.put(cluster, before, after, round) {
+	if !t.put(cluster, name, before, after, round) {
 		return nil // Refresh came meanwhile, and has queued the work again
 	}
-	t.changed()
 	return errors.Join(failures...)
 }
 
-// of returns the verdicts on a work, and the number of the round in which they were made.
-func (t *Tracker) of(cluster, work string) (map[appcontext.Object]Verdict, int) {
+// of returns a work, or nil, with the verdicts on it, and the number of the round in which they were made.
+func (t *Tracker) of(cluster, work string) (*known, map[appcontext.Object]Verdict, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[appcontext.Object]Verdict{}
@@ -196,11 +188,11 @@ func (t *Tracker) of(cluster, work string) (map[appcontext.Object]Verdict, int) 
 			out[o] = v
 		}
 	}
-	return out, t.round
+	return t.works[cluster+"/"+work], out, t.round
 }
 
 // put replaces the verdicts on a work, and tells those who wait. It reports whether the round is still the same.
-func (t *Tracker) put(cluster string, before, after map[appcontext.Object]Verdict, round int) bool {
+func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]Verdict, round int) bool {
 	t.mu.Lock()
 	if t.round != round {
 		t.mu.Unlock()
@@ -220,20 +212,28 @@ func (t *Tracker) put(cluster string, before, after map[appcontext.Object]Verdic
 	if len(all) == 0 {
 		delete(t.verdicts, cluster)
 	}
-	told := slices.Collect(maps.Keys(t.watchers[cluster]))
-	t.mu.Unlock()
-	if !maps.Equal(before, after) {
-		for _, f := range told {
-			(*f)()
+	changed := !maps.Equal(before, after)
+	var told []*func()
+	if changed {
+		if k := t.works[cluster+"/"+work]; k != nil {
+			k.verdicts = nil
 		}
+		told = slices.Collect(maps.Keys(t.watchers[cluster]))
+	}
+	t.mu.Unlock()
+	for _, f := range told {
+		(*f)()
+	}
+	if changed {
+		t.changed()
 	}
 	return true
 }
 
 // judge finds out about one object. The error says that a webhook should be asked again.
-func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, o appcontext.Object, i int, was *Verdict) (Verdict, error) {
-	raw := w.Spec.Workload.Manifests[i].Raw
-	v := Verdict{Object: o, work: w.Name, manifest: string(raw), Health: Unknown, Message: "its agent has not reported it yet"}
+func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict) (Verdict, error) {
+	o := m.object
+	v := Verdict{Object: o, work: w.Name, manifest: m.text, Health: Unknown, Message: unreported}
 	condition := conditionOf(w, o, i)
 	if condition == nil {
 		return v, nil
@@ -247,7 +247,7 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, o appcontex
 	if was.manifest == v.manifest && was.status == v.status && was.reported && was.Health != NotApplied && was.work == v.work {
 		return *was, nil
 	}
-	object, err := objectWith(raw, v.status)
+	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.status)
 	if err != nil {
 		v.Message = "its status is not as it must be"
 		return v, nil
@@ -278,34 +278,4 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, o appcontex
 		v.Health, v.Message = Unhealthy, ""
 	}
 	return v, err
-}
-
-// Work is a work with what is known of its objects.
-type Work struct {
-	*workv1.ManifestWork
-	Objects []Verdict
-}
-
-// Works returns all works. What they have is shared, and must not be changed.
-func (t *Tracker) Works() []Work {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var out []Work
-	for _, obj := range t.informer.GetStore().List() {
-		w := obj.(*workv1.ManifestWork)
-		work := Work{ManifestWork: w}
-		for i := range w.Spec.Workload.Manifests {
-			o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
-			if err != nil {
-				continue
-			}
-			v, ok := t.verdicts[w.Namespace][o]
-			if !ok {
-				v = Verdict{Object: o, Health: Unknown}
-			}
-			work.Objects = append(work.Objects, v)
-		}
-		out = append(out, work)
-	}
-	return out
 }

@@ -9,10 +9,15 @@
 //	PUT    /api/v1/KIND/NAME                 create or replace one: a document in YAML or JSON
 //	DELETE /api/v1/KIND/NAME                 take one away
 //	GET    /api/v1/status                    how all applications are
-//	GET    /api/v1/applications/NAME/status  how one is, on each cluster; with ?wait=30s, once it has settled
+//	GET    /api/v1/applications/NAME/status  how one is, on each cluster; with ?wait=30s, once it is deployed
 //	POST   /api/v1/applications/NAME/rollback    back to the revision before, or with {"revision": 3} to another; it stays there
 //	DELETE /api/v1/applications/NAME/rollback    and on with the document
 //	POST   /api/v1/clusters/NAME/forget      give up on a removed cluster that will not come back
+//
+// An application is Deployed, or after a rollback Rolled back, when the agents of all its clusters have said that they have applied all of the wanted revision.
+// Until then it is Rolling, with the clusters that it waits for, or Failed, with what an agent could not apply, in its words; it is tried again by itself.
+// It is Degraded when all is applied, and an agent says that something has not been as it should be for long. ?wait returns when it is neither Rolling
+// nor Failed any more, and at the latest after that time.
 //
 // Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //

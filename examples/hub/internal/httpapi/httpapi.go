@@ -294,17 +294,16 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
-		_ = a.Rollouts.Settled(ctx, name) // whatever it is by then
+		_ = a.Hub.Settled(ctx, name) // whatever it is by then
 	}
-	for _, p := range a.Hub.State().Applications {
-		if p.Name == name {
-			out := statusOf(p)
-			revisions, _, err := a.Rollouts.Revisions(r.Context(), name)
-			for _, r := range revisions {
-				out.Revisions = append(out.Revisions, revision{r.Number, r.Cause, r.Created, r.Clusters})
-			}
-			return http.StatusOK, out, err
-		}
+	p, ok := a.Hub.Application(name)
+	if !ok {
+		return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no application %q", name)}
 	}
-	return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no application %q", name)}
+	out := statusOf(p)
+	revisions, _, err := a.Rollouts.Revisions(r.Context(), name)
+	for _, r := range revisions {
+		out.Revisions = append(out.Revisions, revision{r.Number, r.Cause, r.Created, r.Clusters})
+	}
+	return http.StatusOK, out, err
 }

@@ -82,6 +82,10 @@ func (h *Hub) WorksChanged() {
 	case h.works <- struct{}{}:
 	default: // it is known already
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.news)
+	h.news = make(chan struct{})
 }
 
 // giveUp lets go of the works of clusters that are forgotten, as they come to be deleted.
@@ -99,13 +103,9 @@ func (h *Hub) giveUp(ctx context.Context) error {
 		if len(result.KVs) == 0 {
 			continue
 		}
-		waits := map[string]bool{}
-		for _, w := range h.options.Health.Works() {
-			waits[w.Namespace] = waits[w.Namespace] || w.DeletionTimestamp != nil
-		}
 		for _, kv := range result.KVs {
 			cluster := strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")
-			if !waits[cluster] {
+			if !h.options.Health.Leaving(cluster) {
 				continue
 			}
 			if err := h.options.Forget(ctx, cluster); err != nil && ctx.Err() == nil {

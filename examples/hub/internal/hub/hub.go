@@ -63,7 +63,8 @@ type Hub struct {
 
 	change sync.Mutex // held for the whole of a change, which may take its time
 
-	mu           sync.Mutex // for what follows
+	mu           sync.Mutex    // for what follows
+	news         chan struct{} // closed when there is something new about works
 	set          *document.Set
 	taken        time.Time
 	refused      string // why something newer does not count
@@ -80,12 +81,17 @@ type application struct {
 	held    int              // the revision of a rollback, or 0
 	newest  rollout.Revision // what it is to be, with no more than the digests
 	has     map[appcontext.Identity]bool
+	// rendering is what it is to be.
+	rendering *render.Rendering
 }
 
 // New returns a hub without documents.
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
-	return &Hub{options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{}}
+	return &Hub{
+		options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}),
+		set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
+	}
 }
 
 // Documents returns the documents that count.
@@ -276,6 +282,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	if r.rendering != nil {
 		h.own(a, r)
+		a.rendering = r.rendering
 		a.newest = rollout.Revision{Digest: r.rendering.Digest(), Content: r.source.Digest()}
 	}
 	h.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,17 +16,18 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/internal/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
-	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
@@ -96,12 +98,14 @@ func (s *shaky) Range(ctx context.Context, prefix string) (store.RangeResult, er
 	return s.Store.Range(ctx, prefix)
 }
 
-// fixture is a hub on a store that outlives it, with clusters in memory.
+// fixture is a hub on a store that outlives it, with the agents of clusters in memory on its bus.
 type fixture struct {
 	t        *testing.T
 	dir      string // that documents come from, or ""
 	store    *shaky
-	clusters *fake.Clusters
+	bus      *memory.Bus
+	works    string // the file
+	clusters map[string]*agenttest.Cluster
 	objects  *objects
 	rollouts *rollout.Manager
 	*hub.Hub
@@ -118,8 +122,45 @@ func newFixture(t *testing.T) *fixture {
 
 func fixtureOf(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, clusters: fake.New(), objects: &objects{watched: map[string]bool{}}}
+	f := &fixture{
+		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(), works: filepath.Join(t.TempDir(), "works.db"),
+		clusters: map[string]*agenttest.Cluster{}, objects: &objects{watched: map[string]bool{}},
+	}
+	for _, name := range []string{"c1", "c2"} {
+		f.clusters[name] = agenttest.NewCluster()
+		f.agent(name)
+	}
 	return f
+}
+
+// agent runs the agent of a cluster until what it returns is called, or the test ends.
+func (f *fixture) agent(name string) (stop func()) {
+	f.t.Helper()
+	a, err := work.NewAgent(f.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, InitialSyncTimeout: 100 * time.Millisecond})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cluster := f.clusters[name]
+	return f.run(a.Start, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, a.Clientset(), name) })
+}
+
+// run runs functions until what it returns is called, or the test ends.
+func (f *fixture) run(all ...func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	for _, run := range all {
+		group.Go(func() {
+			if err := run(ctx); err != nil {
+				f.t.Error(err)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+	})
+	f.t.Cleanup(stop)
+	return stop
 }
 
 // start runs a hub until stop.
@@ -131,34 +172,23 @@ func (f *fixture) start() {
 			f.t.Fatal(err)
 		}
 	}
-	engine, err := rsync.New(f.store.Store, f.clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
-	})
-	must(err)
 	webhooks, err := caller.New(caller.Options{})
 	must(err)
-	tracker, err := health.New(workfake.NewSimpleClientset(), "hub", webhooks, native.New(), func() {}) //nolint:staticcheck // there is no other one for this version of the API
+	clusters, err := spokes.Open(spokes.Options{
+		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Webhooks: webhooks, Native: native.New(), Changed: func() { f.WorksChanged() },
+	})
+	must(err)
+	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+	})
 	must(err)
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
 	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Say: say})
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: tracker, Webhooks: webhooks, Objects: f.objects, Dir: f.dir,
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir,
 		Settled: func(context.Context) error { return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	for _, run := range []func(context.Context) error{engine.Start, webhooks.Start, tracker.Start, f.rollouts.Start, f.Start} {
-		group.Go(func() {
-			if err := run(ctx); err != nil {
-				f.t.Error(err)
-			}
-		})
-	}
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		group.Wait()
-	})
-	f.t.Cleanup(f.stop)
+	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {
 	case <-f.Loaded():
 	case <-time.After(patience):
@@ -199,12 +229,8 @@ func (f *fixture) has(cluster, want string) {
 	f.t.Helper()
 	got := ""
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		got = ""
-		for _, manifest := range f.clusters.Cluster(render.Provider, cluster).Objects() {
-			_, got, _ = strings.Cut(manifest, `"v":"`)
-			got, _, _ = strings.Cut(got, `"`)
-		}
-		if got == want {
+		_, got, _ = strings.Cut(f.clusters[cluster].Objects()["ConfigMap x/a"], `"v":"`)
+		if got = strings.TrimSuffix(got, `"}`); got == want {
 			return
 		}
 	}
@@ -214,7 +240,9 @@ func (f *fixture) has(cluster, want string) {
 // is checks the status of the application.
 func (f *fixture) is(word, reason string) {
 	f.t.Helper()
-	if err := f.rollouts.Settled(f.t.Context(), "shop"); err != nil {
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	if err := f.Settled(ctx, "shop"); err != nil {
 		f.t.Fatal(err)
 	}
 	for _, a := range f.State().Applications {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -91,33 +89,25 @@ func toneOf(h health.Health) page.Tone {
 	return page.Busy
 }
 
-// current reports whether an agent has applied a work as it is now.
-func current(w *workv1.ManifestWork) bool {
-	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
-	return applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration >= w.Generation && w.DeletionTimestamp == nil
-}
-
 func clusterStatus(works []health.Work, leaving bool) page.Status {
-	waiting := 0
-	for _, w := range works {
-		if !current(w.ManifestWork) {
-			waiting++
-		}
-	}
+	r := reachedBy(works)
 	switch {
 	case leaving:
 		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: fmt.Sprintf("its agent has %d works to clean up", len(works))}
 	case len(works) == 0:
 		return page.Status{Word: "Empty", Reason: "nothing is placed on it"}
-	case waiting > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %d works yet", waiting, len(works))}
+	case r.refused != "":
+		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
+	case r.waiting > 0:
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %d works yet", r.waiting, len(works))}
 	}
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
 
 func (h *Hub) applicationState(set *document.Set, name string, a application, works []health.Work) page.Application {
 	status, _ := h.options.Rollouts.Status(name)
-	out := page.Application{Name: name, Status: applicationStatus(a, status)}
+	r := reachOf(a, status, works)
+	out := page.Application{Name: name, Status: applicationStatus(a, status, r)}
 	if status.Revision != 0 {
 		out.Revision = strconv.Itoa(status.Revision)
 	}
@@ -134,11 +124,11 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	}
 	phases := h.phases(name, status.Revision, parts)
 	for cluster, works := range clusters {
-		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster])}
+		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster], r[cluster])}
 		if status.From != 0 {
 			p.Revision = strconv.Itoa(status.From)
 		}
-		if phases[cluster].done || status.State == rollout.Deployed {
+		if (phases[cluster].done || status.State == rollout.Deployed) && r[cluster].all() {
 			p.Revision = out.Revision
 		}
 		out.Placements = append(out.Placements, p)
@@ -147,15 +137,23 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	return out
 }
 
-func applicationStatus(a application, s rollout.Status) page.Status {
+func applicationStatus(a application, s rollout.Status, r reach) page.Status {
+	deployed := s.State == rollout.Deployed
+	waiting, refused, degraded := r.summary()
 	switch {
 	case a.problem != "":
 		return page.Status{Tone: page.Bad, Word: "Held up", Reason: a.problem, Since: a.since}
 	case s.State == rollout.Failed:
 		return page.Status{Tone: page.Bad, Word: string(s.State), Reason: s.Message, Since: s.Since}
-	case s.State == rollout.Deployed && a.held != 0:
+	case refused != "" && s.Revision != 0:
+		return page.Status{Tone: page.Bad, Word: string(rollout.Failed), Reason: refused}
+	case deployed && (waiting != "" || !s.Settled):
+		return page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: waiting, Since: s.Since}
+	case deployed && degraded != "":
+		return page.Status{Tone: page.Bad, Word: "Degraded", Reason: degraded}
+	case deployed && a.held != 0:
 		return page.Status{Tone: page.Good, Word: "Rolled back", Reason: fmt.Sprintf("held at revision %d until its document changes", a.held), Since: s.Since}
-	case s.State == rollout.Deployed:
+	case deployed:
 		return page.Status{Tone: page.Good, Word: string(s.State), Since: s.Since}
 	case s.State == rollout.Rolling && s.Revision == 0:
 		return page.Status{Tone: page.Busy, Word: "Leaving", Since: s.Since}
@@ -164,7 +162,7 @@ func applicationStatus(a application, s rollout.Status) page.Status {
 	case s.State == "":
 		return page.Status{Tone: page.Busy, Word: string(rollout.Pending)}
 	}
-	return page.Status{Tone: page.Busy, Word: string(s.State), Reason: s.Message, Since: s.Since}
+	return page.Status{Tone: page.Busy, Word: string(s.State), Reason: cmp.Or(s.Message, waiting), Since: s.Since}
 }
 
 // phase is how far all parts of an application are on a cluster.
@@ -201,12 +199,10 @@ func (h *Hub) phases(application string, revision, parts int) map[string]phase {
 	return out
 }
 
-// placementStatus is how an application is on a cluster: what the rollout says if that is bad, else the worst that is known of its objects.
-func placementStatus(works []health.Work, p phase) page.Status {
+// placementStatus is how an application is on a cluster: what the rollout says if that is bad, then what the agent does, else the worst that is known of its objects.
+func placementStatus(works []health.Work, p phase, r reached) page.Status {
 	var worst *health.Verdict
-	waiting := false
 	for _, w := range works {
-		waiting = waiting || !current(w.ManifestWork)
 		for i := range w.Objects {
 			if v := &w.Objects[i]; worst == nil || rank(v.Health) > rank(worst.Health) {
 				worst = v
@@ -218,8 +214,12 @@ func placementStatus(works []health.Work, p phase) page.Status {
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: p.message}
 	case worst != nil && toneOf(worst.Health) == page.Bad:
 		return page.Status{Tone: page.Bad, Word: string(worst.Health), Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
-	case waiting || worst == nil && !p.done:
-		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: p.message}
+	case r.refused != "":
+		return page.Status{Tone: page.Bad, Word: string(health.NotApplied), Reason: r.refused}
+	case !r.all() || worst == nil && !p.done:
+		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet")}
+	case r.degraded != "":
+		return page.Status{Tone: page.Bad, Word: string(health.Degraded), Reason: r.degraded}
 	case worst == nil:
 		return page.Status{Word: "Empty"}
 	}

@@ -111,7 +111,7 @@ type renderer struct {
 func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
 	app := appcontext.App{Name: p.Name}
 	for _, d := range p.DependsOn {
-		status := appcontext.Deployed
+		status := appcontext.Ready
 		if d.Condition != "" {
 			status = appcontext.OpStatus(d.Condition)
 		}
@@ -235,13 +235,24 @@ func (k Kept) Value(ref Ref) (string, error) {
 // Identities returns the objects that it has on clusters.
 func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identities(r.apps) }
 
+// Installed returns those that are there for as long as the application is: hooks of its end are not.
+func (r *Rendering) Installed() iter.Seq[appcontext.Identity] {
+	return identities(r.apps, func(r *appcontext.Resource) bool {
+		return r.Hook != appcontext.PreDelete && r.Hook != appcontext.PostDelete
+	})
+}
+
 // Identities returns the objects that apps have on clusters.
 func Identities(apps []appcontext.App) iter.Seq[appcontext.Identity] {
+	return identities(apps, func(*appcontext.Resource) bool { return true })
+}
+
+func identities(apps []appcontext.App, wanted func(*appcontext.Resource) bool) iter.Seq[appcontext.Identity] {
 	return func(yield func(appcontext.Identity) bool) {
 		for i := range apps {
 			for _, c := range apps[i].Clusters {
 				for j := range c.Resources {
-					if !yield(appcontext.Identity{Cluster: c.ClusterID, Object: c.Resources[j].Object}) {
+					if wanted(&c.Resources[j]) && !yield(appcontext.Identity{Cluster: c.ClusterID, Object: c.Resources[j].Object}) {
 						return
 					}
 				}

@@ -83,7 +83,7 @@ func TestRender(t *testing.T) {
 		if len(resources) != 1 || !strings.Contains(string(resources[0].Manifest), `"data":`+want) {
 			t.Errorf("%s: %s, want %s", template, resources, want)
 		}
-		if d := c.Apps[1].DependsOn[0]; c.ID != "id" || d.App != "a" || d.Status != "Deployed" || d.Wait.Seconds() != 2 {
+		if d := c.Apps[1].DependsOn[0]; c.ID != "id" || d.App != "a" || d.Status != "Ready" || d.Wait.Seconds() != 2 {
 			t.Errorf("%+v", c.Apps[1])
 		}
 	}

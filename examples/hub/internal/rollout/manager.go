@@ -59,7 +59,7 @@ const (
 	Pending  State = "Pending"  // it has not begun yet
 	Unplaced State = "Unplaced" // it is on no cluster, and never was
 	Rolling  State = "Rolling"  // an event is under way
-	Deployed State = "Deployed" // what is wanted was applied
+	Deployed State = "Deployed" // what is wanted was written for the clusters' agents, and what is not is gone
 	Failed   State = "Failed"   // the last event has failed, and is tried again
 	Removed  State = "Removed"  // nothing of it is on clusters
 )

@@ -374,7 +374,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		}
 	}
 	if s := w.report(); s.State != Deployed || s.Revision != r.Wanted {
-		w.say("revision %d is deployed", r.Wanted)
+		w.say("revision %d is written for all clusters", r.Wanted)
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
 	return nil

@@ -72,7 +72,7 @@ func (s *Spokes) Close() error { return s.store.Close() }
 
 // Connector implements [connector.Connectors]. A cluster whose agent is away is reached all the same: its works wait for it.
 func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
-	connectors, err := manifestwork.New(s.Clientset().WorkV1(), manifestwork.Options{
+	connectors, err := manifestwork.New(s.Health.Writing(s.Clientset().WorkV1()), manifestwork.Options{
 		Manager: manager, Config: health.Config, State: s.Health.State(cluster),
 	})
 	if err != nil {

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// becomes waits until an application has a status: word, revision and reason.
+func (s *site) becomes(application, want string) {
+	s.t.Helper()
+	got := ""
+	for end := time.Now().Add(patience); got != want; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: status %q, want %q", application, got, want)
+		}
+		got = s.now(application, "")
+	}
+}
+
+// now returns the status of an application, after a time that it may take to be deployed.
+func (s *site) now(application, wait string) string {
+	s.t.Helper()
+	if wait != "" {
+		wait = "?wait=" + wait
+	}
+	var out struct{ Status, Revision, Reason string }
+	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status"+wait, "")), &out); err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
+}
+
+// TestDeployed: an application is deployed when the agents of its clusters say so, and not before.
+func TestDeployed(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	for _, name := range []string{"c1", "c2"} {
+		s.must("PUT", "/api/v1/clusters/"+name, cluster(name, ""))
+	}
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
+	s.says("revision 1 is written for all clusters")
+	if got, want := s.now("shop", "300ms"), "Rolling 1 waits for the agents of c1, c2 to apply it"; got != want {
+		t.Errorf("without any agent: status %q, want %q", got, want)
+	}
+	leave := s.agent("c1")
+	s.becomes("shop", "Rolling 1 waits for the agents of c2 to apply it")
+	s.agent("c2")
+	if got := s.status("shop"); got != "Deployed 1" {
+		t.Errorf("status %q", got)
+	}
+
+	// What is there is of the revision before, however good that was.
+	leave()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.says("revision 2 is written for all clusters")
+	s.becomes("shop", "Rolling 2 waits for the agents of c1 to apply it")
+	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""), `"clusters":[{"name":"c1","health":"Rolling",`; !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.stop()
+	s.start()
+	if got, want := s.now("shop", "300ms"), "Rolling 2 waits for the agents of c1 to apply it"; got != want {
+		t.Errorf("after a restart: status %q, want %q", got, want)
+	}
+	s.agent("c1")
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+}
+
+// TestRefusedByCluster: what an agent cannot apply is said in its words, by application and by cluster, until it can.
+func TestRefusedByCluster(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1", "c2")
+	s.clusters["c2"].Refuse(func(object string) string {
+		if object == "ConfigMap x/a" {
+			return "the quota is used up"
+		}
+		return ""
+	})
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.becomes("shop", "Failed 2 c2 could not apply ConfigMap x/a: Failed: the quota is used up")
+	if got := s.now("shop", "200ms"); !strings.HasPrefix(got, "Failed") {
+		t.Errorf("status %q", got)
+	}
+	if page := s.must("GET", "/", ""); strings.Count(page, "could not apply ConfigMap x/a: Failed: the quota is used up") != 2 {
+		t.Errorf("the page does not say it of application and cluster: %s", page)
+	}
+	s.clusters["c2"].Refuse(nil)
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+}
+
+// TestDependency: a part comes when the one that it depends on is ready on the cluster, unless it asks for less.
+func TestDependency(t *testing.T) {
+	for _, condition := range []string{"", ", condition: Deployed"} {
+		s := newSite(t, "c1")
+		s.start()
+		const second = "  - name: second\n    dependsOn: [{part: main}]\n    manifests:\n"
+		text := strings.Replace(application("shop", "a=1", "b=1"), "    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", second+
+			"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", 1)
+		refuse := func(object string) string {
+			if object == "ConfigMap x/a" {
+				return "not now"
+			}
+			return ""
+		}
+		s.clusters["c1"].Refuse(refuse)
+		s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
+		s.must("PUT", "/api/v1/applications/shop", strings.Replace(text, "{part: main}", "{part: main"+condition+"}", 1))
+		s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
+		s.becomes("shop", "Failed 1 c1 could not apply ConfigMap x/a: Failed: not now")
+		if condition != "" {
+			s.objects("c1", `x/b={"v":"1"}`)
+		} else if calls := s.clusters["c1"].Calls(); len(calls) > 0 || strings.Count(s.must("GET", "/", ""), ` id="works/`) != 1 {
+			t.Errorf("what depends on a part that is not applied comes before it: %v", calls)
+		}
+		s.clusters["c1"].Refuse(nil)
+		if got := s.status("shop"); got != "Deployed 1" {
+			t.Errorf("status %q", got)
+		}
+		s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`)
+	}
+}

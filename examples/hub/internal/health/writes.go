@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// written is a version of a work.
+type written struct {
+	uid        types.UID
+	generation int64
+}
+
+// Writing returns works that tell the tracker what is written through them, so that nobody takes for the present what the informer has: see [Work].Behind.
+func (t *Tracker) Writing(works worktyped.ManifestWorksGetter) worktyped.ManifestWorksGetter {
+	return writing{works, t}
+}
+
+type writing struct {
+	worktyped.ManifestWorksGetter
+	tracker *Tracker
+}
+
+// ManifestWorks implements [worktyped.ManifestWorksGetter].
+func (w writing) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
+	return &writer{w.ManifestWorksGetter.ManifestWorks(namespace), w.tracker, namespace}
+}
+
+type writer struct {
+	worktyped.ManifestWorkInterface
+	tracker   *Tracker
+	namespace string
+}
+
+// Create notes what it has created.
+func (w *writer) Create(ctx context.Context, work *workv1.ManifestWork, o metav1.CreateOptions) (*workv1.ManifestWork, error) {
+	out, err := w.ManifestWorkInterface.Create(ctx, work, o)
+	return w.note(out, err)
+}
+
+// Update notes what it has changed.
+func (w *writer) Update(ctx context.Context, work *workv1.ManifestWork, o metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+	out, err := w.ManifestWorkInterface.Update(ctx, work, o)
+	return w.note(out, err)
+}
+
+// Delete forgets what was noted: the informer may never have it.
+func (w *writer) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	err := w.ManifestWorkInterface.Delete(ctx, name, o)
+	if err == nil {
+		t := w.tracker
+		t.mu.Lock()
+		delete(t.written, w.namespace+"/"+name)
+		t.mu.Unlock()
+	}
+	return err
+}
+
+func (w *writer) note(work *workv1.ManifestWork, err error) (*workv1.ManifestWork, error) {
+	if err != nil {
+		return work, err
+	}
+	t, key := w.tracker, work.Namespace+"/"+work.Name
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.works[key]; k == nil || k.work.UID != work.UID || k.work.Generation < work.Generation {
+		t.written[key] = written{work.UID, work.Generation}
+	}
+	return work, nil
+}

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// What the engine has deployed is written for agents; this is about whether they have applied it.
+
+// reached is how far the agent of a cluster is with an application.
+type reached struct {
+	waiting int  // works that the agent has not applied
+	missing bool // an object is in no work yet
+	// refused and degraded are of the first work that is so, in the agent's words.
+	refused, degraded string
+}
+
+// all reports whether the agent has applied all there is.
+func (r reached) all() bool { return r.waiting == 0 && !r.missing }
+
+// reachedBy says how far an agent is with some works.
+func reachedBy(works []health.Work) (r reached) {
+	for i := range works {
+		switch p, message := works[i].Progress(); p {
+		case health.Current:
+		case health.Degraded:
+			r.degraded = first(r.degraded, message)
+		case health.Refused:
+			r.refused = first(r.refused, message)
+			r.waiting++
+		default:
+			r.waiting++
+		}
+	}
+	return r
+}
+
+// first returns the lesser of two messages, so that it is the same one each time.
+func first(a, b string) string {
+	if a == "" || b < a {
+		return b
+	}
+	return a
+}
+
+// reach is how far each cluster is with an application.
+type reach map[string]reached
+
+// reachOf says how far clusters are with an application that has some works. What it is to have and is in no work yet counts once it is deployed.
+func reachOf(a application, s rollout.Status, works []health.Work) reach {
+	byCluster := map[string][]health.Work{}
+	for _, w := range works {
+		byCluster[w.Namespace] = append(byCluster[w.Namespace], w)
+	}
+	out := reach{}
+	for cluster, works := range byCluster {
+		out[cluster] = reachedBy(works)
+	}
+	if s.State != rollout.Deployed || !s.Settled || a.rendering == nil {
+		return out
+	}
+	held := map[string]map[appcontext.Object]bool{}
+	for cluster, works := range byCluster {
+		held[cluster] = map[appcontext.Object]bool{}
+		for i := range works {
+			for j := range works[i].Objects {
+				held[cluster][works[i].Objects[j].Object] = true
+			}
+		}
+	}
+	for id := range a.rendering.Installed() {
+		if name := id.Cluster.Name; !held[name][id.Object] {
+			r := out[name]
+			r.missing = true
+			out[name] = r
+		}
+	}
+	return out
+}
+
+// summary names the clusters that are waited for, and says what is wrong where something is.
+func (r reach) summary() (waiting, refused, degraded string) {
+	var waits []string
+	for _, cluster := range slices.Sorted(maps.Keys(r)) {
+		c := r[cluster]
+		if !c.all() {
+			waits = append(waits, cluster)
+		}
+		if c.refused != "" && refused == "" {
+			refused = cluster + " could not apply " + c.refused
+		}
+		if c.degraded != "" && degraded == "" {
+			degraded = cluster + ": " + c.degraded
+		}
+	}
+	if len(waits) > 0 {
+		waiting = "waits for the agents of " + list(waits) + " to apply it"
+	}
+	return waiting, refused, degraded
+}
+
+// list names some, and counts the others.
+func list(names []string) string {
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// pause is between two looks of [Hub.Settled], so that thousands of statuses cost few of them.
+const pause = 100 * time.Millisecond
+
+// Settled returns when an application is what it is to be, and the agents of all its clusters have applied that, or there is no such application. Its error is
+// that of ctx.
+func (h *Hub) Settled(ctx context.Context, application string) error {
+	for {
+		h.mu.Lock()
+		news := h.news
+		h.mu.Unlock()
+		if err := h.options.Rollouts.Settled(ctx, application); err != nil {
+			return err
+		}
+		switch status, _ := h.options.Rollouts.Status(application); {
+		case status.State != rollout.Deployed:
+			return nil
+		case !status.Settled:
+			continue // something newer has come
+		default:
+			a, works := h.application(application)
+			if waiting, _, _ := reachOf(a, status, works).summary(); waiting == "" {
+				return nil
+			}
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// application returns what is known of one, and its works.
+func (h *Hub) application(name string) (a application, works []health.Work) {
+	h.mu.Lock()
+	if known := h.applications[name]; known != nil {
+		a = *known
+	}
+	h.mu.Unlock()
+	for _, w := range h.options.Health.Works() {
+		if applicationOf(w.ManifestWork) == name {
+			works = append(works, w)
+		}
+	}
+	return a, works
+}
+
+// Application returns one of the applications of [Hub.State]. It reports whether there is one.
+func (h *Hub) Application(name string) (page.Application, bool) {
+	set := h.Documents()
+	a, works := h.application(name)
+	if name == "" || len(works) == 0 && set.Document(document.ApplicationKind, name) == nil {
+		return page.Application{}, false
+	}
+	return h.applicationState(set, name, a, works), true
+}
