@@ -85,6 +85,7 @@ var commands = map[string]trial{
 	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       lookUp,
 	"go test -C internal/e2e ./access":                                                          lookUp,
 	"go test -run Size -v ./examples/hub/internal/page":                                         lookUp,
+	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health":                 lookUp,
 	"go test ./cloudevents/memory -run Conformance":                                             asItIs("ok"),
 	"go test ./cloudevents/mqtt -run Conformance":                                               lookUp,
 	"go test ./interpreter/native ./interpreter/interpretertest":                                lookUp,

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fixture is a tracker of the works of a fake clientset, with a webhook for Pools.
 type fixture struct {
-	t        *testing.T
+	t        testing.TB
 	works    *workfake.Clientset
 	tracker  *health.Tracker
 	webhooks *caller.Caller
@@ -51,7 +51,7 @@ const (
 	configMap  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"x"}}`
 )
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, works: workfake.NewSimpleClientset()} //nolint:staticcheck // there is no other one for this version of the API
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
