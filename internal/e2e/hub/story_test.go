@@ -105,7 +105,7 @@ func TestStory(t *testing.T) {
 		{"agent2", s.spokes[1].kill, s.spokes[1].start},
 	}
 	for i, v := range victims {
-		l := &life{site: s, victim: v, midst: i%2 == 0}
+		l := &life{site: s, victim: v, midst: i%2 == 0, browsed: i == 0}
 		l.run(t)
 		if t.Failed() {
 			return
@@ -116,8 +116,9 @@ func TestStory(t *testing.T) {
 // life is one of the application's.
 type life struct {
 	*site
-	victim victim
-	midst  bool
+	victim  victim
+	midst   bool
+	browsed bool // whether a browser looks at it
 }
 
 // stage does something, kills the victim, and starts it again.
@@ -149,6 +150,9 @@ func (l *life) run(t *testing.T) {
 		base := objectsOf(p.name, "v1", "first")
 		delete(base, "ConfigMap/front") // it waits until the Deployment is ready, and until the webhook says that the Pool is healthy
 		p.has(base)
+		if l.browsed && p == one {
+			t.Run("page", l.page)
+		}
 		p.pretend("web")
 		p.fill("pool", 2)
 	}
