@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
@@ -88,32 +89,44 @@ func (h *Hub) WorksChanged() {
 	h.news = make(chan struct{})
 }
 
-// giveUp lets go of the works of clusters that are forgotten, as they come to be deleted.
+// giveUp lets go of the works of clusters that are forgotten, as they come to be deleted. What fails is tried again.
 func (h *Hub) giveUp(ctx context.Context) error {
+	said := ""
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-h.works:
+		case <-again:
 		}
-		result, err := h.options.Store.Range(ctx, forgottenPrefix)
-		if err != nil {
-			return err
-		}
-		if len(result.KVs) == 0 {
-			continue
-		}
-		for _, kv := range result.KVs {
-			cluster := strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")
-			if !h.options.Health.Leaving(cluster) {
-				continue
+		again = nil
+		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
+			if again = time.After(time.Second); err.Error() != said {
+				said = err.Error()
+				h.options.Say("the works of clusters that are forgotten are not let go, which is tried again: %s", said)
 			}
-			if err := h.options.Forget(ctx, cluster); err != nil && ctx.Err() == nil {
-				return err
-			}
-			h.options.Say("the works of %s, which is forgotten, are let go", cluster)
 		}
 	}
+}
+
+// abandon lets go of the works of clusters that are forgotten which are being deleted.
+func (h *Hub) abandon(ctx context.Context) error {
+	result, err := h.options.Store.Range(ctx, forgottenPrefix)
+	if err != nil {
+		return err
+	}
+	for _, kv := range result.KVs {
+		cluster := strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")
+		if !h.options.Health.Leaving(cluster) {
+			continue
+		}
+		if err := h.options.Forget(ctx, cluster); err != nil {
+			return err
+		}
+		h.options.Say("the works of %s, which is forgotten, are let go", cluster)
+	}
+	return nil
 }
 
 // remember ends that clusters are forgotten which have documents.
