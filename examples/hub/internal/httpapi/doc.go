@@ -24,6 +24,7 @@
 //	400  a document that cannot be decoded, or is wrong by itself
 //	404  no such document, kind, revision or path, or a cluster to forget that nobody waits for
 //	405  a method that the path does not have, or a change where documents come from a folder; Allow has the methods
+//	408  a body that takes more than 30 s to come
 //	409  what cannot be done now: no earlier revision, a cluster that was not removed
 //	413  a body over 1 MiB
 //	421  a request for another host than localhost, where only this machine can reach the API

@@ -4,12 +4,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -25,23 +27,29 @@ import (
 // maxWait is how long a request may wait for an application to settle.
 const maxWait = 10 * time.Minute
 
+// bodyTimeout is how long a body may take to come.
+const bodyTimeout = 30 * time.Second
+
 // Options are what an API serves.
 type Options struct {
 	Hub      *hub.Hub
 	Rollouts *rollout.Manager
 	// ReadOnly is set where documents come from elsewhere.
 	ReadOnly bool
+	// BodyTimeout is how long a body may take to come. Defaults to 30 s.
+	BodyTimeout time.Duration
 }
 
 type api struct{ Options }
 
 // New returns the API.
 func New(options Options) http.Handler {
+	options.BodyTimeout = cmp.Or(options.BodyTimeout, bodyTimeout)
 	a := &api{options}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(*http.Request) (int, any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
+			r.Body = http.MaxBytesReader(w, bounded(w, r.Body, a.BodyTimeout), document.MaxBytes)
 			code, body, err := f(r)
 			if err != nil {
 				code, body = explain(err)
@@ -209,10 +217,38 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 	return http.StatusOK, struct{}{}, err
 }
 
+// inTime is a body that must come in time. The connection has its time back at the end of it: an answer may take longer.
+type inTime struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// bounded gives a body some time to come, from now on.
+func bounded(w http.ResponseWriter, body io.ReadCloser, limit time.Duration) io.ReadCloser {
+	if body == http.NoBody {
+		return body
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(limit)) // not every writer can
+	return &inTime{body, control}
+}
+
+// Read reads, until time is over.
+func (b *inTime) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
 // bodyError is about a body that cannot be read.
 func bodyError(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &failure{code: http.StatusRequestTimeout, text: "the body takes too long to come"}
 	}
 	return &failure{code: http.StatusBadRequest, text: "the body cannot be read: " + err.Error()}
 }
