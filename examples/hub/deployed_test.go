@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,18 @@ func TestDeployed(t *testing.T) {
 	}
 	leave := s.agent("c1")
 	s.becomes("shop", "Rolling 1 waits for the agents of c2 to apply it")
+	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(`"clusters":\[\{"name":"c1","status":"Current","heard":"[^"]*:00Z"\},\{"name":"c2","status":"Waiting","reason":"[^"]*"\}\]`).MatchString(got) {
+		t.Errorf("of c1 something was heard, of c2 not: %s", got)
+	}
+	if got := s.must("GET", "/", ""); strings.Count(got, "last heard of") != 1 {
+		t.Errorf("of c1 something was heard, of c2 not: %s", got)
+	}
+	metrics := s.must("GET", "/metrics", "")
+	for _, want := range []string{`spokewire_hub_applications{state="Rolling"} 1`, `spokewire_hub_clusters{state="Current"} 1`, `spokewire_hub_clusters{state="Waiting"} 1`} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("the metrics do not have %s", want)
+		}
+	}
 	s.agent("c2")
 	if got := s.status("shop"); got != "Deployed 1" {
 		t.Errorf("status %q", got)

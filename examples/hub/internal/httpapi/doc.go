@@ -8,7 +8,7 @@
 //	GET    /api/v1/KIND/NAME                 one of them
 //	PUT    /api/v1/KIND/NAME                 create or replace one: a document in YAML or JSON
 //	DELETE /api/v1/KIND/NAME                 take one away
-//	GET    /api/v1/status                    how all applications are
+//	GET    /api/v1/status                    how all applications and clusters are
 //	GET    /api/v1/applications/NAME/status  how one is, on each cluster; with ?wait=30s, once it is deployed
 //	POST   /api/v1/applications/NAME/rollback    back to the revision before, or with {"revision": 3} to another; it stays there
 //	DELETE /api/v1/applications/NAME/rollback    and on with the document
@@ -18,6 +18,9 @@
 // Until then it is Rolling, with the clusters that it waits for, or Failed, with what an agent could not apply, in its words; it is tried again by itself.
 // It is Degraded when all is applied, and an agent says that something has not been as it should be for long. ?wait returns when it is neither Rolling
 // nor Failed any more, and at the latest after that time.
+//
+// What is known of clusters is what their agents have reported last. An agent that has works is heard of once a minute at least; heard says when that was, to the minute, and
+// one that was not heard of for three is Silent: it may be away, or the broker between.
 //
 // Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //

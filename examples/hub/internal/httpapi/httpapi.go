@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -304,6 +305,15 @@ type clusterStatus struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
+// clusterOf is a cluster as the hub knows it.
+type clusterOf struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+	// Heard is when its agent was last heard of since the hub began, to the minute.
+	Heard *time.Time `json:"heard,omitempty"`
+}
+
 func statusOf(p page.Application) applicationStatus {
 	out := applicationStatus{Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Clusters: []clusterStatus{}}
 	for _, c := range p.Placements {
@@ -318,7 +328,17 @@ func (a *api) status(*http.Request) (int, any, error) {
 	for _, p := range state.Applications {
 		applications = append(applications, statusOf(p))
 	}
-	return http.StatusOK, map[string]any{"applications": applications, "refused": state.Input.Error}, nil
+	slices.SortFunc(applications, func(a, b applicationStatus) int { return cmp.Compare(a.Name, b.Name) })
+	clusters := []clusterOf{}
+	for _, c := range state.Clusters {
+		of := clusterOf{Name: c.Name, Status: c.Status.Word, Reason: c.Status.Reason}
+		if !c.Heard.IsZero() {
+			of.Heard = new(c.Heard.UTC())
+		}
+		clusters = append(clusters, of)
+	}
+	slices.SortFunc(clusters, func(a, b clusterOf) int { return cmp.Compare(a.Name, b.Name) })
+	return http.StatusOK, map[string]any{"applications": applications, "clusters": clusters, "refused": state.Input.Error}, nil
 }
 
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {

@@ -49,6 +49,9 @@ type Options struct {
 	Settled func(context.Context) error
 	// Forget lets go of the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error
+	// Heard returns when the agent of a cluster was last heard of, zero for never. Those that have works are heard of once in a Beat.
+	Heard func(cluster string) time.Time
+	Beat  time.Duration
 	// Say is told what happens, in a line, and Changed that [Hub.State] has changed.
 	Say     func(format string, args ...any)
 	Changed func()
@@ -57,6 +60,7 @@ type Options struct {
 // Hub has the documents. All methods may be called from any goroutine.
 type Hub struct {
 	options Options
+	began   time.Time
 	loaded  chan struct{}
 	works   chan struct{} // has an element when there is something new about works
 	turns   chan struct{} // has an element for each template that is at work
@@ -89,7 +93,7 @@ type application struct {
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
 	return &Hub{
-		options: options, loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}),
+		options: options, began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}),
 		set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
 	}
 }

@@ -107,6 +107,7 @@ type fixture struct {
 	works    string // the file
 	clusters map[string]*agenttest.Cluster
 	objects  *objects
+	beat     time.Duration
 	rollouts *rollout.Manager
 	*hub.Hub
 	stop func()
@@ -124,7 +125,7 @@ func fixtureOf(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(), works: filepath.Join(t.TempDir(), "works.db"),
-		clusters: map[string]*agenttest.Cluster{}, objects: &objects{watched: map[string]bool{}},
+		beat: time.Minute, clusters: map[string]*agenttest.Cluster{}, objects: &objects{watched: map[string]bool{}},
 	}
 	for _, name := range []string{"c1", "c2"} {
 		f.clusters[name] = agenttest.NewCluster()
@@ -185,7 +186,7 @@ func (f *fixture) start() {
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
 	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Say: say})
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir,
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, Heard: clusters.Heard, Beat: f.beat,
 		Settled: func(context.Context) error { return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)

@@ -21,6 +21,7 @@ func (h *Hub) Start(parent context.Context) error {
 	group, ctx := errgroup.WithContext(parent)
 	group.Go(func() error { return h.settle(ctx) })
 	group.Go(func() error { return h.giveUp(ctx) })
+	group.Go(func() error { return h.listen(ctx) })
 	group.Go(func() error {
 		if h.options.Dir != "" {
 			return h.follow(ctx)

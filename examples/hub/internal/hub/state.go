@@ -42,13 +42,11 @@ func (h *Hub) State() page.State {
 		out.Works = append(out.Works, workState(name, w))
 	}
 	for _, c := range document.All[*document.Cluster](set, document.ClusterKind) {
-		out.Clusters = append(out.Clusters, page.Cluster{
-			Name: c.Metadata.Name, Labels: c.Metadata.Labels, Status: clusterStatus(byCluster[c.Metadata.Name], false),
-		})
+		out.Clusters = append(out.Clusters, h.clusterState(c.Metadata.Name, c.Metadata.Labels, byCluster[c.Metadata.Name], false))
 	}
 	for name, works := range byCluster {
 		if set.Document(document.ClusterKind, name) == nil {
-			out.Clusters = append(out.Clusters, page.Cluster{Name: name, Status: clusterStatus(works, true)})
+			out.Clusters = append(out.Clusters, h.clusterState(name, nil, works, true))
 		}
 	}
 	for _, d := range set.Documents(document.ApplicationKind) {
@@ -89,6 +87,15 @@ func toneOf(h health.Health) page.Tone {
 	return page.Busy
 }
 
+func (h *Hub) clusterState(name string, labels map[string]string, works []health.Work, leaving bool) page.Cluster {
+	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), Heard: h.heard(name)}
+	if len(works) > 0 && h.silent(name) {
+		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
+			fmt.Sprintf("its agent has not been heard of for %s; as last reported it is %s: %s", silence*h.options.Beat, out.Status.Word, out.Status.Reason), ": ")}
+	}
+	return out
+}
+
 func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {
@@ -125,6 +132,12 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	phases := h.phases(name, status.Revision, parts)
 	for cluster, works := range clusters {
 		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster], r[cluster])}
+		if len(works) > 0 && h.silent(cluster) {
+			p.Status.Reason = strings.TrimSuffix("as last reported, and its agent is silent: "+p.Status.Reason, ": ")
+			if p.Status.Tone == page.Good {
+				p.Status.Tone = page.Unknown
+			}
+		}
 		if status.From != 0 {
 			p.Revision = strconv.Itoa(status.From)
 		}

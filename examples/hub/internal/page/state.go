@@ -67,6 +67,8 @@ type Cluster struct {
 	Name   string
 	Labels map[string]string
 	Status Status
+	// Heard is when something was last heard of it. Zero shows nothing.
+	Heard time.Time
 }
 
 // Application is one application. Its name is unique.

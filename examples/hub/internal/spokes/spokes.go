@@ -8,6 +8,7 @@ package spokes
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,6 +31,7 @@ type Spokes struct {
 	Health *health.Tracker
 
 	store *boltstore.Store
+	ears  *ears
 }
 
 // Options say how to reach clusters.
@@ -51,7 +53,8 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := work.NewSource(o.Transport, work.SourceOptions{SourceID: o.SourceID, Store: store, MetricsRegisterer: o.MetricsRegisterer})
+	heard := &ears{Transport: o.Transport, last: map[string]time.Time{}}
+	source, err := work.NewSource(heard, work.SourceOptions{SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -59,13 +62,16 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &Spokes{source, tracker, store}, nil
+	return &Spokes{source, tracker, store, heard}, nil
 }
 
 // Start connects until ctx ends, and closes the file.
 func (s *Spokes) Start(ctx context.Context) error {
 	return errors.Join(s.Source.Start(ctx), s.store.Close())
 }
+
+// Heard returns when the agent of a cluster was last heard of since the hub began: anything that it has sent. Zero is never.
+func (s *Spokes) Heard(cluster string) time.Time { return s.ears.heard(cluster) }
 
 // Close closes the file of spokes that are not started.
 func (s *Spokes) Close() error { return s.store.Close() }

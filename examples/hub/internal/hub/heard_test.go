@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/internal/metertest"
+)
+
+// TestSilent: of a cluster whose agent is away nothing is said but as last reported, and it shows that it is away.
+func TestSilent(t *testing.T) {
+	f := fixtureOf(t)
+	f.objects.set("one", nil)
+	f.beat = 20 * time.Millisecond // the agents answer once in a minute
+	f.start()
+	f.shop()
+	f.has("c1", "one")
+	var c page.Cluster
+	var p page.Placement
+	for end := time.Now().Add(patience); c.Status.Word != "Silent" || !strings.Contains(c.Status.Reason, "as last reported it is Current") || p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v, %+v", c, p)
+		}
+		state := f.State()
+		c, p = state.Clusters[0], state.Applications[0].Placements[0]
+	}
+	if c.Status.Tone != page.Bad || c.Heard.IsZero() {
+		t.Errorf("%+v", c)
+	}
+	if p.Status.Tone != page.Unknown || p.Status.Reason != "as last reported, and its agent is silent" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestMetrics: they say what to alert on.
+func TestMetrics(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.shop()
+	f.is("Deployed", "")
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(f.Collector())
+	check := func(state string) {
+		t.Helper()
+		metertest.Expect(t, registry, map[string]float64{
+			"spokewire_hub_applications state=" + state: 1, "spokewire_hub_clusters state=Current": 1, "spokewire_hub_documents_refused": 0,
+		})
+	}
+	check("Deployed")
+	f.objects.set("", nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret is gone"); err != nil {
+		t.Fatal(err)
+	}
+	check("Held up")
+	if at := metertest.Values(t, registry)["spokewire_hub_documents_accepted_timestamp_seconds"]; time.Since(time.UnixMilli(int64(at*1000))).Abs() > time.Hour {
+		t.Errorf("accepted at %v", at)
+	}
+	metertest.Lint(t, registry)
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+)
+
+var (
+	applicationsDesc = prometheus.NewDesc("spokewire_hub_applications", "Applications, by the state that the page shows.", []string{"state"}, nil)
+	clustersDesc     = prometheus.NewDesc("spokewire_hub_clusters", "Clusters, by the state that the page shows.", []string{"state"}, nil)
+	refusedDesc      = prometheus.NewDesc("spokewire_hub_documents_refused", "1 while the folder has documents that are refused, so that those of before count, else 0.", nil, nil)
+	acceptedDesc     = prometheus.NewDesc("spokewire_hub_documents_accepted_timestamp_seconds", "When documents were accepted last, in seconds since 1970; 0 before the first ones.", nil, nil)
+)
+
+// Collector returns the metrics of a hub. They are of the moment when they are collected.
+func (h *Hub) Collector() prometheus.Collector { return collector{h} }
+
+type collector struct{ hub *Hub }
+
+// Describe implements [prometheus.Collector].
+func (collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{applicationsDesc, clustersDesc, refusedDesc, acceptedDesc} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	state := c.hub.State()
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	var applications, clusters []page.Status
+	for i := range state.Applications {
+		applications = append(applications, state.Applications[i].Status)
+	}
+	for i := range state.Clusters {
+		clusters = append(clusters, state.Clusters[i].Status)
+	}
+	for d, all := range map[*prometheus.Desc][]page.Status{applicationsDesc: applications, clustersDesc: clusters} {
+		counts := map[string]float64{}
+		for _, s := range all {
+			counts[s.Word]++
+		}
+		for word, n := range counts {
+			gauge(d, n, word)
+		}
+	}
+	refused, accepted := 0.0, 0.0
+	if state.Input.Error != "" {
+		refused = 1
+	}
+	if !state.Input.Taken.IsZero() {
+		accepted = float64(state.Input.Taken.UnixMilli()) / 1000
+	}
+	gauge(refusedDesc, refused)
+	gauge(acceptedDesc, accepted)
+}
