@@ -104,6 +104,8 @@ func TestAPIRefuses(t *testing.T) {
 		{"an unknown application", "PUT", "/api/v1/placements/q", placement("q", "stop", all), 422, "spec.applications[0]", `no Application "stop"`},
 		{"a cluster that is placed on", "DELETE", "/api/v1/clusters/c1", "", 422, "spec.clusters.names[0]", "Placement p"},
 		{"a template that is none", "PUT", "/api/v1/applications/other", strings.Replace(other, ".Cluster", "if", 1), 422, "spec.parts[0].manifests[0].template", ""},
+		{"a template without end", "PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=1"), "{apiVersion", "{{ range 1000000000000 }}{{ end }}{apiVersion", 1), 422,
+			"spec.parts[0].manifests[0].template", "for the cluster c1: line 1: it takes more than"},
 		{"no such cluster", "GET", "/api/v1/clusters/c9", "", 404, "", "no Cluster"},
 		{"no such cluster to delete", "DELETE", "/api/v1/clusters/c9", "", 404, "", "Cluster c9"},
 		{"no such application", "GET", "/api/v1/applications/other/status", "", 404, "", "other"},
