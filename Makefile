@@ -10,6 +10,7 @@ SEEDS     ?= 100000
 RUNS      ?= 1000
 BENCH     ?= .
 BENCHTIME ?= 1s
+VULNDB    ?= https://vuln.go.dev
 # GOGC of the API servers, which else spend a sixth of their time on garbage. They take half as much memory again.
 SERVERGC  ?= 400
 # How many watches `make peers` measures others with. README.md has the figures of 1000, which take four minutes.
@@ -101,9 +102,9 @@ apidiff: ## compare the exported API with that of the last release
 	@internal/tools/build.sh apidiff
 	@internal/tools/apidiff.sh "$(TOOL)/apidiff"
 
-vuln: ## look for known vulnerabilities in what the SDK calls (needs the network)
+vuln: ## look for known vulnerabilities in what the SDK calls (needs the network; VULNDB=https://vuln.go.dev)
 	@internal/tools/build.sh govulncheck
-	$(TOOL)/govulncheck ./...
+	@internal/tools/vuln.sh "$(TOOL)/govulncheck" "$(VULNDB)"
 
 cover: ## test coverage of the SDK, as coverage.html
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...

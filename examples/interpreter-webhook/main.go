@@ -3,8 +3,8 @@
 
 // Command interpreter-webhook shows both sides of resource interpreter webhooks.
 //
-//	interpreter-webhook serve --certs DIR [--addr :9443]   a webhook for the custom resource Workload
-//	interpreter-webhook explain FILE                       what is known of each object of a YAML file
+//	go run ./examples/interpreter-webhook explain FILE        what is known of each object of a YAML file
+//	go run ./examples/interpreter-webhook serve --certs DIR   a webhook for the custom resource Workload
 //
 // Explain runs the webhook in its own process, behind TLS on the loopback, and asks it about Workloads; built-in kinds it
 // knows itself. It needs no cluster.

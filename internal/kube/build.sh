@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The Spokewire Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds kube-apiserver, kube-controller-manager and etcd for the end-to-end
+# Builds kube-apiserver, kube-controller-manager, kubectl and etcd for the end-to-end
 # tests, once per version, into a cache folder outside the source tree.
 #
 #   build.sh         build what is missing
@@ -66,4 +66,5 @@ build() {
 build etcd "$here/etcd" go.etcd.io/etcd/server/v3 "-s -w" "about 1 minute"
 build kube-apiserver "$here" k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags" "about 4 minutes"
 build kube-controller-manager "$here" k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags" "about 1 minute"
-echo "kube: kube-apiserver, kube-controller-manager $kube_version and etcd $etcd_version are in $dir"
+build kubectl "$here" k8s.io/kubernetes/cmd/kubectl "$kube_flags" "about 1 minute"
+echo "kube: kube-apiserver, kube-controller-manager, kubectl $kube_version and etcd $etcd_version are in $dir"

@@ -9,32 +9,63 @@ import (
 	"testing"
 )
 
-// trial tries a command, which is one of a document.
-type trial func(t *testing.T, command string)
+// row says how a command is run. One of its fields is set.
+type row struct {
+	try     func(t *testing.T, command string)
+	session string // in sessions
+	not     string // why it is not run
+}
 
-// TestCommands tries each command of each document once.
-func TestCommands(t *testing.T) {
+// TestTable demands a row for each command of a document, and a document for each row.
+func TestTable(t *testing.T) {
 	places := map[string][]string{}
 	for _, c := range documents(t) {
 		if !slices.Contains(places[c.text], c.at) {
 			places[c.text] = append(places[c.text], c.at)
 		}
 	}
-	if len(places) < 20 {
-		t.Fatalf("found %d commands: the parser has lost the documents", len(places))
+	if len(places) < 100 {
+		t.Errorf("found %d commands: the parser has lost the documents", len(places))
+	}
+	for _, command := range slices.Sorted(maps.Keys(places)) {
+		r, ok := commands[command]
+		switch {
+		case !ok:
+			t.Errorf("%v: how shall this be run? Say so in table_test.go: %q", places[command], command)
+		case r.session != "" && sessions[r.session] == nil:
+			t.Errorf("%q: there is no session %q", command, r.session)
+		case r.not != "":
+			t.Logf("not run: %s: %s", command, r.not)
+		}
 	}
 	for command := range commands {
 		if places[command] == nil {
 			t.Errorf("table_test.go has %q, and no document does", command)
 		}
 	}
-	for _, command := range slices.Sorted(maps.Keys(places)) {
-		t.Run(command, func(t *testing.T) {
-			try, ok := commands[command]
-			if !ok {
-				t.Fatalf("%v: how shall this be tried? Say so in table_test.go", places[command])
+}
+
+// TestCommands runs each command that stands for itself.
+func TestCommands(t *testing.T) {
+	for _, command := range slices.Sorted(maps.Keys(commands)) {
+		if try := commands[command].try; try != nil {
+			t.Run(command, func(t *testing.T) { try(t, command) })
+		}
+	}
+}
+
+// TestSessions runs those that are one of several on the same servers, each session from its first command to its last.
+func TestSessions(t *testing.T) {
+	cluster := startCluster(t)
+	for _, name := range slices.Sorted(maps.Keys(sessions)) {
+		t.Run(name, func(t *testing.T) {
+			x := newTerminal(t, cluster)
+			sessions[name](x)
+			for command, r := range commands {
+				if r.session == name && !x.typed[command] {
+					t.Errorf("%q is of this session, which does not type it", command)
+				}
 			}
-			try(t, command)
 		})
 	}
 }
@@ -52,10 +83,10 @@ func TestParser(t *testing.T) {
 		t.Errorf("found %q, not %q", got, want)
 	}
 	got = nil
-	for _, c := range goDoc("Package x does:\n\n\tgo run ./x --a \\\n\t  --b   and says so\n\tx := go run\n\nSee `make test`.\n", "x.go") {
+	for _, c := range goDoc("Package x does:\n\n\tgo run ./x --a \\\n\t  --b   and says so\n\tgit init --bare x.git\n\tx := go run\n\nSee `make test`.\n", "x.go") {
 		got = append(got, c.text)
 	}
-	if want := []string{"go run ./x --a --b", "make test"}; !slices.Equal(got, want) {
+	if want := []string{"go run ./x --a --b", "git init --bare x.git", "make test"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, not %q", got, want)
 	}
 }

@@ -26,7 +26,7 @@ type command struct {
 
 var (
 	// begins is how a command begins outside of blocks that have nothing but commands.
-	begins = regexp.MustCompile(`^(go (run|test|get|build|install|vet|doc|mod)|make|\.ci/run|apt-get|openssl|mosquitto(_\w+)?|kubectl|curl|export|cd|docker|helm) `)
+	begins = regexp.MustCompile(`^(go (run|test|get|build|install|vet|doc|mod)|make|\.ci/run|apt-get|mosquitto(_\w+)?|kubectl|curl|export|cd|docker|helm|git|ulimit|etcdctl|sudo|gofmt|openssl) `)
 	// quoted is what stands between backquotes, on one line or over the end of one.
 	quoted = regexp.MustCompile("`([^`]+)`")
 	spaces = regexp.MustCompile(`\s+`)

@@ -4,114 +4,186 @@
 package commands_test
 
 import (
-	"bufio"
-	"net"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"testing"
 )
 
-// session runs a command of rsync's: against a server of its own, after those that have to come before it.
-func session(t *testing.T, command string) {
-	args := words(command)[3:] // behind go run ./examples/rsync
-	clusters := "3"
-	if args[0] == "serve" {
-		clusters = args[2]
-	}
-	address := serveRsync(t, clusters)
-	client := func(args ...string) string {
-		t.Helper()
-		return execute(t, append([]string{"go", "run", "./examples/rsync", args[0], "--server", address}, args[1:]...)...)
-	}
-	tree, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range args {
-		args[i] = strings.Replace(args[i], "examples/", tree+"/examples/", 1)
-		args[i] = strings.Replace(args[i], "DIR", tree+"/examples/applied-work/manifests/v1", 1)
-	}
-	switch args[0] {
-	case "serve":
-		client("create", "--cluster", "fake+cluster"+clusters, "shop", tree+"/examples/applied-work/manifests/v1")
-		wantOutput(t, client("instantiate", "shop"), "Instantiated")
-	case "create":
-		client(args...)
-		wantOutput(t, client("list"), "shop")
-	default:
-		client("create", "--cluster", "fake+cluster1", "shop", tree+"/examples/applied-work/manifests/v1")
-		if args[0] != "instantiate" {
-			client("instantiate", "shop")
-		}
-		switch args[0] {
-		case "instantiate":
-			wantOutput(t, client(args...), "Instantiated")
-		case "terminate":
-			wantOutput(t, client(args...), "Terminated")
-		case "status":
-			watchRsync(t, address, args)
-		default:
-			t.Fatalf("nobody knows how to try %q", args[0])
-		}
-	}
+// sessions type what documents say, in the order in which they say it. What is added to a command is an address, or makes it shorter.
+var sessions = map[string]func(x *terminal){
+	"a hub and an agent":      hubAndAgent,
+	"an agent of an API hub":  agentOfAnAPIServer,
+	"a policy":                aPolicy,
+	"a work of a folder":      aWorkOfAFolder,
+	"watches on a cluster":    watchesOnACluster,
+	"a fleet on a broker":     aFleetOnABroker,
+	"an engine":               anEngine,
+	"an engine with clusters": anEngineWithClusters,
+	"a webhook":               aWebhook,
 }
 
-// serveRsync starts a server until the test ends, and returns its address.
-func serveRsync(t *testing.T, clusters string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	lines := start(t, "serve", "--fake", clusters, "--listen", address, "--store", filepath.Join(t.TempDir(), "rsync.db"))
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), address) {
-			return address
-		}
-	}
-	t.Fatal("the server has ended without having said where it is")
-	return ""
+// broker starts the one that the documentation of examples/rsync has.
+func (x *terminal) broker() {
+	x.t.Helper()
+	port := freePort(x.t)
+	x.swap = append(x.swap, "//broker:1883", "//127.0.0.1:"+port, "1883", port)
+	x.start("running", "mosquitto -p 1883")
 }
 
-// watchRsync watches a context that is instantiated until it is shown.
-func watchRsync(t *testing.T, address string, args []string) {
-	t.Helper()
-	lines := start(t, append([]string{args[0], "--server", address}, args[1:]...)...)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), "Instantiated") {
-			return
+// value waits until a ConfigMap has a value.
+func (x *terminal) value(namespace, name, key, want string) {
+	x.t.Helper()
+	eventually(x.t, fmt.Sprintf("%s/%s has %s: %s", namespace, name, key, want), func() error {
+		out, err := x.kubectl("", "get", "configmap", "-n", namespace, name, "-o", "jsonpath={.data."+key+"}")
+		if err == nil && out != want {
+			err = fmt.Errorf("it is %q", out)
 		}
-	}
-	t.Error("the watch has ended without having shown the context")
-}
-
-// start starts rsync and returns what it prints. When the test ends it is interrupted, and has to end in order.
-func start(t *testing.T, args ...string) *bufio.Scanner {
-	t.Helper()
-	cmd := exec.Command(build(t, "./examples/rsync"), args...)
-	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		for lines.Scan() {
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("rsync %s: %v", strings.Join(args, " "), err)
-		}
+		return err
 	})
-	return lines
+}
+
+// hubAndAgent is what examples/hub begins with, and the agent's way over a broker.
+func hubAndAgent(x *terminal) {
+	x.broker()
+	x.take("examples/hub/samples")
+	port := freePort(x.t)
+	x.swap = append(x.swap, ":8080", ":"+port)
+	x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples", "--listen", "127.0.0.1:"+port, "--patience", "1s")
+	agent := x.start("serving cluster1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+
+	sample := "examples/hub/samples/shop.yaml"
+	text, err := os.ReadFile(filepath.Join(x.tree, sample))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.file(sample, strings.Replace(string(text), "Welcome", "Hello", 1))
+	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
+
+	agent.stop()
+	x.start("serving cluster1", "go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
+	x.run("", "curl -X POST http://localhost:8080/api/v1/applications/shop/rollback", "--fail-with-body")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+	if _, err := os.Stat(filepath.Join(x.dir, "works.db")); err != nil {
+		x.t.Error(err)
+	}
+}
+
+// agentOfAnAPIServer has works from a hub with an API server, which here is the cluster itself.
+func agentOfAnAPIServer(x *terminal) {
+	config, err := os.ReadFile(x.cluster.Kubeconfig())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.file("hub.kubeconfig", string(config))
+	for _, name := range []string{"cluster1", "shop"} {
+		if _, err := x.kubectl("{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}", "apply", "-f", "-"); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	x.start("serving cluster1", "go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig")
+	sample := filepath.Join(x.tree, "examples/agent/works/delete-options.yaml")
+	if _, err := x.kubectl("", "apply", "-f", sample); err != nil {
+		x.t.Fatal(err)
+	}
+	x.value("shop", "goes", "value", "1")
+	if _, err := x.kubectl("", "delete", "-f", sample); err != nil { // waits
+		x.t.Fatal(err)
+	}
+	if _, err := x.kubectl("", "get", "configmap", "-n", "shop", "goes"); err == nil {
+		x.t.Error("the object is still there")
+	}
+	x.value("shop", "stays", "value", "1")
+}
+
+// aPolicy is what examples/policy-watcher begins with.
+func aPolicy(x *terminal) {
+	metrics := "127.0.0.1:" + freePort(x.t)
+	x.swap = append(x.swap, "~/.kube/config", x.cluster.Kubeconfig())
+	watcher := x.start("Policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
+	x.run("created", "kubectl create secret generic database --from-literal=user=alice")
+	manifest := heredoc(x, "examples/policy-watcher/main.go")
+	eventually(x.t, "the policy is taken", func() error { // once its CRD is there
+		_, err := x.try(manifest, "kubectl apply -f - <<END")
+		return err
+	})
+	status := func(want string) {
+		x.t.Helper()
+		eventually(x.t, "the policy's status", func() error {
+			out, err := x.try("", "kubectl get policy greeting -o jsonpath='{.status}'")
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("it is %s, without %s", out, want)
+			}
+			return err
+		})
+	}
+	status(`configmaps \"plans\" not found`)
+	x.run("created", "kubectl create configmap plans --from-literal=default=gold")
+	status("Hello alice, your plan is gold.")
+	response, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	wantOutput(x.t, string(text), "\nhub_templates_active_watch_count 2\n")
+	watcher.stop()
+	x.start("Policies on", "go run ./examples/policy-watcher", "--metrics", metrics).stop()
+}
+
+// heredoc returns the text that a document has between <<END and END.
+func heredoc(x *terminal, document string) string {
+	x.t.Helper()
+	text, err := os.ReadFile(filepath.Join(x.tree, document))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "<<END\n")
+	body, _, ended := strings.Cut(rest, "//\tEND\n")
+	if !ok || !ended {
+		x.t.Fatalf("%s has no <<END", document)
+	}
+	return strings.ReplaceAll(body, "//\t", "")
+}
+
+// aWorkOfAFolder is examples/applied-work, with its own manifests and with a folder.
+func aWorkOfAFolder(x *terminal) {
+	x.run("everything is gone", "go run ./examples/applied-work")
+	x.swap = append(x.swap, "DIR", filepath.Join(x.tree, "examples/applied-work/manifests/v1"))
+	p := x.start("applied:", "go run ./examples/applied-work --manifests DIR")
+	p.stop()
+	wantOutput(x.t, p.log.Last(16<<10), "everything is gone")
+}
+
+// watchesOnACluster is examples/watch-bench, with fewer objects.
+func watchesOnACluster(x *terminal) {
+	x.swap = append(x.swap, "FILE", x.cluster.Kubeconfig(), "~/.kube/config", x.cluster.Kubeconfig(), "10000", "60", "500000", "50000")
+	for command, more := range map[string][]string{
+		"go run ./examples/watch-bench":                                                 {"--objects", "20"},
+		"go run ./examples/watch-bench --kubeconfig FILE":                               {"--objects", "20"},
+		"go run ./examples/watch-bench --kubeconfig ~/.kube/config":                     {"--objects", "20"},
+		"go run ./examples/watch-bench --kubeconfig FILE --objects 10000":               nil,
+		"go run ./examples/watch-bench --kubeconfig FILE --objects 10000 --consolidate": nil,
+		"go run ./examples/watch-bench --objects 100 --size 500000":                     {"--objects", "5"},
+		"go run ./examples/watch-bench --objects 10000 --watchers 100 --size 500000":    {"--objects", "100"},
+	} {
+		x.run("watches", command, append(more, "--updates", "10")...)
+	}
+}
+
+// aFleetOnABroker is examples/fleet-bench with a broker that is there.
+func aFleetOnABroker(x *terminal) {
+	x.broker()
+	for _, command := range []string{
+		"go run ./examples/fleet-bench --agents 10000 --works 20000 --broker mqtt://broker:1883",
+		"go run ./examples/fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000",
+	} {
+		x.run("round trips", command, "--agents", "10", "--works", "40", "--duration", "200ms")
+	}
 }

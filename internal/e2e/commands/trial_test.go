@@ -5,9 +5,11 @@ package commands_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +17,7 @@ import (
 	"time"
 )
 
-const limit = 3 * time.Minute // for one command, on a machine that is busy
+const limit = 5 * time.Minute // for one command, on a machine that is busy
 
 // words splits a command as a shell would that has quotes and nothing else.
 func words(command string) []string {
@@ -54,6 +56,9 @@ var (
 	bin        string // set by TestMain
 )
 
+// commands is the table. Its rows read it too, so TestMain sets it.
+var commands map[string]row
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "docs")
@@ -61,7 +66,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		bin = dir
+		bin, commands = dir, table
 		return m.Run()
 	}())
 }
@@ -91,8 +96,8 @@ func build(t *testing.T, pkg string) string {
 	return p.path
 }
 
-// execute runs a command and returns what it prints. "go run PKG" runs the built program, in a folder of its own.
-func execute(t *testing.T, args ...string) string {
+// attempt runs a command and returns what it prints, and its exit status. "go run PKG" runs the built program, in a folder of its own.
+func attempt(t *testing.T, args ...string) (out string, status int) {
 	t.Helper()
 	dir := root
 	if len(args) > 2 && args[0] == "go" && args[1] == "run" {
@@ -103,11 +108,22 @@ func execute(t *testing.T, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "KUBECONFIG="+os.DevNull)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, text)
 	}
-	return string(out)
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// execute runs a command that has to go well.
+func execute(t *testing.T, args ...string) string {
+	t.Helper()
+	out, status := attempt(t, args...)
+	if status != 0 {
+		t.Fatalf("%s: exit status %d\n%s", strings.Join(args, " "), status, out)
+	}
+	return out
 }
 
 func wantOutput(t *testing.T, out, want string) {
@@ -117,32 +133,93 @@ func wantOutput(t *testing.T, out, want string) {
 	}
 }
 
-// asItIs runs a command.
-func asItIs(want string) trial {
-	return func(t *testing.T, command string) { wantOutput(t, execute(t, words(command)...), want) }
+// asItIs runs a command, which has to print this.
+func asItIs(want string) row {
+	return row{try: func(t *testing.T, command string) { wantOutput(t, execute(t, words(command)...), want) }}
 }
 
-// shorter runs the program of a command with other arguments, which have each flag of the command. TREE is the top of the tree.
-func shorter(args, want string) trial {
-	return func(t *testing.T, command string) {
+// incomplete runs a command that documents have to name a program: it has to say what it needs.
+func incomplete(want string) row {
+	return row{try: func(t *testing.T, command string) {
+		out, status := attempt(t, words(command)...)
+		wantOutput(t, out, want)
+		if status != 2 {
+			t.Errorf("exit status %d, not 2", status)
+		}
+	}}
+}
+
+// shorter runs the program of a command with smaller arguments, which have each flag of the command. TREE is the top of the tree.
+func shorter(args, want string) row {
+	return row{try: func(t *testing.T, command string) {
 		tree, err := filepath.Abs(root)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all := words(command)
 		short := words(strings.ReplaceAll(args, "TREE", tree))
-		for _, flag := range all {
-			if strings.HasPrefix(flag, "-") && !slices.Contains(short, flag) {
-				t.Errorf("%s is in the document, and not tried", flag)
-			}
-		}
+		sameFlags(t, all, short)
 		wantOutput(t, execute(t, append(all[:3:3], short...)...), want)
+	}}
+}
+
+// sameFlags fails the test where a command of a document has a flag that what is typed has not.
+func sameFlags(t *testing.T, document, typed []string) {
+	t.Helper()
+	for _, flag := range document {
+		if strings.HasPrefix(flag, "-") && !slices.Contains(typed, flag) {
+			t.Errorf("%s is in the document, and not tried", flag)
+		}
 	}
 }
 
-// once runs benchmarks for one round each.
-func once(t *testing.T, command string) {
-	out := execute(t, append(words(command), "-benchtime=1x")...)
-	wantOutput(t, out, "ns/op")
+var (
+	// result is the line of a benchmark that has run.
+	result    = regexp.MustCompile(`(?m)^Benchmark\S+\s+\d+\s`)
+	benchtime = regexp.MustCompile(` -benchtime[ =]\S+`)
+)
+
+// once runs each benchmark of a command for one round.
+var once = sized("")
+
+// sized does so for one size of them.
+func sized(pattern string) row {
+	return row{try: func(t *testing.T, command string) { benchmark(t, command, pattern) }}
+}
+
+func benchmark(t *testing.T, command, pattern string) {
+	t.Helper()
+	args := words(benchtime.ReplaceAllString(command, ""))
+	if at := slices.Index(args, "-bench") + 1; pattern != "" && strings.HasPrefix(pattern, strings.TrimSuffix(args[at], "$")+"/") {
+		args[at] = pattern
+	} else if pattern != "" {
+		t.Errorf("%s is no size of %s", pattern, args[at])
+	}
+	out := execute(t, append(args, "-benchtime=1x", "-vet=off")...)
+	if !result.MatchString(out) {
+		t.Errorf("no benchmark has run:\n%s", out)
+	}
 	wantOutput(t, out, "PASS")
 }
+
+// in is a step of a session.
+func in(session string) row { return row{session: session} }
+
+// never says why a command is not run.
+func never(reason string) row { return row{not: reason} }
+
+// shell is a command of the shell itself.
+var shell = row{try: func(t *testing.T, command string) { execute(t, "bash", "-c", command) }}
+
+// rsyncStory is of the commands that TestStory reads from the documentation of examples/rsync, on clusters of three kinds.
+var rsyncStory = typedBy("internal/e2e/rsync", "TestStory", `filepath.Join(root, "examples", "rsync", "main.go")`)
+
+// begun is a command that others go on with, which are run.
+var begun = row{try: func(t *testing.T, command string) {
+	for other := range commands {
+		if strings.HasPrefix(other, command+" ") {
+			return
+		}
+	}
+	t.Error("no command goes on with it")
+}}

@@ -4,9 +4,9 @@
 package consumer_test
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,17 +59,21 @@ func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 // readBudgets reads testdata/budgets.txt: a line for each package, and its changes below, indented.
 func readBudgets(t *testing.T) map[string]cost {
 	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", budgetFile))
+	text, err := os.ReadFile(filepath.Join("testdata", budgetFile))
 	if os.IsNotExist(err) && *update {
 		return nil
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	return parseBudgets(t, string(text))
+}
+
+func parseBudgets(t *testing.T, text string) map[string]cost {
+	t.Helper()
 	budgets := map[string]cost{}
 	pkg := ""
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		line := scanner.Text()
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
 		fields := strings.Fields(line)
 		switch {
 		case line == everyPackage+":":
@@ -103,8 +107,8 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-func writeBudgets(t *testing.T, packages []string, costs []cost) {
-	t.Helper()
+// budgetText is what the file has after -update.
+func budgetText(packages []string, costs []cost) string {
 	var text strings.Builder
 	text.WriteString(budgetHeader)
 	fmt.Fprintf(&text, "\n%s:\n", everyPackage)
@@ -127,5 +131,39 @@ func writeBudgets(t *testing.T, packages []string, costs []cost) {
 			}
 		}
 	}
-	write(t, filepath.Join("testdata", budgetFile), []byte(text.String()))
+	return text.String()
+}
+
+// TestWrittenBudgets reads what is written, so that -update can be relied on.
+func TestWrittenBudgets(t *testing.T) {
+	packages := []string{"codec", "rsync/store", "rsync/store/storetest"}
+	costs := []cost{
+		{changes: []string{"add a", "raise b"}, packages: 70, bytes: 3 << 20}, {changes: []string{"raise b"}, bytes: 3 << 19},
+		{changes: []string{"add c", "raise b"}, packages: 6},
+	}
+	read := parseBudgets(t, budgetText(packages, costs))
+	want := map[string]cost{
+		everyPackage: {changes: []string{"raise b"}},
+		"codec":      {changes: []string{"add a"}, packages: 70, bytes: 3 << 20}, "rsync/store": {bytes: 3 << 19},
+		"rsync/store/storetest": {changes: []string{"add c"}, packages: 6},
+	}
+	if diff := cmp.Diff(want, read, cmp.AllowUnexported(cost{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// The file itself is as -update would write it.
+	budgets := readBudgets(t)
+	packages, costs = nil, nil
+	for _, pkg := range slices.Sorted(maps.Keys(budgets)) {
+		if c := budgets[pkg]; pkg != everyPackage {
+			c.changes = slices.Sorted(slices.Values(slices.Concat(c.changes, budgets[everyPackage].changes)))
+			packages, costs = append(packages, pkg), append(costs, c)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", budgetFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(budgetText(packages, costs), string(text)); diff != "" {
+		t.Errorf("%s is not as -update writes it (-want +got):\n%s", budgetFile, diff)
+	}
 }

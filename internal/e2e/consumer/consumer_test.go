@@ -4,6 +4,7 @@
 package consumer_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 )
+
+// controllerPath is the module in testdata/controller.
+const controllerPath = "example.com/restarter"
 
 // TestConsumer adds the SDK to the controller.
 func TestConsumer(t *testing.T) {
@@ -25,6 +29,7 @@ func TestConsumer(t *testing.T) {
 	// From here on nothing is asked of the network, not even for modules that cannot be, such as the folders above a package.
 	offline := append(environment(sdk.url, "file://"+filepath.ToSlash(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"))), "GOSUMDB=off")
 
+	t.Run("Documents", func(t *testing.T) { documented(t, offline) })
 	t.Run("OnePackage", func(t *testing.T) { onePackage(t, offline, sdk, packages) })
 	for _, variant := range []string{"controller", "newer", "older"} {
 		t.Run("AllPackages/"+variant, func(t *testing.T) { allPackages(t, variant, offline, sdk, packages) })
@@ -81,7 +86,7 @@ func onePackage(t *testing.T, env []string, sdk proxy, packages []string) {
 		}
 	}
 	if *update && !t.Failed() {
-		writeBudgets(t, packages, measured)
+		write(t, filepath.Join("testdata", budgetFile), []byte(budgetText(packages, measured)))
 	}
 }
 
@@ -98,8 +103,9 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 	if after[sdkPath] != sdk.version {
 		t.Errorf("go.mod has the SDK at %q", after[sdkPath])
 	}
+	sumsAfter := c.sums(t)
 	for line := range sums {
-		if !c.sums(t)[line] {
+		if !sumsAfter[line] {
 			t.Errorf("go.sum has lost %q", line)
 		}
 	}
@@ -111,18 +117,11 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 		got.packages = c.foreign(t, "-test", folder)
 		return got
 	}
-	source, err := os.ReadFile(filepath.Join("testdata", "uses", pkg, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := printed.FindSubmatch(source)
-	if want == nil {
-		t.Fatal("the use does not say what it prints")
-	}
+	_, want := source(t, pkg)
 	binary := filepath.Join(c.dir, "use")
 	c.run(t, "go", "build", "-ldflags=-s -w", "-o", binary, folder)
-	if out := strings.TrimSpace(c.run(t, binary)); out != string(want[1]) {
-		t.Errorf("printed %q, not %q", out, want[1])
+	if out := strings.TrimSpace(c.run(t, binary)); out != want {
+		t.Errorf("printed %q, not %q", out, want)
 	}
 	info, err := os.Stat(binary)
 	if err != nil {
@@ -132,12 +131,26 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 	return got
 }
 
+// source is the program that uses a package, and what it says that it prints.
+func source(t *testing.T, pkg string) (text, prints string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "uses", pkg, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := printed.FindSubmatch(content)
+	if want == nil {
+		t.Fatalf("the use of %s does not say what it prints", pkg)
+	}
+	return string(content), string(want[1])
+}
+
 // foreign counts the packages of neither the SDK nor the standard library nor the controller in a build.
 func (c consumer) foreign(t *testing.T, args ...string) int {
 	t.Helper()
 	count := 0
 	for path := range strings.FieldsSeq(c.run(t, "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{.Path}}{{end}}{{end}}"}, args...)...)) {
-		if path != sdkPath && path != "example.com/restarter" {
+		if path != sdkPath && path != controllerPath {
 			count++
 		}
 	}
@@ -164,6 +177,56 @@ func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages
 		}
 	}
 	c.run(t, "go", "list", "-export", "-test", "./...") // compiles all, and links nothing
-	c.run(t, "go", "test", "-count=1", ".")
+	tests := []string{"test", "-count=1", "."}
+	if variant == "newer" {
+		for _, pkg := range packages {
+			if testKit(pkg) {
+				tests = append(tests, "./uses/"+pkg)
+			}
+		}
+	}
+	c.run(t, "go", tests...)
+	c.runAll(t, packages)
 	t.Log(strings.Join(changes(before, after), ", "))
+}
+
+// runAll runs the uses of all packages but test kits. They are put into one program, which is linked once.
+func (c consumer) runAll(t *testing.T, packages []string) {
+	t.Helper()
+	var imports, cases strings.Builder
+	want := map[string]string{}
+	for i, pkg := range packages {
+		if testKit(pkg) {
+			continue
+		}
+		text, prints := source(t, pkg)
+		want[pkg] = prints
+		text = strings.Replace(text, "\npackage main\n", "\npackage use\n", 1)
+		text = strings.Replace(text, "\nfunc main() {", "\nfunc Main() {", 1)
+		write(t, filepath.Join(c.dir, "all", pkg, "use.go"), []byte(text))
+		fmt.Fprintf(&imports, "\tuse%d %q\n", i, controllerPath+"/all/"+pkg)
+		fmt.Fprintf(&cases, "\tcase %q:\n\t\tuse%d.Main()\n", pkg, i)
+	}
+	program := "package main\n\nimport (\n\t\"os\"\n\n" + imports.String() + ")\n\nfunc main() {\n\tswitch os.Args[1] {\n" + cases.String() + "\t}\n}\n"
+	write(t, filepath.Join(c.dir, "all", "main.go"), []byte(program))
+	binary := filepath.Join(c.dir, "all.bin")
+	c.run(t, "go", "build", "-ldflags=-s -w", "-o", binary, "./all")
+	for pkg, prints := range want {
+		if out := strings.TrimSpace(c.run(t, binary, pkg)); out != prints {
+			t.Errorf("%s printed %q, not %q", pkg, out, prints)
+		}
+	}
+}
+
+// documented types what the README and the package doc of the SDK say to those who begin. No other version is there, so the newest is ours.
+func documented(t *testing.T, env []string) {
+	c := newConsumer(t, "controller", env)
+	before := c.requirements(t)
+	c.run(t, "go", strings.Fields("get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt")...)
+	if added := changes(before, c.requirements(t)); !slices.Contains(added, "add github.com/eclipse/paho.golang") {
+		t.Errorf("go get has done %v", added)
+	}
+	if out := c.run(t, "go", strings.Fields("run github.com/spokewire/sdk-go/examples/quickstart@latest")...); !strings.Contains(out, "deleted") {
+		t.Errorf("the quickstart has printed\n%s", out)
+	}
 }

@@ -7,7 +7,7 @@
 // testdata/controller is that module; testdata/newer and testdata/older are other requirements for it. testdata/uses has a
 // program, or for a test kit a test, for each public package, and testdata/budgets.txt what each one may cost:
 //
-//	go test ./consumer -run TestConsumer -update
+//	go test -C internal/e2e ./consumer -run TestConsumer -update
 //
 // writes down what it costs now. Nothing reaches the network once all modules are in the module cache.
 package consumer

@@ -11,7 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -116,13 +119,7 @@ func checksum(t *testing.T, files []modzip.File) string {
 // lease has the module cache for the test's version alone until the test ends, and leaves nothing of it there.
 func lease(t *testing.T, p proxy) {
 	t.Helper()
-	lock, err := os.Create(filepath.Join(os.TempDir(), "spokewire-consumer-"+p.version+".lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	lock := lockFile(t, filepath.Join(os.TempDir(), "spokewire-consumer-"+p.version+".lock"))
 	cache := goEnv(t, "GOMODCACHE")
 	t.Cleanup(func() {
 		forget(t, filepath.Join(cache, filepath.FromSlash(sdkPath)+"@"+p.version))
@@ -136,6 +133,51 @@ func lease(t *testing.T, p proxy) {
 		_ = os.Remove(lock.Name())
 		_ = lock.Close()
 	})
+}
+
+// lockFile has the lock of a file until it is closed. Who held it before may have removed the file since we opened it; then others lock
+// another one of that name, and so must we.
+func lockFile(t *testing.T, path string) *os.File {
+	t.Helper()
+	for {
+		lock, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		locked, err := lock.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.Stat(path); err == nil && os.SameFile(locked, now) {
+			return lock
+		}
+		_ = lock.Close()
+	}
+}
+
+// TestLockFile has many hold the lock in turn, each of whom removes the file in the end.
+func TestLockFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	var holders atomic.Int32
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			for range 50 {
+				lock := lockFile(t, path)
+				if holders.Add(1) != 1 {
+					t.Error("two hold the lock")
+				}
+				runtime.Gosched()
+				holders.Add(-1)
+				_ = os.Remove(path)
+				_ = lock.Close()
+			}
+		})
+	}
+	group.Wait()
 }
 
 // forget removes what the go command made read-only.

@@ -7,5 +7,5 @@
 //
 // They run without the race detector, because it finds a race in the OCM SDK's own reconnect:
 //
-//	go test ./interop
+//	go test -C internal/e2e ./interop
 package interop

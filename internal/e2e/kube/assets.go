@@ -66,3 +66,9 @@ func ManifestWorkCRDs(t testing.TB) string {
 	}
 	return strings.TrimSpace(string(out))
 }
+
+// Program returns the path of a program that comes with the servers, such as kubectl. The test is skipped where it is missing.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	return filepath.Join(assets(t, name), name)
+}

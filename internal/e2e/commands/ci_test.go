@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"go/build/constraint"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ci is for what .ci/run runs itself, and nobody needs to run again: verbs of the Makefile, what they call, and the packages that are
+// installed. A go test is run by it when the packages are among those of make test, and the tests are there.
+var ci = row{try: func(t *testing.T, command string) {
+	args := words(command)
+	switch {
+	case command == ".ci/run":
+		info, err := os.Stat(filepath.Join(root, command))
+		if err != nil || info.Mode()&0o111 == 0 {
+			t.Errorf("it cannot be run: %v", err)
+		}
+	case args[0] == "make" && len(args) == 2:
+		for _, verb := range parts(t, args[1]) {
+			if !slices.Contains(ciVerbs(t), verb) {
+				t.Errorf(".ci/run does not run make %s", verb)
+			}
+		}
+	case strings.HasPrefix(command, "apt-get install "):
+		for _, name := range args[2:] {
+			if !strings.Contains(read(t, ".ci/run"), "["+name+"]="+name) {
+				t.Errorf(".ci/run does not install %s", name)
+			}
+		}
+	case strings.HasPrefix(command, "go test "):
+		runByMakeTest(t, parseGoTest(t, args[2:]))
+	default:
+		t.Error(".ci/run does not run that")
+	}
+}}
+
+// typedBy is for a command that the test of another package runs: the package's tests have its very words, or the path of the document that they
+// read it from.
+func typedBy(folder, test, words string) row {
+	return row{try: func(t *testing.T, command string) {
+		tests := read(t, folder+"/*_test.go")
+		if !strings.Contains(tests, "\nfunc "+test+"(") {
+			t.Errorf("%s has no %s", folder, test)
+		}
+		if words == "" {
+			words = strings.TrimPrefix(command, "go ") // which is the program
+		}
+		if !strings.Contains(tests, words) {
+			t.Errorf("the tests of %s have no %q", folder, words)
+		}
+	}}
+}
+
+// read returns the text of all files of a pattern.
+func read(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no %s: %v", pattern, err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// rule returns the prerequisites of a verb of the Makefile, and its recipe.
+func rule(t *testing.T, verb string) (before []string, recipe string) {
+	t.Helper()
+	makefile := read(t, "Makefile")
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(verb) + `:([^#\n]*)##.*\n((?:\t.*\n)*)`).FindStringSubmatch(makefile)
+	if match == nil {
+		t.Fatalf("the Makefile has no %s", verb)
+	}
+	return strings.Fields(match[1]), match[2]
+}
+
+// parts are the verbs that a verb consists of: itself, where it has a recipe, and what comes before.
+func parts(t *testing.T, verb string) []string {
+	t.Helper()
+	before, recipe := rule(t, verb)
+	if recipe != "" {
+		before = append(before, verb)
+	}
+	return before
+}
+
+// ciVerbs are those that .ci/run runs, directly or not.
+func ciVerbs(t *testing.T) []string {
+	t.Helper()
+	var verbs []string
+	add := func(verb string) {
+		before, recipe := rule(t, verb)
+		verbs = append(append(verbs, verb), before...)
+		for _, called := range regexp.MustCompile(`\$\(MAKE\) -s (\S+)`).FindAllStringSubmatch(recipe, -1) {
+			verbs = append(verbs, called[1])
+		}
+	}
+	for _, match := range regexp.MustCompile(`(?m)^ *make ([a-z-]+)$|^for verb in (.*); do$`).FindAllStringSubmatch(read(t, ".ci/run"), -1) {
+		for verb := range strings.FieldsSeq(match[1] + match[2]) {
+			add(verb)
+		}
+	}
+	return verbs
+}
+
+// goTest is a go test command.
+type goTest struct {
+	folder   string // of the module
+	packages []string
+	tests    []string // the alternatives of -run
+	tags     string
+	flags    []string // of the tests themselves
+}
+
+// goTestFlags are those of the go command, and whether a value follows.
+var goTestFlags = map[string]bool{
+	"-run": true, "-count": true, "-C": true, "-timeout": true, "-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
+}
+
+func parseGoTest(t *testing.T, args []string) (g goTest) {
+	t.Helper()
+	for len(args) > 0 {
+		flag, value, inOne := strings.Cut(args[0], "=")
+		args = args[1:]
+		takes, known := goTestFlags[flag]
+		if !strings.HasPrefix(flag, "-") {
+			g.packages = append(g.packages, flag)
+			continue
+		}
+		if !known {
+			g.flags = append(g.flags, strings.TrimPrefix(flag, "-"))
+		}
+		if (takes || !known) && !inOne && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			value, args = args[0], args[1:]
+		}
+		switch flag {
+		case "-C":
+			g.folder = value
+		case "-run":
+			g.tests = strings.Split(value, "|")
+		case "-tags":
+			g.tags = value
+		}
+	}
+	return g
+}
+
+// runByMakeTest fails where make test does not run all that a command names.
+func runByMakeTest(t *testing.T, g goTest) {
+	t.Helper()
+	if g.tags != "" {
+		t.Errorf("make test has no -tags %s", g.tags)
+	}
+	_, recipe := rule(t, "test")
+	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race \S+ \S+ \./\.\.\.`, "internal/e2e": `(?m)^\tcd internal/e2e && .* -race .* \./\.\.\.`}[g.folder]; module == "" || !regexp.MustCompile(module).MatchString(recipe) {
+		t.Errorf("make test does not run all tests of %q", g.folder)
+	}
+	var found testFiles
+	for _, pkg := range g.packages {
+		found.read(t, path.Join(g.folder, strings.TrimSuffix(pkg, "...")), strings.HasSuffix(pkg, "..."))
+	}
+	for _, alternative := range g.tests {
+		levels := strings.Split(alternative, "/")
+		pattern := regexp.MustCompile(levels[0])
+		if !slices.ContainsFunc(found.tests, pattern.MatchString) {
+			t.Errorf("no test in %v is called %s", g.packages, pattern)
+		}
+		for _, name := range levels[1:] {
+			if !slices.Contains(found.texts, name) {
+				t.Errorf("no subtest in %v is called %s", g.packages, name)
+			}
+		}
+	}
+	for _, flag := range g.flags {
+		if !slices.Contains(found.flags, flag) {
+			t.Errorf("%v have no flag %s", g.packages, flag)
+		}
+	}
+}
+
+// testFiles is what the tests of some packages have: their names, what may name a subtest, and flags.
+type testFiles struct{ tests, texts, flags []string }
+
+var (
+	function = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
+	literal  = regexp.MustCompile(`"(\w+)"`)
+	defined  = regexp.MustCompile(`flag\.\w+\((?:&\w+, )?"([\w.]+)"`)
+)
+
+// read adds those of a folder, and below it, but for files that a build constraint leaves out.
+func (f *testFiles) read(t *testing.T, folder string, below bool) {
+	t.Helper()
+	top := filepath.Join(root, filepath.FromSlash(folder))
+	err := filepath.WalkDir(top, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != top && !below:
+			return fs.SkipDir
+		case !strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || constrained(string(text)) {
+			return err
+		}
+		for pattern, names := range map[*regexp.Regexp]*[]string{function: &f.tests, literal: &f.texts, defined: &f.flags} {
+			for _, match := range pattern.FindAllStringSubmatch(string(text), -1) {
+				*names = append(*names, match[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// constrained reports whether a file is left out of a build on Linux, without the race detector or with it.
+func constrained(text string) bool {
+	for line := range strings.Lines(text) {
+		if !constraint.IsGoBuild(line) {
+			continue
+		}
+		expr, err := constraint.Parse(strings.TrimSpace(line))
+		return err != nil || !expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix", "race"}, tag) }) &&
+			!expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix"}, tag) })
+	}
+	return false
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shortGo is what make takes for the go command: it has other words in place of some, so that a verb works on one package and
+// for a moment, and else does what the recipe says. What it runs it writes to the file .
+const shortGo = `#!/usr/bin/env bash
+set -eu
+args=()
+for arg; do
+  case $arg in
+  ./...) arg=$PACKAGE ;;
+  -coverpkg=./...) arg=-coverpkg=$PACKAGE ;;
+  '^TestRemovedRules$') arg="$arg/^($RULE)$" ;;
+  '^TestAppliedWorkRemovedRules$') arg="$arg/^($CAMPAIGN_RULE)$" ;;
+  esac
+  args+=("$arg")
+done
+if [[ ${1:-} == mod ]]; then args+=(-diff); fi
+echo "${args[*]}" >>"$TYPED"
+exec go "${args[@]}"
+`
+
+// removed are the rules that the short make fuzz takes out: those that a test finds at once.
+const removed = "the_session_of_deletes|the_intent_is_recorded_first|an_idempotency_key_queues_once"
+
+// ran is what a verb has said, and what it has called go with, for commands that differ in numbers only.
+type ran struct{ out, called string }
+
+var verbs = map[string]ran{}
+
+// fuzz is all that make fuzz does, a little of each.
+var fuzz = verb("./rsync/appcontext", []string{"FUZZTIME=1x", "SEEDS=2", "RUNS=1"},
+	"== github.com/spokewire/sdk-go/rsync/appcontext Fuzz", "go test -run Simulation$ -work.seeds 2", "go test -run ^TestSimulation$ -dynamicwatcher.seeds 2",
+	"--- PASS: TestRemovedRules/the_session_of_deletes", "--- PASS: TestRemovedRules/the_intent_is_recorded_first",
+	"--- PASS: TestRemovedRules/an_idempotency_key_queues_once", "--- PASS: TestAppliedWork/Campaign", "--- PASS: TestAppliedWorkRemovedRules/")
+
+// verb runs a verb of the Makefile with smaller numbers, which are in the place of those of the command, on one package. It
+// has to print all of the texts, and to call go with those that begin with "go ".
+func verb(pkg string, numbers []string, want ...string) row {
+	return row{try: func(t *testing.T, command string) {
+		args := words(command)
+		for i, arg := range args {
+			name, _, _ := strings.Cut(arg, "=")
+			if at := slices.IndexFunc(numbers, func(n string) bool { return strings.HasPrefix(n, name+"=") }); at >= 0 {
+				args[i] = numbers[at]
+			}
+		}
+		for _, number := range numbers {
+			if !slices.Contains(args, number) {
+				args = append(args, number)
+			}
+		}
+		slices.Sort(args[2:])
+		key := strings.Join(args, " ")
+		if verbs[key].out == "" {
+			verbs[key] = runVerb(t, pkg, args)
+		}
+		for _, text := range want {
+			if call, ok := strings.CutPrefix(text, "go "); ok {
+				wantOutput(t, verbs[key].called, call)
+			} else {
+				wantOutput(t, verbs[key].out, text)
+			}
+		}
+	}}
+}
+
+func runVerb(t *testing.T, pkg string, args []string) ran {
+	t.Helper()
+	dir := t.TempDir()
+	gocmd, typed := filepath.Join(dir, "go"), filepath.Join(dir, "typed")
+	if err := os.WriteFile(gocmd, []byte(shortGo), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"TYPED": typed, "PACKAGE": pkg, "RULE": removed, "CAMPAIGN_RULE": "another_owner_keeps_it"} {
+		t.Setenv(name, value)
+	}
+	out := execute(t, append(args, "GO="+gocmd)...)
+	called, err := os.ReadFile(typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ran{out, string(called)}
+}
+
+// cover leaves its files in the tree.
+var cover = row{try: func(t *testing.T, command string) {
+	verb("./rsync/store/memstore", nil, "total:").try(t, command)
+	for _, name := range []string{"coverage.out", "coverage.html"} {
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}}
+
+// vuln asks a database that is empty, and one that is not there.
+var vuln = row{try: func(t *testing.T, command string) {
+	database := t.TempDir()
+	for name, text := range map[string]string{"db": `{"modified":"2026-01-01T00:00:00Z"}`, "modules": "[]", "vulns": "[]"} {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(database, "index")
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		for file, content := range map[string][]byte{name + ".json": []byte(text), name + ".json.gz": packed.Bytes()} {
+			if err := os.WriteFile(filepath.Join(folder, file), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wantOutput(t, execute(t, append(words(command), "VULNDB=file://"+database)...), "No vulnerabilities found.")
+	out, status := attempt(t, append(words(command), "VULNDB=file://"+database+"/none")...)
+	wantOutput(t, out, "cannot be read, so nothing was looked at")
+	if status == 0 {
+		t.Error("no error without a database")
+	}
+}}
+
+// tidyModule types go mod tidy where it is documented, and changes nothing.
+var tidyModule = row{try: func(t *testing.T, command string) {
+	args := words(command)
+	execute(t, append([]string{args[0], "-C", "internal/kube"}, append(args[1:], "-diff")...)...)
+}}

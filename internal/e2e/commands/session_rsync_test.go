@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/certtest"
+)
+
+// engine serves at a free port, and returns how its clients are called.
+func (x *terminal) engine(command string, more ...string) (client []string, server *process) {
+	x.t.Helper()
+	address := "127.0.0.1:" + freePort(x.t)
+	server = x.start(address, command, append([]string{"--listen", address, "--store", filepath.Join(x.t.TempDir(), "rsync.db")}, more...)...)
+	return []string{"--server", address}, server
+}
+
+// anEngine is what examples/rsync begins with: clusters in memory. Those of the README are others.
+func anEngine(x *terminal) {
+	x.take("examples/rsync/manifests")
+	at, engine := x.engine("go run ./examples/rsync serve --fake 2")
+	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1", at...)
+	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
+	x.start("Instantiated", "go run ./examples/rsync status --watch shop", at...).stop()
+	x.run("Terminated", "go run ./examples/rsync terminate shop", at...)
+	engine.stop()
+
+	x.swap = append(x.swap, "DIR", filepath.Join(x.dir, "examples/rsync/manifests/v1"))
+	at, _ = x.engine("go run ./examples/rsync serve --fake 3")
+	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 shop DIR", at...)
+	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
+}
+
+// anEngineWithClusters has each kind of them alone: an API server, a git repository, an agent behind a broker.
+func anEngineWithClusters(x *terminal) {
+	x.take("examples/rsync/manifests")
+	config, err := os.ReadFile(x.cluster.Kubeconfig())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.file("clusters/c1.kubeconfig", string(config))
+	x.broker()
+	x.run("Initialized", "git init --bare fleet.git")
+	apply := func(cluster string, client []string, there func()) {
+		x.t.Helper()
+		shop := words("create --cluster " + cluster + " shop examples/rsync/manifests/v1")
+		for _, args := range [][]string{shop, {"instantiate", "shop"}, {}, {"terminate", "shop"}} {
+			if len(args) == 0 {
+				there()
+				continue
+			}
+			cmd := x.command(x.t.Context(), "", append([]string{build(x.t, "./examples/rsync"), args[0]}, append(client, args[1:]...)...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				x.t.Fatalf("%v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	x.swap = append(x.swap, "DIR", "clusters")
+	at, engine := x.engine("go run ./examples/rsync serve --kubeconfig-dir DIR")
+	apply("kube+c1", at, func() { x.value("default", "rsync-example-web", "color", "blue") })
+	engine.stop()
+
+	git := *x
+	git.swap = append([]string{"URL", "fleet.git?create-branch=true"}, x.swap...)
+	at, engine = git.engine("go run ./examples/rsync serve --git URL")
+	apply("git+c2", at, func() {
+		out, err := x.command(x.t.Context(), "", "git", "-C", "fleet.git", "log", "--all", "--name-only", "--format=").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "git+c2/default/ConfigMap/rsync-example-web.yaml") {
+			x.t.Errorf("%v: %s", err, out)
+		}
+	})
+	engine.stop()
+
+	work := *x
+	url := strings.NewReplacer(x.swap...).Replace("mqtt://broker:1883")
+	work.swap = append([]string{"URL", url}, x.swap...)
+	at, engine = work.engine("go run ./examples/rsync serve --broker URL")
+	agent := x.begin("serving c3", build(x.t, "./examples/agent"), "--broker", url, "--source", "rsync", "--cluster", "c3")
+	apply("work+c3", at, func() { x.value("default", "rsync-example-web", "color", "blue") })
+	agent.stop()
+	engine.stop()
+}
+
+// aWebhook is examples/interpreter-webhook as a server.
+func aWebhook(x *terminal) {
+	ca := certtest.New(x.t)
+	ca.Issue(x.t, "webhook").Write(x.t, x.dir, "tls")
+	address := "127.0.0.1:" + freePort(x.t)
+	x.swap = append(x.swap, "DIR", x.dir)
+	x.start("", "go run ./examples/interpreter-webhook serve --certs DIR", "--addr", address)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	review := `{"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": {"uid": "1", "operation": "InterpretReplica",
+		"kind": {"group": "workload.example.io", "version": "v1alpha1", "kind": "Workload"}, "name": "web", "namespace": "prod",
+		"object": {"apiVersion": "workload.example.io/v1alpha1", "kind": "Workload", "metadata": {"name": "web", "namespace": "prod"}, "spec": {"replicas": 3}}}}`
+	eventually(x.t, "the webhook answers", func() error {
+		answer, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+address+"/interpret-workload", "application/json", strings.NewReader(review))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && !strings.Contains(string(text), `"replicas":3`) {
+			err = fmt.Errorf("%s: %s", answer.Status, text)
+		}
+		return err
+	})
+}

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// patience bounds each wait for what programs do by themselves.
+const patience = time.Minute
+
+// terminal is where a session is typed, in a folder of its own, with the cluster's kubeconfig.
+type terminal struct {
+	t       *testing.T
+	cluster *kube.Cluster
+	tree    string // the top of the tree
+	dir     string
+	swap    []string // pairs: what a document has, such as an address, and what is typed in its place
+	typed   map[string]bool
+}
+
+// startCluster starts the cluster of all sessions, with the types that they need before the controller manager looks for them.
+func startCluster(t *testing.T) *kube.Cluster {
+	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t), filepath.Join(root, "appliedwork", "v1alpha1")}})
+	cluster.StartControllerManager()
+	return cluster
+}
+
+func newTerminal(t *testing.T, cluster *kube.Cluster) *terminal {
+	t.Helper()
+	tree, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &terminal{t: t, cluster: cluster, tree: tree, dir: t.TempDir(), typed: map[string]bool{}}
+}
+
+// words are those of a command as they are typed, with more of them at the end, or where flags are.
+func (x *terminal) words(command string, more []string) []string {
+	x.t.Helper()
+	if commands[command].session == "" {
+		x.t.Fatalf("no document has %q as a step of a session", command)
+	}
+	x.typed[command] = true
+	command, _, _ = strings.Cut(command, " <<") // a shell reads what comes then
+	args, replacer := words(command), strings.NewReplacer(x.swap...)
+	first := 1 // of the arguments
+	if args[0] == "go" {
+		args[2], first = build(x.t, args[2]), 3
+	}
+	for i := range args[first:] {
+		args[first+i] = replacer.Replace(args[first+i])
+	}
+	end := len(args)
+	if strings.Contains(command, "./examples/rsync ") {
+		end = first + 1 // its flags are behind the name of a command, and before arguments
+	}
+	return append([]string{x.program(args[first-1])}, slices.Concat(args[first:end], more, args[end:])...)
+}
+
+// program is where a program is: kubectl is of the version of the cluster.
+func (x *terminal) program(name string) string {
+	x.t.Helper()
+	if name == "kubectl" {
+		return kube.Program(x.t, name)
+	}
+	if filepath.IsAbs(name) {
+		return name
+	}
+	path, err := daemon.Find(name)
+	if err != nil {
+		message := name + " is not installed (on Debian: apt-get install " + name + ")"
+		if os.Getenv("CI") == "true" {
+			x.t.Fatal(message)
+		}
+		x.t.Skip(message)
+	}
+	return path
+}
+
+func (x *terminal) command(ctx context.Context, stdin string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin = x.dir, append(os.Environ(), "KUBECONFIG="+x.cluster.Kubeconfig()), strings.NewReader(stdin)
+	return cmd
+}
+
+// try runs a command of a document to its end.
+func (x *terminal) try(stdin, command string, more ...string) (string, error) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), limit)
+	defer cancel()
+	out, err := x.command(ctx, stdin, x.words(command, more)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", command, err, out)
+	}
+	return string(out), err
+}
+
+// run does so for one that has to go well, and to print something.
+func (x *terminal) run(want, command string, more ...string) {
+	x.t.Helper()
+	out, err := x.try("", command, more...)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	wantOutput(x.t, out, want)
+}
+
+// kubectl asks the cluster.
+func (x *terminal) kubectl(stdin string, args ...string) (string, error) {
+	out, err := x.command(x.t.Context(), stdin, append([]string{x.program("kubectl")}, args...)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
+	}
+	return string(out), err
+}
+
+// process is a program that runs until the session interrupts it, or ends.
+type process struct {
+	t    *testing.T
+	name string
+	cmd  *exec.Cmd
+	log  *daemon.Log
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// start starts a command of a document, and waits until it says something.
+func (x *terminal) start(want, command string, more ...string) *process {
+	x.t.Helper()
+	return x.begin(want, x.words(command, more)...)
+}
+
+// begin does so for any program.
+func (x *terminal) begin(want string, args ...string) *process {
+	x.t.Helper()
+	p := &process{t: x.t, name: strings.Join(args, " "), log: &daemon.Log{}, done: make(chan struct{})}
+	p.cmd = x.command(context.Background(), "", args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		x.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	x.t.Cleanup(func() {
+		p.stop()
+		if x.t.Failed() {
+			x.t.Logf("%s:\n%s", p.name, p.log.Last(16<<10))
+		}
+	})
+	p.says(want)
+	return p
+}
+
+// says waits until the process has printed something.
+func (p *process) says(want string) {
+	p.t.Helper()
+	eventually(p.t, p.name, func() error {
+		select {
+		case <-p.done:
+			p.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.log.Last(16<<10))
+		default:
+		}
+		if !strings.Contains(p.log.Last(128<<10), want) {
+			return fmt.Errorf("it has not said %q", want)
+		}
+		return nil
+	})
+}
+
+// stop interrupts the process, which has to end in good order. It can be called again.
+func (p *process) stop() {
+	p.t.Helper()
+	stuck := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	defer stuck.Stop()
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
+	<-p.done
+	if p.err != nil {
+		p.t.Errorf("%s: %v\n%s", p.name, p.err, p.log.Last(4<<10))
+	}
+}
+
+// eventually waits until check returns nil.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
+		}
+	}
+}
+
+// freePort is one of this machine that nothing listens on, a moment from now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// file writes one into the session's folder.
+func (x *terminal) file(name, text string) {
+	x.t.Helper()
+	path := filepath.Join(x.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		x.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// take copies a folder of the tree to the same place below the session's.
+func (x *terminal) take(folder string) {
+	x.t.Helper()
+	if err := os.CopyFS(filepath.Join(x.dir, folder), os.DirFS(filepath.Join(x.tree, folder))); err != nil {
+		x.t.Fatal(err)
+	}
+}
