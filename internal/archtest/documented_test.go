@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // documented is a public package as godoc shows it, with its tests.
@@ -133,7 +135,11 @@ func undocumentedSpecs(decl *ast.GenDecl, note func(string, ast.Node, ...*ast.Co
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
 			if spec.Name.IsExported() {
-				note(spec.Name.Name, spec, spec.Doc, decl.Doc)
+				if decl.Lparen.IsValid() { // what is said of several types says nothing of each
+					note(spec.Name.Name, spec, spec.Doc)
+				} else {
+					note(spec.Name.Name, spec, spec.Doc, decl.Doc)
+				}
 				undocumentedMembers(spec, spec.Doc.Text()+decl.Doc.Text(), note)
 			}
 		case *ast.ValueSpec:
@@ -173,29 +179,80 @@ func undocumentedMembers(spec *ast.TypeSpec, about string, note func(string, ast
 	}
 }
 
-// TestConstructorExamples wants an Example with output for each way to make something: functions called New, and those that
-// godoc lists below the type that they return.
+// TestConstructorExamples wants an Example with output for each way to make something: functions and methods called New, and functions that
+// return a type of their package.
 func TestConstructorExamples(t *testing.T) {
 	for _, d := range publicDocs(t) {
 		t.Run(d.name, func(t *testing.T) {
-			for _, f := range constructors(d) {
-				if !slices.ContainsFunc(f.Examples, func(e *doc.Example) bool { return e.Output != "" || e.EmptyOutput }) {
-					t.Errorf("%s has no Example%s with output", f.Name, f.Name)
-				}
+			for _, name := range withoutExample(d) {
+				t.Errorf("%s has no Example with output", name)
 			}
 		})
 	}
 }
 
-func constructors(d documented) []*doc.Func {
-	var found []*doc.Func
+// withoutExample names the constructors that have none.
+func withoutExample(d documented) []string {
+	var missing []string
+	note := func(name string, f *doc.Func) {
+		if !d.isGenerated(f.Decl) && !slices.ContainsFunc(f.Examples, func(e *doc.Example) bool { return e.Output != "" }) {
+			missing = append(missing, name)
+		}
+	}
 	for _, f := range d.doc.Funcs {
-		if strings.HasPrefix(f.Name, "New") {
-			found = append(found, f)
+		if strings.HasPrefix(f.Name, "New") || d.makesOwn(f.Decl) {
+			note(f.Name, f)
 		}
 	}
 	for _, typ := range d.doc.Types {
-		found = append(found, typ.Funcs...)
+		for _, f := range typ.Funcs { // godoc lists them below the type that they return
+			note(f.Name, f)
+		}
+		for _, m := range typ.Methods {
+			if strings.HasPrefix(m.Name, "New") {
+				note(typ.Name+"."+m.Name, m)
+			}
+		}
 	}
-	return slices.DeleteFunc(found, func(f *doc.Func) bool { return d.isGenerated(f.Decl) })
+	return missing
+}
+
+// makesOwn reports whether a function returns a pointer to a type of its package, which godoc does not tell of one that is not exported, nor
+// of several.
+func (d documented) makesOwn(f *ast.FuncDecl) bool {
+	if f.Type.Results == nil {
+		return false
+	}
+	return slices.ContainsFunc(f.Type.Results.List, func(result *ast.Field) bool {
+		pointer, ok := result.Type.(*ast.StarExpr)
+		if !ok {
+			return false
+		}
+		switch typ := pointer.X.(type) {
+		case *ast.Ident:
+			return true
+		case *ast.IndexExpr:
+			_, ok = typ.X.(*ast.Ident)
+		case *ast.IndexListExpr:
+			_, ok = typ.X.(*ast.Ident)
+		default:
+			ok = false
+		}
+		return ok
+	})
+}
+
+// TestDocumentationIsRead holds the two tests above against a package that has one of each mistake.
+func TestDocumentationIsRead(t *testing.T) {
+	folder := filepath.Join("testdata", "documented")
+	d := readDoc(t, listed{ImportPath: modulePath + "/zz", Dir: folder, GoFiles: []string{"zz.go"}, XTestGoFiles: []string{"zz_test.go"}})
+	if diff := cmp.Diff([]string{"A", "B", "B.Do", "Put", "Value", "ErrX"}, undocumented(d)); diff != "" {
+		t.Errorf("without a comment (-want +got):\n%s", diff)
+	}
+	want := []string{
+		"A.NewChild", "NewForeign", "NewG", "NewHidden", "NewIface", "NewNoOutput", "NewSuffix", "Open", "OpenHidden",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(withoutExample(d)))); diff != "" {
+		t.Errorf("without an Example (-want +got):\n%s", diff)
+	}
 }

@@ -79,7 +79,7 @@ var table = map[string]row{
 	"go test -run '^$' -bench 'Serve|Match' -benchmem ./interpreter ./interpreter/caller":       once,
 	"go test -run '^$' -bench Diff ./appliedwork":                                               sized("Diff/1000$"),
 	"go test -run '^$' -bench . -benchmem ./cloudevents/mqtt ./codec":                           once,
-	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git":                           once,
+	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git":                           sized("./(files=100|Apply|Get)$"),
 	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health":                 once,
 	"go test -run '^$' -bench . ./rsync":                                                        once,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench":                                     begun,
@@ -93,7 +93,7 @@ var table = map[string]row{
 	"go test -run '^$' -benchmem ./cloudevents/work -bench RoundTrip$ -benchtime=100000x":       once,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench RoundTripEmbedded -benchtime=10000x": once,
 	"go test -run '^$' -bench RoundTrip$ -benchtime 10000x ./cloudevents/work":                  once,
-	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       once,
+	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       sized("Kube/.*/10$"),
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
@@ -154,8 +154,8 @@ var table = map[string]row{
 	"make tidy":                  verb("./...", nil, "== internal/tools/lint", "go mod tidy -diff"),
 	"make vuln":                  vuln,
 
-	"apt-get install mosquitto":              ci,
-	"apt-get install mosquitto git chromium": ci,
-	"go mod tidy":                            tidyModule,
-	"etcdctl check perf":                     never("it writes to an etcd of yours for a minute, and is a program of etcd"),
+	"apt-get install mosquitto":                   ci,
+	"apt-get install mosquitto git chromium curl": ci,
+	"go mod tidy":        tidyModule,
+	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 }
