@@ -38,7 +38,7 @@ FINGERPRINT = find . -name .git -prune -o -type f -exec cksum {} + | sort -k 3
 help: ## say what each verb does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-kube: ## build kube-apiserver, kube-controller-manager and etcd, once
+kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd, once
 	@internal/kube/build.sh
 
 check: generate-diff fmt vet lint test ## everything that a change must pass
