@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spokewire/sdk-go/examples/interpreter-webhook/internal/explain"
@@ -34,15 +35,22 @@ func main() {
 	}
 }
 
-const usage = `usage:
-  interpreter-webhook serve --certs DIR [--addr :9443]
-  interpreter-webhook explain FILE`
+const usage = `Usage: go run ./examples/interpreter-webhook COMMAND
+
+  explain FILE         say what a control plane learns of each object of a YAML file
+  serve --certs DIR    serve the webhook with tls.crt and tls.key of DIR, at --addr HOST:PORT (default :9443)
+  --help               show this`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
+		_, err := fmt.Fprintln(out, usage)
+		return err
+	}
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.Usage = func() {} // what is wrong is said once, by main
 	switch args[0] {
 	case "serve":
 		certs, addr := flags.String("certs", "", "folder of tls.crt and tls.key"), flags.String("addr", ":9443", "where to listen")

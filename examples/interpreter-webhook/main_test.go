@@ -95,3 +95,13 @@ func TestServe(t *testing.T) {
 		}
 	}
 }
+
+// TestHelp shows what there is, wherever it is asked for.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"serve", "--help"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, &out); err != nil || out.String() != usage+"\n" {
+			t.Errorf("%v: %v, and prints\n%s", args, err, out.String())
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	// link is where a document leads within the tree, and heading what a link may lead to within a document.
+	link    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	// named is a test, and place a file or folder of the tree.
+	named = regexp.MustCompile("`(Test\\w+)(?:/[^`]*)?`")
+	place = regexp.MustCompile("`((?:appliedwork|cloudevents|codec|dynamicwatcher|examples|internal|interpreter|rsync)/[\\w./-]+)`")
+)
+
+// TestReferences finds what documents name: tests, files and folders, and headings.
+func TestReferences(t *testing.T) {
+	var found testFiles
+	found.read(t, ".", true)
+	files, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text := read(t, filepath.Base(file))
+			for _, match := range named.FindAllStringSubmatch(text, -1) {
+				if !slices.Contains(found.tests, match[1]) {
+					t.Errorf("there is no %s", match[1])
+				}
+			}
+			for _, match := range place.FindAllStringSubmatch(text, -1) {
+				exists(t, match[1])
+			}
+			for _, match := range link.FindAllStringSubmatch(text, -1) {
+				other := text
+				if match[1] != "" {
+					exists(t, match[1])
+				}
+				if match[1] != "" && match[2] != "" {
+					other = read(t, match[1])
+				}
+				if match[2] != "" && !slices.Contains(anchors(other), match[2]) {
+					t.Errorf("%s#%s leads nowhere", match[1], match[2])
+				}
+			}
+		})
+	}
+}
+
+// anchors are the names of a document's headings in links.
+func anchors(text string) []string {
+	var all []string
+	for _, match := range heading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.NewReplacer(" ", "-", "'", "", "`", "", ":", "", ",", "").Replace(strings.ToLower(strings.TrimSpace(match[1]))))
+	}
+	return all
+}
+
+func exists(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path))); err != nil {
+		t.Error(err)
+	}
+}
