@@ -58,14 +58,15 @@ bench: ## all benchmarks (BENCH=pattern BENCHTIME=1s)
 peers: kube ## measure the projects that README.md compares with (WATCHES=20)
 	cd internal/peers && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -count=1 -timeout 20m -v . -args -watches $(WATCHES)
 
-# go test fuzzes one function of one package at a time, so they are looked up first.
+# Packages come before flags of the tests: the go command takes what comes after one that it does not know for an argument of the tests.
+# It fuzzes one function of one package at a time, so they are looked up first.
 # With 100,000 seeds the simulations of works take about 45 minutes on two idle processors, those of the dynamic watcher
 # 25, and the rules ten. A thousand runs of AppliedWork's campaign on a real API server take about 30.
 fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, RUNS (1000) of AppliedWork's, and each rule removed
-	$(GO) test -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v ./cloudevents/work
+	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync
-	$(GO) test -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v ./dynamicwatcher
-	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run '^TestAppliedWork$$/^(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v .
+	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .
 	@set -e; for package in $$($(GO) list ./...); do \
 	  functions=$$($(GO) test -list '^Fuzz' $$package); \

@@ -140,6 +140,9 @@ func parseGoTest(t *testing.T, args []string) (g goTest) {
 		args = args[1:]
 		takes, known := goTestFlags[flag]
 		if !strings.HasPrefix(flag, "-") {
+			if g.flags != nil {
+				t.Errorf("the go command takes %s for an argument of the tests: packages come before flags that it does not know", flag)
+			}
 			g.packages = append(g.packages, flag)
 			continue
 		}

@@ -97,6 +97,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
+	"go test ./internal/archtest":                                                               ci,
 	"go test -C internal/e2e ./access":                                                          ci,
 	"go test -run Size -v ./examples/hub/internal/page":                                         ci,
 	"go test ./cloudevents/memory -run Conformance":                                             ci,
@@ -109,7 +110,7 @@ var table = map[string]row{
 	"go test -run 'Queue|Probes' -v ./rsync/connector/git":                                      ci,
 	"go test -v -run SourceBinary ./internal/archtest":                                          ci,
 	"go test -v -run Totals ./internal/archtest":                                                ci,
-	"go test -C internal/e2e -run 'AppliedWorkLarge/Unchanged' -appliedwork.objects 10000 -v .": ci,
+	"go test -C internal/e2e . -run 'AppliedWorkLarge/Unchanged' -appliedwork.objects 10000 -v": ci,
 	"go test -C internal/e2e -run 'AppliedWorkSpeed' -v .":                                      ci,
 	"go test -C internal/e2e -run Failover -v ./rsync":                                          ci,
 	"go test -C internal/e2e ./interop":                                                         ci,

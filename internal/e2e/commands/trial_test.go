@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-const limit = 5 * time.Minute // for one command, on a machine that is busy
+const limit = 10 * time.Minute // for one command, on a machine that is busy
 
 // words splits a command as a shell would that has quotes and nothing else.
 func words(command string) []string {
