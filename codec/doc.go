@@ -10,9 +10,9 @@
 // need cloudevents/work instead, which is built on it.
 //
 //	spec := &codec.Spec{
-//		Header: codec.Header{ID: uuid.NewString(), Time: time.Now(), Source: "mwrs-controller", Cluster: "cluster1"},
+//		Header: codec.Header{ID: uuid.NewString(), Time: time.Now(), Source: "my-controller", Cluster: "cluster1"},
 //		WorkRef: codec.WorkRef{
-//			ResourceID: codec.ResourceID("mwrs-controller", "cluster1", work.Name),
+//			ResourceID: codec.ResourceID("my-controller", "cluster1", work.Name),
 //			Version:    1,
 //			Name:       work.Name,
 //		},
