@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -136,7 +137,7 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 	owned := map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta{}
 	var mu sync.Mutex
 	parallel(ctx, len(kinds), concurrency, func(i int) {
-		_, err := listAll(ctx, c.opts.Client.Resource(kinds[i].resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) {
+		err := c.each(ctx, kinds[i].resource, func(obj metav1.Object) {
 			for _, r := range obj.GetOwnerReferences() {
 				if !asked(r) {
 					continue
@@ -158,7 +159,28 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 	return owned, unread, ctx.Err()
 }
 
-func entryOf(m mapping, obj *unstructured.Unstructured) v1alpha1.AppliedResourceMeta {
+// each calls visit with the metadata of each object of a resource.
+func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResource, visit func(metav1.Object)) error {
+	if c.opts.Metadata == nil {
+		_, err := listAll(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) { visit(obj) })
+		return err
+	}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := c.opts.Metadata.Resource(resource).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func entryOf(m mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
 	return v1alpha1.AppliedResourceMeta{
 		ResourceIdentifier: v1alpha1.ResourceIdentifier{
 			Group: m.resource.Group, Version: m.resource.Version, Kind: m.kind, Resource: m.resource.Resource,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -183,5 +186,71 @@ func TestSurvey(t *testing.T) {
 	}
 	if d := cmp.Diff(late, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// aggregated is a discovery that says all in one answer, but for one group.
+type aggregated struct {
+	*discovered
+	except string
+}
+
+func (a aggregated) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+	groups, err := a.ServerGroupsWithContext(ctx)
+	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
+	for text, list := range a.kinds {
+		if gv, _ := schema.ParseGroupVersion(text); gv.Group != a.except {
+			resources[gv] = list
+		}
+	}
+	return groups, resources, nil, err
+}
+
+// TestSurveyWithAggregatedDiscovery: only what the answer about everything lacks is asked for, and the metadata of objects is enough.
+func TestSurveyWithAggregatedDiscovery(t *testing.T) {
+	api, asked := newFakeAPI(), []string{}
+	d := aggregated{&discovered{api, func(_ context.Context, gv string) error {
+		asked = append(asked, gv)
+		return nil
+	}}, "rbac.authorization.k8s.io"}
+	var lists []string
+	api.see = func(request *http.Request, _ []byte) {
+		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "s") && !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+			lists = append(lists, request.URL.Path)
+		}
+	}
+	client, err := metadata.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1}, &http.Client{Transport: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Discovery, o.Metadata = d, client })
+	late := manifest("late", "1")
+	appliedwork.SetOwnerReference(late, work)
+	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	asked, lists = nil, nil
+	survey, err := appliedwork.NewCollector(tracker).Survey(t.Context(), appliedwork.SurveyOptions{})
+	if err != nil || len(survey.Unread) > 0 || len(survey.Untracked) != 1 {
+		t.Fatalf("%+v, %v", survey, err)
+	}
+	want := []v1alpha1.AppliedResourceMeta{entry(v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "late"}, survey.Untracked[work.UID][0].UID)}
+	if d := cmp.Diff(want, survey.Untracked[work.UID]); d != "" || want[0].UID == "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"rbac.authorization.k8s.io/v1"}, asked); d != "" {
+		t.Errorf("versions that were asked for: %s", d)
+	}
+	for _, path := range lists {
+		if !strings.HasSuffix(path, "/appliedworks") {
+			t.Errorf("%s was read as a whole", path)
+		}
+	}
+	// What is not in that answer is not known to be absent: it may be older than the object.
+	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get"}})
+	secret := manifest("new", "1")
+	secret.SetKind("Secret")
+	if changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret}, appliedwork.ApplyOptions{}); err != nil {
+		t.Errorf("%v, %v", changes, err)
 	}
 }

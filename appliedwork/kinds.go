@@ -152,15 +152,49 @@ func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error)
 	if k.groups.groups == nil || k.clock.Since(k.groups.at) >= staleAfter {
 		at := k.clock.Now()
 		list, err := k.discovery.ServerGroupsWithContext(ctx)
-		if err != nil {
-			return metav1.APIGroup{}, fmt.Errorf("discover the groups of the API: %w", err)
-		}
-		k.groups = groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
-		for _, g := range list.Groups {
-			k.groups.groups[g.Name] = g
+		if err := k.learn(list, at, err); err != nil {
+			return metav1.APIGroup{}, err
 		}
 	}
 	return k.groups.groups[name], nil
+}
+
+// learn takes an answer of discovery about all groups.
+func (k *kinds) learn(list *metav1.APIGroupList, at time.Time, err error) error {
+	if err != nil {
+		return fmt.Errorf("discover the groups of the API: %w", err)
+	}
+	k.groups = groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
+	for _, g := range list.Groups {
+		k.groups.groups[g.Name] = g
+	}
+	return nil
+}
+
+// aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that they serve in two answers,
+// where there is one for each version of each group otherwise.
+type aggregated interface {
+	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error)
+}
+
+// learnAll learns all groups, and of as many versions as it can the resources. That something is not among these is no proof
+// that it is not served.
+func (k *kinds) learnAll(ctx context.Context) (known map[schema.GroupVersion]bool, err error) {
+	whole, ok := k.discovery.(aggregated)
+	if !ok {
+		_, err := k.group(ctx, "")
+		return nil, err
+	}
+	at := k.clock.Now()
+	list, resources, _, err := whole.GroupsAndMaybeResourcesWithContext(ctx)
+	if err := k.learn(list, at, err); err != nil {
+		return nil, err
+	}
+	known = make(map[schema.GroupVersion]bool, len(resources))
+	for gv, r := range resources {
+		k.versions[gv], known[gv] = versionAnswer{resources: r.APIResources}, true // of no time: too old to say what is not there
+	}
+	return known, nil
 }
 
 // errAway: a server that does not answer is no proof of anything.
@@ -190,7 +224,8 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 		return nil, nil, err
 	}
 	defer k.release()
-	if _, err := k.group(ctx, ""); err != nil {
+	known, err := k.learnAll(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	unread = map[string]error{}
@@ -207,9 +242,11 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 			}
 			asked[v.Version] = true
 			gv := schema.GroupVersion{Group: name, Version: v.Version}
-			if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
-				unread[gv.String()] = err
-				continue
+			if !known[gv] {
+				if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
+					unread[gv.String()] = err
+					continue
+				}
 			}
 			for _, r := range k.versions[gv].resources {
 				if seen[r.Name] || strings.Contains(r.Name, "/") {

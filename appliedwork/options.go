@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	// Inventory makes the requests for the inventories: the AppliedWorks that are ours to keep. It is for when Client is somebody
 	// who may not: with impersonation, say. Defaults to Client.
 	Inventory dynamic.Interface
+	// Metadata reads all objects of the cluster for Audit and Survey, of which they want the metadata only. It needs the rights
+	// of Client. Defaults to Client, which reads them as a whole: several times as much to send, to decode and to hold.
+	Metadata metadata.Interface
 	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
 	Discovery Discovery
 	// Events takes a Kubernetes event for each refusal. Nil means none.

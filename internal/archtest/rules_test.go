@@ -70,7 +70,7 @@ var rules = []rule{
 	{packages: "dynamicwatcher/internal/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
 
-	{packages: "appliedwork", may: []string{"appliedwork/v1alpha1", apimachinery, clientGo + "dynamic"}},
+	{packages: "appliedwork", may: []string{"appliedwork/v1alpha1", apimachinery, clientGo + "dynamic", clientGo + "metadata"}},
 	{packages: "appliedwork/v1alpha1", may: []string{apimachinery}},
 	{packages: "appliedwork/v1alpha1/applyconfiguration/...", may: []string{
 		"appliedwork/v1alpha1/...", apimachinery, clientGo + "applyconfigurations/meta/v1", "sigs.k8s.io/structured-merge-diff/v6/...",

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -65,8 +66,12 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	if err != nil {
 		return nil, err
 	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	id := &identity{user: user, client: client}
-	options := appliedwork.Options{Client: client, Discovery: c.discovery}
+	options := appliedwork.Options{Client: client, Metadata: objects, Discovery: c.discovery}
 	if c.agent != nil {
 		// An executor needs no access to AppliedWorks for that, and has none by it: those among its manifests are its own affair.
 		options.Inventory = c.agent.client
