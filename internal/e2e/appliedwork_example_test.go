@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
@@ -55,7 +56,7 @@ func TestAppliedWorkExample(t *testing.T) {
 			return nil
 		})
 	}
-	program := exec.Command(buildExample(t, "./examples/applied-work"), "--kubeconfig", cluster.Kubeconfig(), "--manifests", folder)
+	program := exec.Command(e2etest.Program(t, "applied-work", true), "--kubeconfig", cluster.Kubeconfig(), "--manifests", folder)
 	read, written := io.Pipe()
 	program.Stdout, program.Stderr = written, written
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // Each worker of a campaign has a CRD of its own, in a group of its own, for runs in which versions flip. Kubernetes' collector
@@ -48,7 +49,7 @@ func (c *campaign) flip(stream uint64) (settle func()) {
 	return func() {
 		cancel()
 		flipping.Wait()
-		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(e2etest.Patience); ; time.Sleep(20 * time.Millisecond) {
 			err := c.setFlips(true, true, 0)
 			if err == nil {
 				err = c.g.isServed(c.flips)

@@ -28,18 +28,6 @@ type managed struct {
 	admin dynamic.Interface
 }
 
-// buildExample builds a program of the examples, with the race detector if the test has it.
-func buildExample(t *testing.T, pkg string) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	build := exec.CommandContext(t.Context(), "go", "build", "-race", "-o", binary, pkg)
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return binary
-}
-
 // get returns the object of a manifest as it is; nil if there is none.
 func (m *managed) get(manifest string) *unstructured.Unstructured {
 	m.t.Helper()

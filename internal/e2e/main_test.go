@@ -10,8 +10,11 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
+
+var eventually, background = e2etest.Eventually, e2etest.Background
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // what controllers log outlives their tests

@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,44 +25,6 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
-
-// patience bounds each wait for something that the system does by itself.
-const patience = 60 * time.Second
-
-// eventually waits until check returns nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-	}
-}
-
-// background runs f until stop, which waits for it to return.
-func background(t *testing.T, f func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := f(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	t.Cleanup(stop)
-	return stop
-}
 
 func transport(t *testing.T, broker *mosquitto.Broker) *mqtt.Transport {
 	t.Helper()

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
@@ -105,20 +105,10 @@ func TestWatcherSource(t *testing.T) {
 	<-secrets.Done()
 }
 
-// build builds a program of the SDK.
-func build(t *testing.T, pkg string) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	if out, err := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", program, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return program
-}
-
 // TestPolicyWatcher runs the example on a real API server as its doc says.
 func TestPolicyWatcher(t *testing.T) {
 	t.Parallel()
-	program := build(t, "./examples/policy-watcher")
+	program := e2etest.Program(t, "policy-watcher", false)
 	cluster := kube.Shared(t)
 	client, dyn := newWriter(t, cluster), newDynamic(t, cluster)
 	ns := client.namespace("policies")
@@ -218,7 +208,7 @@ func TestPolicyWatcher(t *testing.T) {
 
 // TestWatchBench runs the example on a real API server, small.
 func TestWatchBench(t *testing.T) {
-	program := build(t, "./examples/watch-bench")
+	program := e2etest.Program(t, "watch-bench", false)
 	cluster := kube.Shared(t)
 	command := exec.Command(program, "--objects", "100", "--watchers", "10", "--updates", "50", "--json")
 	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())

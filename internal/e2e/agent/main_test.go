@@ -6,14 +6,8 @@
 package agent_test
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,37 +17,19 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
-// patience bounds each wait for something that the system does by itself.
-const patience = 90 * time.Second
-
-// program builds the agent once, with the race detector.
-var program = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "agent-")
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(folder, "agent")
-	build := exec.Command("go", "build", "-race", "-o", binary, "./examples/agent")
-	build.Dir = "../../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return binary, nil
-})
+var eventually, background = e2etest.Eventually, e2etest.Background
 
 func TestMain(m *testing.M) {
-	status := m.Run()
-	if binary, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(binary))
-	}
-	os.Exit(status)
+	e2etest.Prepare("agent", true) // while the servers start
+	os.Exit(kube.Main(m))
 }
 
-// world is what all agents of a test share.
+// world is what all agents of a test share: a broker of its own, and the cluster of all tests.
 type world struct {
 	t       *testing.T
 	cluster *kube.Cluster
@@ -67,7 +43,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, broker: mosquitto.Start(t, mosquitto.Options{})}
-	w.cluster = kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+	w.cluster = kube.Shared(t)
 	w.cluster.StartControllerManager()
 	w.admin = dynamic.NewForConfigOrDie(w.cluster.Config())
 	w.core = kubernetes.NewForConfigOrDie(w.cluster.Config())
@@ -114,39 +90,4 @@ func (w *world) namespace(t *testing.T, name string) {
 	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// eventually waits until check returns nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-	}
-}
-
-// background runs f until the end of the test, or until stop, which waits for it to return.
-func background(t *testing.T, f func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := f(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	t.Cleanup(stop)
-	return stop
 }

@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // process is the agent as a process. What it wants of the managed cluster passes through here, where it can be killed at
@@ -44,10 +46,6 @@ const throughProxy = "<through the proxy>"
 // newProcess does not start it.
 func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	t.Helper()
-	binary, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +58,7 @@ func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	proxy.Transport = transport
 	proxy.FlushInterval = -1 // watches
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
-	p := &process{t: t, binary: binary, api: proxy}
+	p := &process{t: t, binary: e2etest.Program(t, "agent", true), api: proxy}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

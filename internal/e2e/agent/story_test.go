@@ -25,6 +25,7 @@ var suite = map[string]func(*scene){
 
 // TestAgent runs the suite.
 func TestAgent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
@@ -39,6 +40,7 @@ func TestAgent(t *testing.T) {
 
 // TestKilled kills the process at each of its writes.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, transport := range transports {
 		for _, executed := range []bool{false, true} {
@@ -54,6 +56,7 @@ func TestKilled(t *testing.T) {
 
 // TestRestarts has agents end, and hubs be away or have changed, while they do.
 func TestRestarts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	t.Run("Store", func(t *testing.T) { w.stored(t) })
 	t.Run("Untracked", func(t *testing.T) { w.managed(t, "kube", "untracked").untracked() })

@@ -6,49 +6,16 @@ package hub_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// patience bounds each wait for what the programs do by themselves.
-const patience = 60 * time.Second
+var eventually = e2etest.Eventually
 
-// builds are folders with the programs, by whether they have the race detector. That makes them some ten times slower.
-var builds = map[bool]func() (string, error){
-	true:  sync.OnceValues(func() (string, error) { return build("-race", "./examples/hub", "./examples/agent") }),
-	false: sync.OnceValues(func() (string, error) { return build("./examples/hub") }),
-}
-
-// folders has what build has made.
-var folders []string
-
-func build(args ...string) (string, error) {
-	folder, err := os.MkdirTemp("", "hub-e2e-")
-	if err != nil {
-		return "", err
-	}
-	folders = append(folders, folder)
-	cmd := exec.Command("go", append([]string{"build", "-o", folder + "/"}, args...)...)
-	cmd.Dir = "../../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return folder, nil
-}
-
-func TestMain(m *testing.M) {
-	status := m.Run()
-	for _, folder := range folders {
-		_ = os.RemoveAll(folder)
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
 
 // process is a program that is killed and started again.
 type process struct {
@@ -59,13 +26,10 @@ type process struct {
 	before  []string // the logs of earlier runs
 }
 
+// newProcess does not start it. The race detector makes a program some ten times slower.
 func newProcess(t testing.TB, race bool, program string, args ...string) *process {
 	t.Helper()
-	folder, err := builds[race]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, program: filepath.Join(folder, program), args: args}
+	p := &process{t: t, program: e2etest.Program(t, program, race), args: args}
 	t.Cleanup(p.end)
 	return p
 }
@@ -105,7 +69,7 @@ func (p *process) end() {
 func (p *process) awaitLog(since int, text string) string {
 	p.t.Helper()
 	var rest string
-	err := p.run.WaitReady(patience, func() error {
+	err := p.run.WaitReady(e2etest.Patience, func() error {
 		log := p.run.Log()
 		if since <= len(log) {
 			if _, after, ok := strings.Cut(log[since:], text); ok {
@@ -121,24 +85,4 @@ func (p *process) awaitLog(since int, text string) string {
 		p.t.Fatal(err)
 	}
 	return strings.TrimSpace(rest)
-}
-
-// eventually waits until check returns nil.
-func eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-	}
 }

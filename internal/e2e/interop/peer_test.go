@@ -29,6 +29,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 	"github.com/spokewire/sdk-go/internal/tcpproxy"
 )
@@ -184,7 +185,7 @@ func run(t *testing.T, s starter, link *tcpproxy.Proxy) (_ *peer, stop func()) {
 	t.Cleanup(stop)
 	select {
 	case <-s.Ready():
-	case <-time.After(patience):
+	case <-time.After(e2etest.Patience):
 		t.Fatal("not connected")
 	}
 	return newPeer(t, link, s.Clientset(), nil), stop

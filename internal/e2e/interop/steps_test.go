@@ -21,30 +21,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// patience bounds each wait for something that the peers do by themselves.
-const patience = 30 * time.Second
-
-// eventually waits until check returns nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-	}
-}
+var eventually = e2etest.Eventually
 
 // when turns a condition into a check.
 func when(ok bool, otherwise string) error {

@@ -55,16 +55,18 @@ type Cluster struct {
 	shared bool
 
 	kubeconfig string // the file
-	manager    *daemon.Daemon
 }
 
-// plane is etcd and the API server.
+// plane is the servers.
 type plane struct {
 	assets string // the folder of the binaries
+	folder string // the folder of certificates
 	env    *envtest.Environment
 	config *rest.Config
 	log    daemon.Log
-	users  sync.Mutex // held while one is added
+
+	lock    sync.Mutex // held while a user is added, or a server
+	manager *daemon.Daemon
 }
 
 // Start runs a cluster until the end of the test. It takes some three seconds, see
@@ -83,7 +85,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 // newPlane is one that is not started. The folder is for certificates: with one of
 // ours, envtest keeps them and the users over a restart.
 func newPlane(assets, folder string, opts Options) *plane {
-	p := &plane{assets: assets}
+	p := &plane{assets: assets, folder: folder}
 	p.env = &envtest.Environment{
 		BinaryAssetsDirectory:    assets,
 		CRDDirectoryPaths:        opts.CRDs,
@@ -115,8 +117,8 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // name and groups: none, at first.
 func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	c.t.Helper()
-	c.users.Lock()
-	defer c.users.Unlock()
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, c.config)
 	if err != nil {
 		c.t.Fatalf("kube: user %s: %v", name, err)
@@ -209,7 +211,7 @@ func (c *Cluster) RestartAPIServer() {
 }
 
 func (c *Cluster) cleanup() {
-	c.StopControllerManager()
+	c.stopManager()
 	if err := c.env.Stop(); err != nil {
 		c.t.Errorf("kube: stop: %v", err)
 	}
@@ -222,6 +224,8 @@ func (c *Cluster) showLogs() {
 		return
 	}
 	c.t.Logf("end of the log of kube-apiserver:\n%s", c.log.Last(logShown))
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	if c.manager != nil {
 		c.t.Logf("end of the log of kube-controller-manager:\n%s", c.manager.Log())
 	}

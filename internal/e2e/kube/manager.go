@@ -5,9 +5,11 @@ package kube
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,33 +35,52 @@ var managerFlags = []string{
 // gone are deleted, and namespaces can be. It looks for new types only every 30
 // seconds, so install the CRDs of the test first. It may be called again after
 // StopControllerManager. Flags are added to its command line, where the last one of a name counts.
+//
+// On a [Shared] cluster the first call starts it for all tests, without flags.
 func (c *Cluster) StartControllerManager(flags ...string) {
 	c.t.Helper()
-	c.mustOwn()
 	path := filepath.Join(assets(c.t, "kube-controller-manager"), "kube-controller-manager")
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.shared {
+		if len(flags) > 0 {
+			c.mustOwn()
+		}
+		if c.manager != nil {
+			return
+		}
+	}
+	if err := c.startManager(path, flags); err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+}
+
+// startManager returns when the manager works, or with an error. It has its files beside those of the API server.
+func (p *plane) startManager(path string, flags []string) error {
+	folder := filepath.Join(p.folder, "manager")
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(kubeconfig, p.env.KubeConfig, 0o600)); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		c.t.Fatalf("kube: %v", err)
+		return err
 	}
 	address := listener.Addr().(*net.TCPAddr)
 	_ = listener.Close()
-	own := []string{
-		"--kubeconfig=" + c.Kubeconfig(),
-		"--cert-dir=" + c.t.TempDir(),
-		fmt.Sprintf("--secure-port=%d", address.Port),
-	}
+	own := []string{"--kubeconfig=" + kubeconfig, "--cert-dir=" + folder, fmt.Sprintf("--secure-port=%d", address.Port)}
 	manager, err := daemon.Start(path, slices.Concat(own, managerFlags, flags)...)
 	if err != nil {
-		c.t.Fatalf("kube: %v", err)
+		return err
 	}
-	c.manager = manager
+	p.manager = manager
 	transport := &http.Transport{
 		// Its certificate is one it made for itself a moment ago.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
 		DisableKeepAlives: true,
 	}
 	client := &http.Client{Transport: transport, Timeout: time.Second}
-	err = manager.WaitReady(startLimit, func() error {
+	return manager.WaitReady(startLimit, func() error {
 		response, err := client.Get("https://" + address.String() + "/healthz")
 		if err != nil {
 			return err
@@ -73,14 +94,19 @@ func (c *Cluster) StartControllerManager(flags ...string) {
 		}
 		return nil
 	})
-	if err != nil {
-		c.t.Fatalf("kube: %v", err)
-	}
 }
 
 // StopControllerManager ends the controller manager, if it runs.
 func (c *Cluster) StopControllerManager() {
-	if c.manager != nil {
-		c.manager.Stop()
+	c.t.Helper()
+	c.mustOwn()
+	c.stopManager()
+}
+
+func (p *plane) stopManager() {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.manager != nil {
+		p.manager.Stop()
 	}
 }

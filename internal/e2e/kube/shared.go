@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // shared is the one cluster of a package's tests, from when the first asks for it.
@@ -22,8 +24,8 @@ var shared struct {
 // Shared returns the cluster that the tests of a package share, with the CRDs of
 // [ManifestWorkCRDs]; the first that asks starts it. Tests may use it at the same
 // time, so each works in namespaces, with users and with kinds of its own, and none
-// may stop or restart what all use: those methods fail the test. The package's
-// TestMain must call [Main].
+// may stop or restart what all use: those methods fail the test. Once a test has
+// called StartControllerManager, all have it. The package's TestMain must call [Main].
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	programs := assets(t, "etcd", "kube-apiserver")
@@ -44,8 +46,7 @@ func Shared(t testing.TB) *Cluster {
 	return c
 }
 
-// Main runs the tests of a package that has a [Shared] cluster, stops that, and
-// returns the exit status:
+// Main is [e2etest.Main] for a package that has a [Shared] cluster, which it stops:
 //
 //	func TestMain(m *testing.M) { os.Exit(kube.Main(m)) }
 func Main(m *testing.M) (status int) {
@@ -54,8 +55,9 @@ func Main(m *testing.M) (status int) {
 		fmt.Fprintf(os.Stderr, "kube: %v\n", err)
 		return 1
 	}
-	status = m.Run()
+	status = e2etest.Main(m)
 	if shared.plane != nil {
+		shared.plane.stopManager()
 		err = shared.plane.env.Stop()
 	}
 	if err = errors.Join(err, os.RemoveAll(shared.folder)); err != nil {
@@ -69,6 +71,6 @@ func Main(m *testing.M) (status int) {
 func (c *Cluster) mustOwn() {
 	c.t.Helper()
 	if c.shared {
-		c.t.Fatal("kube: the cluster is shared: a test that stops its servers, or adds one, needs one of its own")
+		c.t.Fatal("kube: the cluster is shared: a test that stops its servers needs one of its own")
 	}
 }

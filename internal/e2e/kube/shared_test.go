@@ -38,11 +38,12 @@ func TestShared(t *testing.T) {
 		t.Errorf("list works: %v", err)
 	}
 	for name, do := range map[string]func(*kube.Cluster){
-		"kill":               (*kube.Cluster).KillAPIServer,
-		"stop":               (*kube.Cluster).StopAPIServer,
-		"restart":            (*kube.Cluster).RestartAPIServer,
-		"forget":             (*kube.Cluster).Forget,
-		"controller manager": func(c *kube.Cluster) { c.StartControllerManager() },
+		"kill":             (*kube.Cluster).KillAPIServer,
+		"stop":             (*kube.Cluster).StopAPIServer,
+		"restart":          (*kube.Cluster).RestartAPIServer,
+		"forget":           (*kube.Cluster).Forget,
+		"stop the manager": (*kube.Cluster).StopControllerManager,
+		"flags":            func(c *kube.Cluster) { c.StartControllerManager("--kube-api-qps=1") },
 	} {
 		it, done := &tb{TB: t}, make(chan struct{})
 		go func() {
@@ -56,4 +57,6 @@ func TestShared(t *testing.T) {
 	if _, err := works.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("after all that: %v", err)
 	}
+	first.StartControllerManager()
+	second.StartControllerManager() // it is there
 }

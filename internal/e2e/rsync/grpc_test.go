@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
@@ -156,11 +156,7 @@ func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 // TestExampleOnEtcd: the program of examples/rsync keeps everything in etcd, and finds it there again.
 func TestExampleOnEtcd(t *testing.T) {
 	etcd := startEtcd(t, 1)
-	folder := t.TempDir()
-	if err := buildExamples(folder, "rsync"); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(folder, "rsync")
+	program := e2etest.Program(t, "rsync", true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {

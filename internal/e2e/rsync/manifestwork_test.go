@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/agenttest"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/tcpproxy"
 	"github.com/spokewire/sdk-go/rsync"
@@ -83,21 +83,7 @@ func (h *workHub) runAgent(t *testing.T, namespace string, cluster *agenttest.Cl
 	return background(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, works, namespace) })
 }
 
-// background runs something until stop, or the end of the test.
-func background(t *testing.T, run func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
+var background = e2etest.Background
 
 func openWork(t *testing.T, works workclientset.Interface, namespace string, options manifestwork.Options) connector.Connector {
 	t.Helper()

@@ -31,20 +31,6 @@ func sdk() (string, error) {
 	return strings.TrimSpace(string(root)), err
 }
 
-// buildExamples builds programs of the examples, with the race detector, into a folder.
-func buildExamples(folder string, names ...string) error {
-	root, err := sdk()
-	for i := 0; i < len(names) && err == nil; i++ {
-		build := exec.Command("go", "build", "-race", "-o", filepath.Join(folder, filepath.Base(names[i])), "./examples/"+names[i])
-		build.Dir = root
-		var out []byte
-		if out, err = build.CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w\n%s", err, out)
-		}
-	}
-	return err
-}
-
 // documented returns the arguments of the commands by which the documentation of examples/rsync brings an app to real clusters, with some words
 // replaced: first those of the engine and of the agent, then the others.
 func documented(t *testing.T, replace map[string]string) (engine, agent []string, others [][]string) {
@@ -86,6 +72,7 @@ func documented(t *testing.T, replace map[string]string) (engine, agent []string
 // program is one that is killed and started again. Its methods may be called from any goroutine.
 type program struct {
 	t      *testing.T
+	folder string // in which it runs
 	binary string
 	args   []string
 
@@ -116,10 +103,10 @@ func (b *lockedBuffer) String() string {
 }
 
 // startProgram starts one, which says in its first line where it serves. That must end in good order, and without a data race.
-// It runs in the folder that it is in.
-func startProgram(t *testing.T, binary string, args ...string) (p *program, first string) {
+// It runs in a folder.
+func startProgram(t *testing.T, folder, binary string, args ...string) (p *program, first string) {
 	t.Helper()
-	p = &program{t: t, binary: binary, args: args}
+	p = &program{t: t, folder: folder, binary: binary, args: args}
 	first = p.start()
 	t.Cleanup(func() {
 		p.interrupt()
@@ -137,7 +124,7 @@ func startProgram(t *testing.T, binary string, args ...string) (p *program, firs
 // start is called with mu held, or before anybody else knows of the program.
 func (p *program) start() (first string) {
 	cmd := exec.Command(p.binary, p.args...)
-	cmd.Dir, cmd.Stderr = filepath.Dir(p.binary), &p.output
+	cmd.Dir, cmd.Stderr = p.folder, &p.output
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -27,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/gitserver"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
@@ -81,15 +82,15 @@ type story struct {
 	broker   *mosquitto.Broker
 	workName func(id, app string) string
 
-	folder   string     // of the programs and of what they keep
+	folder   string     // of what the programs keep
 	commands [][]string // those for a newcomer
 }
 
 func newStory(t *testing.T) *story {
 	t.Helper()
 	folder := t.TempDir()
-	built := make(chan error, 1)
-	go func() { built <- buildExamples(folder, "rsync", "agent") }()
+	e2etest.Prepare("rsync", true) // while the servers start
+	e2etest.Prepare("agent", true)
 	s := &story{t: t, folder: folder, gitGate: &gate{}}
 	broker, own := mosquitto.Start(t, mosquitto.Options{}), kube.Start(t, kube.Options{})
 	own.StartControllerManager() // the agent deletes in the foreground
@@ -110,17 +111,14 @@ func newStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	s.workName = names.Name
-	if err := <-built; err != nil {
-		t.Fatal(err)
-	}
 	serve, apply, others := documented(t, map[string]string{
 		"clusters": folder, "clusters/c3.kubeconfig": agentConfig, "mqtt://127.0.0.1:1883": broker.URL(),
 		"fleet.git?create-branch=true": "http://" + s.gitProxy.Addr() + "/" + filepath.Base(s.git.Path()) + "?path=clusters",
 	})
 	s.commands = others
 	var first string
-	s.engine, first = startProgram(t, filepath.Join(folder, "rsync"), append(serve, "--listen", freeURL(t).Host)...)
-	s.agent, _ = startProgram(t, filepath.Join(folder, "agent"), apply...)
+	s.engine, first = startProgram(t, folder, e2etest.Program(t, "rsync", true), append(serve, "--listen", freeURL(t).Host)...)
+	s.agent, _ = startProgram(t, folder, e2etest.Program(t, "agent", true), apply...)
 	s.server = strings.TrimPrefix(first, "serving at ")
 	s.client, err = rsyncgrpc.NewClient(s.server, rsyncgrpc.ClientOptions{Insecure: true})
 	if err != nil {

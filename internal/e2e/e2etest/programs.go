@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2etest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// folderVariable names a folder that the tests of all packages share, so that a program is linked once. The Makefile sets it.
+const folderVariable = "SPOKEWIRE_E2E_PROGRAMS"
+
+// programs are those that were built for this package.
+var programs struct {
+	sync.Mutex
+	built  map[string]func() (string, error) // by the path
+	folder string                            // ours, if there is none to share
+}
+
+// Program returns the path of an example, "agent", with the race detector or without. It is built when it is first asked for,
+// and removed by [Main].
+func Program(t testing.TB, name string, race bool) string {
+	t.Helper()
+	path, err := build(name, race)()
+	if err != nil {
+		t.Fatalf("go build ./examples/%s: %v", name, err)
+	}
+	return path
+}
+
+// Prepare begins to build an example, while the servers of a test start.
+func Prepare(name string, race bool) { go build(name, race)() }
+
+// Main runs the tests of a package, removes the programs that were built for it, and returns the exit status.
+func Main(m interface{ Run() int }) (status int) {
+	status = m.Run()
+	programs.Lock()
+	building := programs.built
+	programs.Unlock()
+	for _, built := range building {
+		_, _ = built() // a test has said what was wrong
+	}
+	if err := os.RemoveAll(programs.folder); err != nil {
+		fmt.Fprintf(os.Stderr, "e2etest: remove the programs: %v\n", err)
+		return max(status, 1)
+	}
+	return status
+}
+
+func build(name string, race bool) func() (string, error) {
+	programs.Lock()
+	defer programs.Unlock()
+	key := fmt.Sprint(name, race)
+	if programs.built[key] == nil {
+		if programs.built == nil {
+			programs.built = map[string]func() (string, error){}
+		}
+		programs.built[key] = sync.OnceValues(func() (string, error) { return link(name, race) })
+	}
+	return programs.built[key]
+}
+
+// folder is where the programs are put.
+func folder() (string, error) {
+	if shared := os.Getenv(folderVariable); shared != "" {
+		return shared, nil
+	}
+	programs.Lock()
+	defer programs.Unlock()
+	if programs.folder == "" {
+		var err error
+		if programs.folder, err = os.MkdirTemp("", "e2e-programs-"); err != nil {
+			return "", err
+		}
+	}
+	return programs.folder, nil
+}
+
+// link builds an example. One that another package has built already is taken as it is: the go command sees that it is up to date.
+func link(name string, race bool) (string, error) {
+	to, err := folder()
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-ldflags=-s -w"}
+	if race {
+		to, args = filepath.Join(to, "race"), append(args, "-race")
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	path := filepath.Join(to, name)
+	lock, err := os.Create(path + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/spokewire/sdk-go").Output()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", append(args, "-o", path, "./examples/"+name)...)
+	cmd.Dir = string(root[:len(root)-1])
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+}

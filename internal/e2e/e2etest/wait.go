@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2etest has what the end-to-end tests of all packages do alike: wait for what a system does by itself, run
+// something beside a test, and build the programs that they start.
+package e2etest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Patience bounds each wait. It is long because other packages' tests run at the same time.
+const Patience = 90 * time.Second
+
+// Eventually waits until check returns nil. It asks often at first, as most things happen soon, and then ever less: each
+// question takes time from those that are to do something.
+func Eventually(t testing.TB, what string, check func() error) {
+	t.Helper()
+	pause := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.3, Steps: 20, Cap: 200 * time.Millisecond}
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(pause.Step()):
+		case <-deadline.C:
+			t.Fatalf("%s: not within %s: %v", what, Patience, err)
+		}
+	}
+}
+
+// Background runs f until the end of the test, or until stop, which waits for it to return. Its error fails the test.
+func Background(t testing.TB, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(stop)
+	return stop
+}
