@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -178,10 +179,11 @@ func (w *watcher) eventuallyCount(id dynamicwatcher.ObjectIdentifier, want int) 
 	}
 }
 
-// eventually is the package's eventually with short intervals.
+// eventually is the package's eventually with short intervals: how long it takes counts.
 func (w *watcher) eventually(what string, f func() error) time.Duration {
 	w.t.Helper()
 	begin := time.Now()
+	pause := wait.Backoff{Duration: time.Millisecond, Factor: 1.1, Steps: 50, Cap: 20 * time.Millisecond}
 	for {
 		err := f()
 		if err == nil {
@@ -190,7 +192,7 @@ func (w *watcher) eventually(what string, f func() error) time.Duration {
 		if time.Since(begin) > watcherLimit {
 			w.t.Fatalf("%s: %v", what, err)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(pause.Step())
 	}
 }
 

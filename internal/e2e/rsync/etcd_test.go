@@ -119,6 +119,7 @@ func (c *cluster) store(t *testing.T, prefix string) store.Store {
 
 // TestConformance holds the store in etcd against the same demands as that in memory.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, 1)
 	var n atomic.Int64
 	storetest.Run(t, func(t *testing.T) store.Store {

@@ -60,6 +60,7 @@ func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters, addr str
 // TestGRPCReplicas: two engines with a server each on one etcd end and come back in turn, while a client queues events, waits
 // for them and watches. Each event is queued once and done, and the watch has each change once.
 func TestGRPCReplicas(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, 1)
 	clusters := fake.New()
 	var addrs [2]string
@@ -155,6 +156,7 @@ func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 
 // TestExampleOnEtcd: the program of examples/rsync keeps everything in etcd, and finds it there again.
 func TestExampleOnEtcd(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, 1)
 	program := e2etest.Program(t, "rsync", true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -21,6 +21,7 @@ import (
 )
 
 func TestKubeConformance(t *testing.T) {
+	t.Parallel()
 	connectortest.Run(t, func(t *testing.T) connectortest.Cluster {
 		config, proxy := proxied(t, kube.Shared(t).Config())
 		site := newKubeSite(t, config, kubeconnector.Options{})
@@ -105,6 +106,7 @@ func TestKubeDefinitions(t *testing.T) {
 }
 
 func TestKubeRefusals(t *testing.T) {
+	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{MaxObjectBytes: 4000})
 	secret := "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: NS}, "
 	for _, tt := range []struct {

@@ -49,6 +49,7 @@ func (d *deletions) take() string {
 
 // TestKubeEngine: a context goes through its life on two API servers, one of which is killed on the way and comes back.
 func TestKubeEngine(t *testing.T) {
+	t.Parallel()
 	own := kube.Start(t, kube.Options{})
 	configs := map[string]kubeconnector.Cluster{"edge+c1": {Config: kube.Shared(t).Config()}, "edge+c2": {Kubeconfig: own.Kubeconfig()}}
 	clients := []*kubernetes.Clientset{kubernetes.NewForConfigOrDie(kube.Shared(t).Config()), kubernetes.NewForConfigOrDie(own.Config())}
@@ -132,6 +133,7 @@ func TestKubeEngine(t *testing.T) {
 
 // TestKubeReady: an app waits for a Deployment of another, and hooks for their jobs; the watch tells the engine at once.
 func TestKubeReady(t *testing.T) {
+	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}}, kubeconnector.Options{}), rsync.Options{
 		PollInterval: 10 * time.Minute, // so all that goes on does so because of a watch

@@ -30,6 +30,7 @@ func eventually(t *testing.T, problem func() string) {
 
 // TestKubeWebhookDown: a webhook that is down is for another time.
 func TestKubeWebhookDown(t *testing.T) {
+	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	url, fail, none := "https://127.0.0.1:1/validate", admissionv1.Fail, admissionv1.SideEffectClassNone
 	hooks := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -74,6 +75,7 @@ func TestKubeWebhookDown(t *testing.T) {
 // TestKubePropagation: the server is told what to do with dependents. In the foreground an object is there until they are gone, which is when
 // the garbage collector takes its finalizer away.
 func TestKubePropagation(t *testing.T) {
+	t.Parallel()
 	for policy, finalizer := range map[metav1.DeletionPropagation]string{
 		"": "", metav1.DeletePropagationBackground: "",
 		metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents, metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents,

@@ -104,6 +104,7 @@ func configMap(name, value string) []byte {
 
 // TestManifestWorkHub runs the connector on a real API server.
 func TestManifestWorkHub(t *testing.T) {
+	t.Parallel()
 	h := newWorkHub(t)
 	t.Run("Conformance", func(t *testing.T) { testWorkConformance(t, h) })
 	t.Run("Errors", func(t *testing.T) { testWorkErrors(t, h) })

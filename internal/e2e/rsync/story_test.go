@@ -64,6 +64,7 @@ func storyApp(app *appcontext.AppBuilder, on appcontext.ClusterID, hooks map[app
 // API server. In each step the engine is killed several times, in the middle of something, and one of the three cannot be reached
 // for a while. Each step ends with just what it is for; nothing is done twice that can be seen, and nothing is left.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	s := newStory(t)
 	s.create()
 	s.expect("create", want{})
