@@ -24,8 +24,10 @@
 //	internal/manifest    what the manifests are, and which configurations of the work are for which
 //	internal/spoke       the managed cluster: update strategies, executors, AppliedWorks
 //	internal/ignore      fields that are left to others
+//	internal/jsonpath    where a JSON path leads
 //	internal/rules       condition rules: CEL and well-known
 //	internal/feedback    feedback rules: JSON paths and well-known fields
+//	internal/budget      what the rules of one work may cost together
 //	internal/status      conditions and values: a function of what became of the manifests
 //	internal/serve       /metrics, /healthz and /readyz
 //
@@ -64,7 +66,8 @@
 //	          OnSpokeChange          they are left when somebody else has changed them
 //	        jsonPaths                .spec.replicas, .spec.template.spec.containers[?(@.name=="web")].image
 //	        jsonPointers             /spec/replicas
-//	        jqPathExpressions        .spec.template.spec.containers[] | select(.name == "web") | .image; at most 250 ms
+//	        jqPathExpressions        .spec.template.spec.containers[] | select(.name == "web") | .image; at most 4 KiB and 250 ms.
+//	                                 They name fields: what makes values, as +, range and variables, is refused
 //	    feedbackRules                read as often as the object changes
 //	      type
 //	        WellKnownStatus          of the kinds of interpreter/native: see internal/feedback
@@ -73,7 +76,8 @@
 //	        name                     the first of several with one name counts
 //	        version                  the object is read in that version
 //	        path                     a whole number, a boolean, and a text of at most 16,384 characters are Integer, Boolean and
-//	                                 String; all else, and several values, JsonRaw of at most 1,024 characters
+//	                                 String; all else, and several values, JsonRaw of at most 1,024 characters. Bounded, as
+//	                                 those of ignoreFields are: 10,000 values found, 1,000,000 looked at, 1 s
 //	    feedbackScrapeType
 //	      Watch                      read when the object changes
 //	      Poll                       and also every --poll; the default
@@ -97,6 +101,7 @@
 //	    Progressing                  something is still to come: Applying, Failed, or Completed
 //	    Degraded                     a manifest is
 //	    Complete                     all manifests that have a rule for it are
+//	    RulesWithinLimits            False: not all rules were followed: see Limits
 //	    Deleting                     while the work is being deleted: what is still there
 //	    Deleted                      nothing is left; the finalizer goes next
 //	  resourceStatus.manifests
@@ -115,6 +120,14 @@
 //
 // A manifest that is Complete is not touched any more, nor is a work, until it gets another generation, but for what could
 // not be applied by then. An object that its own controller removes then, as a Job with a limit of its own, is not made anew.
+//
+// # Limits
+//
+// Works come from outside, so what their rules may take is bounded, for each expression and path as the table says, and for all
+// of a work together: 10,000 expressions and paths, and 2 s, each time the work is served. What is over that is not evaluated: the
+// conditions of its rules are Unknown, its values are missing, its manifest is not applied where it is for ignoreFields, and the work
+// says RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
+// itself and not the others.
 //
 // # Drift
 //

@@ -87,7 +87,8 @@ type Controller struct {
 	builder  *status.Builder
 
 	mu      sync.Mutex
-	written map[string]write // by the work's name
+	written map[string]write     // by the work's name
+	rests   map[string]time.Time // until when a work is not served, by its name
 }
 
 // New returns a Controller. It starts nothing.
@@ -102,7 +103,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, written: map[string]write{}, queue: workqueue.NewTypedRateLimitingQueue(
+	c := &Controller{o: o, builder: builder, written: map[string]write{}, rests: map[string]time.Time{}, queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost))}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()

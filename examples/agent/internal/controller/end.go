@@ -111,6 +111,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 // no reason: it has to say so.
 func (c *Controller) evict(ctx context.Context, name string) (time.Duration, error) {
 	c.o.Watches.drop(ctx, c.watcher(name))
+	c.rest(name, 0, time.Now())
 	if !c.o.Evicts {
 		return 0, nil
 	}

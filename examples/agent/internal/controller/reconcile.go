@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -31,6 +32,9 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 	if w.DeletionTimestamp != nil {
 		return c.finalize(ctx, w)
 	}
+	if left := c.resting(name, time.Now()); left > 0 {
+		return left, nil
+	}
 	if w, err = c.addFinalizer(ctx, w); err != nil {
 		return 0, err
 	}
@@ -42,6 +46,8 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 
 // apply brings a work to the cluster, watches what it has brought, and reports.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	ctx, rules := budget.With(ctx)
+	defer func() { c.rest(w.Name, rules.Spent(), time.Now()) }()
 	result := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
 	if ctx.Err() != nil {
 		return 0, nil // what failed, failed because we are stopping

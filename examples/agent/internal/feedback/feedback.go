@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/jsonpath"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
@@ -25,6 +27,8 @@ const (
 	maxJSONRaw = 1024
 	// maxString is how many one of type String may have: a status with a whole file in it may not fit into what it travels in.
 	maxString = 16 << 10
+	// timeLimit is how long following one path may take.
+	timeLimit = time.Second
 )
 
 // Reader reads values. Its methods may be called from any goroutine.
@@ -37,7 +41,7 @@ func NewReader() *Reader { return &Reader{native: native.New()} }
 type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
 
 // Read returns the values that the rules ask for. A field that is not there has no value, and that is no error. Of two
-// values with one name the first counts. The error joins what is wrong with single rules; the other values are returned.
+// values with one name the first counts. What paths may cost is bounded, by the budget of ctx too. The error joins what is wrong with single rules; the other values are returned.
 func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
 	var errs []error
@@ -91,7 +95,7 @@ func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, 
 		return
 	}
 	for _, f := range fields {
-		value, err := find(f.path, status.Object)
+		value, err := find(ctx, f.path, status.Object)
 		add(f.name, value, err)
 	}
 }
@@ -104,7 +108,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 			return nil, fmt.Errorf("read the object in version %s: %w", p.Version, err)
 		}
 	}
-	value, err := find(p.Path, obj.Object)
+	value, err := find(ctx, p.Path, obj.Object)
 	if value != nil || err != nil || strings.HasPrefix(p.Path, ".status") {
 		return value, err
 	}
@@ -113,32 +117,27 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 	if !ok {
 		return nil, nil
 	}
-	return find(p.Path, status)
+	return find(ctx, p.Path, status)
 }
 
 // find returns the value that a path leads to, a list of them where there are several, or nil.
-func find(path string, object map[string]any) (any, error) {
-	j := jsonpath.New("").AllowMissingKeys(true)
-	if err := j.Parse("{" + path + "}"); err != nil {
-		return nil, fmt.Errorf("the JSON path %q cannot be read: %w", path, err)
-	}
-	found, err := j.FindResults(object)
-	if err != nil {
-		return nil, fmt.Errorf("the JSON path %q does not fit the object: %w", path, err)
-	}
-	var values []any
-	for _, results := range found {
-		for _, v := range results {
-			if v.IsValid() && v.CanInterface() {
-				values = append(values, v.Interface())
-			}
-		}
-	}
-	switch len(values) {
-	case 0:
+func find(ctx context.Context, path string, object map[string]any) (any, error) {
+	var found []jsonpath.Match
+	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
+		found, err = jsonpath.Find(ctx, path, object)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the JSON path %q: %w", path, err)
+	case len(found) == 0:
 		return nil, nil
-	case 1:
-		return values[0], nil
+	case len(found) == 1:
+		return found[0].Value, nil
+	}
+	values := make([]any, len(found))
+	for i, m := range found {
+		values[i] = m.Value
 	}
 	return values, nil
 }

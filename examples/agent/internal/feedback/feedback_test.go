@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -112,8 +113,8 @@ func TestJSONPaths(t *testing.T) {
 		{"nothing", ".status.nothing", "", "", ""},
 		{"null", ".spec.none", "", "", ""},
 		{"as long as it may be", "['status']['long','nothing']", "", "v=" + strings.Repeat("é", 1022), ""},
-		{"no path", ".status[", "", "", `the JSON path ".status[" cannot be read`},
-		{"a path that does not fit", ".status.phase[0]", "", "", "does not fit"},
+		{"no path", ".status[", "", "", `the JSON path ".status[": unterminated array`},
+		{"a path that does not fit", ".status.phase[0]", "", "", "wants an item of what is no list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version}, {Name: "always", Path: ".metadata.name"}}}}
@@ -141,6 +142,33 @@ func TestBounds(t *testing.T) {
 	for _, bad := range []workv1.FeedbackRule{{Type: workv1.JSONPathsType}, {Type: "CEL"}} {
 		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{bad}, object(t, "{apiVersion: v1, kind: X}"), nil); err == nil {
 			t.Errorf("%+v is no error", bad)
+		}
+	}
+}
+
+// TestCostlyPaths: paths that multiply what they find end early, and the others are followed all the same.
+func TestCostlyPaths(t *testing.T) {
+	items := strings.TrimSuffix(strings.Repeat("{a: [1, 2, 3, 4, 5, 6, 7, 8, 9]}, ", 300), ", ")
+	obj := object(t, "{apiVersion: v1, kind: X, metadata: {name: x}, spec: {items: ["+items+"]}}")
+	for path, want := range map[string]string{
+		"..['spec','spec','spec']..['items','items','items']..['a','a','a']..['a','a','a']": "",
+		strings.Repeat("..", 20) + "a":                                            "",
+		".spec.items[*]" + strings.Repeat("['a','a','a','a','a','a','a','a']", 9): "",
+		".spec.items[*]['a','a','a','a','a','a','a','a']":                         "characters of JSON",
+		".spec..a..a":            "",
+		"..a[*]['','','','','']": "",
+		".spec.items[*].a[*]" + strings.Repeat("['$','$','$','$']", 3): "",
+		".spec.items[?(@..a)].a[?(@==1)]" + strings.Repeat("[0]", 9):   "",
+		".spec.items[?(@..a[?(@..a==@..a)])]..a[?(@..a==@..a)]":        "",
+	} {
+		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: path}, {Name: "name", Path: ".metadata.name"}}}}
+		start := time.Now()
+		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
+		if d := time.Since(start); d > 10*time.Second || text(values) != "name=x" {
+			t.Errorf("%.40s: %s after %s", path, text(values), d)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s: %v, want %q", path, err, want)
 		}
 	}
 }

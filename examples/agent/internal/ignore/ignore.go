@@ -12,13 +12,25 @@
 package ignore
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
+)
+
+const (
+	// pathLimit is how long one path or pointer may take, which is bounded by steps as well.
+	pathLimit = time.Second
+	// jqLimit is how long one expression of jq may take.
+	jqLimit = 250 * time.Millisecond
 )
 
 // Error is one of a path: the work is wrong, not the cluster.
@@ -36,8 +48,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Apply returns the manifest to send for an object, given the object on the cluster, nil for none, and which field managers
 // are the agent's own. The manifest stays as it is. Errors are [*Error], also for an object that does not exist yet: better
-// early than at the first change.
-func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, ours func(manager string) bool) (*unstructured.Unstructured, error) {
+// early than at the first change. What may be found, and how long that takes, is bounded, by the budget of ctx too.
+func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, ours func(manager string) bool) (*unstructured.Unstructured, error) {
 	if len(fields) == 0 {
 		return manifest, nil
 	}
@@ -48,7 +60,7 @@ func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreFiel
 	}
 	var removals []path
 	for _, f := range fields {
-		paths, err := find(manifest.Object, f)
+		paths, err := find(ctx, manifest.Object, f)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +68,7 @@ func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreFiel
 			continue
 		}
 		if f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange {
-			keepOurs(result.Object, manifest.Object, live.Object, owned, f)
+			keepOurs(ctx, result.Object, manifest.Object, live.Object, owned, f)
 		}
 		for _, p := range paths {
 			place := p.on(manifest.Object, live.Object, owned)
@@ -79,8 +91,8 @@ func Apply(manifest, live *unstructured.Unstructured, fields []workv1.IgnoreFiel
 
 // keepOurs adds what a rule names and the manifest does not have any more, as it is on the cluster, where that is ours: it would
 // be taken out there if it was not sent. Items of lists, which may be at another place there, are not looked for.
-func keepOurs(result, manifest, live, owned map[string]any, f workv1.IgnoreField) {
-	paths, err := find(live, f)
+func keepOurs(ctx context.Context, result, manifest, live, owned map[string]any, f workv1.IgnoreField) {
+	paths, err := find(ctx, live, f)
 	if err != nil {
 		return // it is for the manifest, and fits that
 	}
@@ -93,13 +105,18 @@ func keepOurs(result, manifest, live, owned map[string]any, f workv1.IgnoreField
 }
 
 // find returns the places in the manifest that a rule names.
-func find(manifest map[string]any, f workv1.IgnoreField) (all []path, err error) {
+func find(ctx context.Context, manifest map[string]any, f workv1.IgnoreField) (all []path, err error) {
 	for _, by := range []struct {
 		texts []string
-		find  func(string, map[string]any) ([]path, error)
-	}{{f.JSONPaths, byJSONPath}, {f.JSONPointers, byPointer}, {f.JQPathExpressions, byJQ}} {
+		limit time.Duration
+		find  func(context.Context, string, map[string]any) ([]path, error)
+	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit, byJQ}} {
 		for _, text := range by.texts {
-			paths, err := by.find(text, manifest)
+			var paths []path
+			err := budget.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
+				paths, err = by.find(ctx, text, manifest)
+				return err
+			})
 			if err == nil {
 				err = refuse(paths)
 			}
@@ -110,6 +127,19 @@ func find(manifest map[string]any, f workv1.IgnoreField) (all []path, err error)
 		}
 	}
 	return all, nil
+}
+
+// byJSONPath follows a JSON path of Kubernetes.
+func byJSONPath(ctx context.Context, text string, manifest map[string]any) ([]path, error) {
+	found, err := jsonpath.Find(ctx, text, manifest)
+	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // as nothing is there, nothing is ignored
+		return nil, err
+	}
+	paths := make([]path, len(found))
+	for i, m := range found {
+		paths[i] = m.Path
+	}
+	return paths, nil
 }
 
 // refuse: without its identity an object cannot be sent.

@@ -97,7 +97,7 @@ func TestApply(t *testing.T) {
 				tt.field.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
 			}
 			m := parse(t, manifest)
-			got, err := ignore.Apply(m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{tt.field}, ours)
+			got, err := ignore.Apply(t.Context(), m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{tt.field}, ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestApply(t *testing.T) {
 				t.Errorf("the manifest has changed: %s", diff)
 			}
 			// An object that does not exist gets everything.
-			if got, err := ignore.Apply(m, nil, []workv1.IgnoreField{tt.field}, ours); err != nil || !cmp.Equal(got.Object, m.Object) {
+			if got, err := ignore.Apply(t.Context(), m, nil, []workv1.IgnoreField{tt.field}, ours); err != nil || !cmp.Equal(got.Object, m.Object) {
 				t.Errorf("%v, %v", got, err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestGoneFromManifest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rule := workv1.IgnoreField{Condition: tt.condition, JSONPointers: []string{"/spec/replicas"}, JQPathExpressions: []string{".metadata.labels"},
 				JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}
-			got, err := ignore.Apply(m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{rule}, ours)
+			got, err := ignore.Apply(t.Context(), m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{rule}, ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,6 +173,40 @@ func TestGoneFromManifest(t *testing.T) {
 				t.Errorf("items of lists: %s", diff)
 			}
 		})
+	}
+}
+
+// manyTimes multiplies all that is in a manifest with itself.
+var manyTimes = "select(any(" + strings.Repeat("..|", 12) + "..; . == \"nothing\"))"
+
+// TestJQ: an expression names fields. What makes values could make one that is too large for the process in one step.
+func TestJQ(t *testing.T) {
+	m := parse(t, manifest)
+	apply := func(text string) error {
+		_, err := ignore.Apply(t.Context(), m, nil, []workv1.IgnoreField{{JQPathExpressions: []string{text}}}, ours)
+		return err
+	}
+	for _, good := range []string{
+		".spec.replicas", `.metadata.labels["a/b"]`, ".spec.args[]", ".spec.args[-1]", ".spec?.nothing[]?", ".spec | (.replicas, .args[0])",
+		`.spec.template.spec.containers[] | select(.name == "web" and (.image | startswith("web:"))) | .image`, "..|.image?",
+		`.spec.template.spec.containers[] | select(any(.ports[]?; .containerPort >= 80)) | .image`, ".spec.nothing // .spec.replicas",
+		`.spec | if .replicas > 1 then .replicas else .args end`, `first(.spec.template.spec.containers[] | select(.image | contains("web")))`,
+		`.spec.template.spec.containers[] | select(.image | test("^(web|log):[0-9]+$")) | .image`, `.spec | select(has("replicas")) | .replicas`, "limit(1; .spec.args[])",
+	} {
+		if err := apply(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		`.spec | select("x" * 2147483646 == "")`, `select(reduce range(60) as $i ("x"; . + .) == "")`, "select([range(1e12)] == [])", "select([limit(1e12; repeat(1))] == [])",
+		`select("\(.)\(.)" == "")`, "select(tojson|tojson|tojson == 1)", "def f: f; f", ".. as $x | .spec", ".spec |= 1", "@base64", "[..]", "{a: .}", "input", "env", "$ENV",
+		"getpath([\"spec\"])", "to_entries", "try .spec", "label $x | break $x", "foreach .[] as $x (0; 1)", ".spec.args[(range(9))]", "paths", "recurse(.[])",
+		"select(contains(.))", `select(.spec.args | contains(["x"]))`, "select(test(.spec.name))", `.spec["\(1)"]`, strings.Repeat(".spec|", 700) + ".",
+		"if [1] then . else . end", "-(.a + 1)", "select(1 + 1)", "limit([1]; .spec)",
+	} {
+		if err := apply(bad); err == nil || !strings.Contains(err.Error(), "not allowed") && !strings.Contains(err.Error(), "bytes, more than 4096") && !strings.Contains(err.Error(), "unexpected") {
+			t.Errorf("%.60s: %v", bad, err)
+		}
 	}
 }
 
@@ -194,14 +228,15 @@ func TestErrors(t *testing.T) {
 		{"an escape", "/a~2", workv1.IgnoreField{JSONPointers: []string{"/a~2"}}, "~0"},
 		{"an index", "/spec/args/-", workv1.IgnoreField{JSONPointers: []string{"/spec/args/-"}}, "numbered from 0"},
 		{"jq that is none", ".a |", workv1.IgnoreField{JQPathExpressions: []string{".a |"}}, "unexpected"},
-		{"jq that is no path", "1 + 1", workv1.IgnoreField{JQPathExpressions: []string{"1 + 1"}}, "invalid path"},
-		{"jq that fails", `error("no")`, workv1.IgnoreField{JQPathExpressions: []string{`error("no")`}}, "no"},
-		{"jq that does not end", "last(repeat(.))", workv1.IgnoreField{JQPathExpressions: []string{"last(repeat(.))"}}, "longer than 250ms"},
+		{"jq that is no path", "1 + 1", workv1.IgnoreField{JQPathExpressions: []string{"1 + 1"}}, "operator + is not allowed"},
+		{"jq that is another value", "true", workv1.IgnoreField{JQPathExpressions: []string{"true"}}, "invalid path"},
+		{"jq that fails", `error("no")`, workv1.IgnoreField{JQPathExpressions: []string{`error("no")`}}, "error/1 is not allowed"},
+		{"jq that takes too long", manyTimes, workv1.IgnoreField{JQPathExpressions: []string{manyTimes}}, "longer than 250ms"},
 		{"jq with a slice", ".spec.args[1:]", workv1.IgnoreField{JQPathExpressions: []string{".spec.args[1:]"}}, "slices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, obj := range []*unstructured.Unstructured{nil, liveFor(t, "ours", owned)} {
-				_, err := ignore.Apply(parse(t, manifest), obj, []workv1.IgnoreField{tt.field}, ours)
+				_, err := ignore.Apply(t.Context(), parse(t, manifest), obj, []workv1.IgnoreField{tt.field}, ours)
 				var path *ignore.Error
 				if !errors.As(err, &path) || path.Path != tt.path || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%v, want %q", err, tt.want)
@@ -248,7 +283,7 @@ func TestJSONPath(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			m := parse(t, object)
-			got, err := ignore.Apply(m, m, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: []string{path}}}, ours)
+			got, err := ignore.Apply(t.Context(), m, m, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: []string{path}}}, ours)
 			if err != nil {
 				t.Fatal(err)
 			}

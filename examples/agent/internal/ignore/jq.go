@@ -8,22 +8,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/itchyny/gojq"
-)
 
-const (
-	// jqLimit bounds the time that an expression may take: works come from outside.
-	jqLimit = 250 * time.Millisecond
-	// mostPaths bounds what it may find.
-	mostPaths = 10_000
+	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 )
 
 // byJQ evaluates a path expression of jq.
-func byJQ(text string, manifest map[string]any) ([]path, error) {
-	query, err := gojq.Parse("path(" + text + ")")
+func byJQ(ctx context.Context, text string, manifest map[string]any) ([]path, error) {
+	if len(text) > longestJQ {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestJQ)
+	}
+	query, err := gojq.Parse(text)
 	if err != nil {
+		return nil, err
+	}
+	if err := allowed(query); err != nil {
+		return nil, err
+	}
+	if query, err = gojq.Parse("path(" + text + ")"); err != nil {
 		return nil, err
 	}
 	code, err := gojq.Compile(query) // without an environment, modules and input
@@ -38,8 +41,6 @@ func byJQ(text string, manifest map[string]any) ([]path, error) {
 	if err := json.Unmarshal(content, &input); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), jqLimit)
-	defer cancel()
 	var paths []path
 	for results := code.RunWithContext(ctx, input); ; {
 		result, ok := results.Next()
@@ -47,9 +48,6 @@ func byJQ(text string, manifest map[string]any) ([]path, error) {
 			return paths, nil
 		}
 		if err, failed := result.(error); failed {
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("it takes longer than %s", jqLimit)
-			}
 			return nil, err
 		}
 		steps, _ := result.([]any)
@@ -60,8 +58,8 @@ func byJQ(text string, manifest map[string]any) ([]path, error) {
 		if exists {
 			paths = append(paths, p)
 		}
-		if len(paths) > mostPaths {
-			return nil, fmt.Errorf("it finds more than %d fields", mostPaths)
+		if len(paths) > jsonpath.Most {
+			return nil, fmt.Errorf("it finds more than %d fields", jsonpath.Most)
 		}
 	}
 }

@@ -4,13 +4,14 @@
 package ignore
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 )
 
 // byPointer follows a JSON pointer.
-func byPointer(text string, manifest map[string]any) ([]path, error) {
+func byPointer(_ context.Context, text string, manifest map[string]any) ([]path, error) {
 	if text == "" {
 		return []path{{}}, nil // the whole, says RFC 6901
 	}

@@ -17,10 +17,13 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/lru"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 const (
@@ -73,7 +76,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj
 	}
 	var invalid *invalidError
 	switch {
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid), errors.Is(err, budget.ErrExceeded):
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, workv1.ConditionRuleInvalid, err.Error()
 	case err != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, workv1.ConditionRuleExpressionError, err.Error()
@@ -137,16 +140,19 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 
 // eval evaluates an expression, which must have a T.
 func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, variables map[string]any) (none T, err error) {
+	start := time.Now()
 	program, err := e.compile(env, text)
+	budget.Add(ctx, time.Since(start))
 	if err != nil {
 		return none, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, timeLimit)
-	defer cancel()
-	out, _, err := program.ContextEval(bounded, variables)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return none, fmt.Errorf("it takes longer than %s", timeLimit)
-	}
+	var out ref.Val
+	err = budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
+		if out, _, err = program.ContextEval(ctx, variables); err != nil && ctx.Err() != nil {
+			return ctx.Err() // it was interrupted
+		}
+		return err
+	})
 	if err != nil {
 		return none, err
 	}

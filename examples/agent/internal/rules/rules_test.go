@@ -155,7 +155,7 @@ func TestWork(t *testing.T) {
 	}
 	// Many small ones are as much together.
 	c = e.Evaluate(t.Context(), cel("lists.range(10000).all(i, '"+strings.Repeat("x", 10000)+"'.replace('y', '') != '')"), object(t, bare))
-	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "cost limit exceeded") {
+	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "cost limit exceeded") && !strings.Contains(c.Message, "longer than 250ms") {
 		t.Errorf("%.300v", c)
 	}
 }

@@ -76,7 +76,7 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1a
 		return nil, with, err
 	}
 	ours := func(manager string) bool { return strings.HasSuffix(manager, "-"+string(record.UID)) }
-	obj, err := ignore.Apply(o.Object, live, config.IgnoreFields, ours)
+	obj, err := ignore.Apply(ctx, o.Object, live, config.IgnoreFields, ours)
 	return obj, with, err
 }
 

@@ -4,6 +4,7 @@
 package status_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
@@ -111,5 +113,39 @@ func TestLongMessage(t *testing.T) {
 	c := meta.FindStatusCondition(next.ResourceStatus.Manifests[0].Conditions, status.StatusFeedbackSynced)
 	if c == nil || c.Status != metav1.ConditionFalse || len(c.Message) > 2100 {
 		t.Errorf("%.200v", c)
+	}
+}
+
+// TestRulesWithinLimits: the rules of a work that take too long together are said to, each and on the work, until they do not.
+func TestRulesWithinLimits(t *testing.T) {
+	b, w := builder(t), &workv1.ManifestWork{}
+	serve := func(used int) {
+		ctx, _ := budget.With(t.Context())
+		for range used {
+			if err := budget.Evaluate(ctx, time.Hour, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.Status, _ = b.Next(ctx, w, result(outcome("a", func(o *spoke.Outcome) {
+			ruled("First", "Second")(o)
+			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
+		})), start)
+	}
+	serve(budget.Most - 2)
+	conditions := w.Status.ResourceStatus.Manifests[0].Conditions
+	first, second := meta.FindStatusCondition(conditions, "First"), meta.FindStatusCondition(conditions, "Second")
+	if first.Status != "True" || second.Status != "Unknown" || second.Reason != workv1.ConditionRuleInvalid || !strings.Contains(second.Message, "make them fewer or simpler") {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" || !strings.Contains(c.Message, "split the work") {
+		t.Errorf("%+v", c)
+	}
+	serve(budget.Most)
+	if c := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions, status.StatusFeedbackSynced); c.Status != "False" || !strings.Contains(c.Message, "make them fewer or simpler") {
+		t.Errorf("%+v", c)
+	}
+	serve(0)
+	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c != nil || !meta.IsStatusConditionTrue(w.Status.ResourceStatus.Manifests[0].Conditions, "Second") {
+		t.Errorf("%+v", w.Status)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
@@ -38,6 +39,7 @@ const (
 	Deleted              = "Deleted"
 	StatusFeedbackSynced = "StatusFeedbackSynced"
 	ConditionRulesUsable = "ConditionRulesUsable" // False, or not there
+	RulesWithinLimits    = "RulesWithinLimits"    // of the work; False, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
 	ReasonResourceAvailable    = "ResourceAvailable"
@@ -106,6 +108,11 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 		set(workv1.WorkComplete, c)
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
+	}
+	if budget.Exceeded(ctx) {
+		set(RulesWithinLimits, metav1.Condition{Status: metav1.ConditionFalse, Reason: "LimitExceeded", Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded)})
+	} else {
+		meta.RemoveStatusCondition(&next.Conditions, RulesWithinLimits)
 	}
 	for _, gone := range []string{workv1.WorkDeleting, Deleted} { // of an earlier life
 		meta.RemoveStatusCondition(&next.Conditions, gone)

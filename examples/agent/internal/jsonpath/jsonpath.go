@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ignore
+// Package jsonpath follows JSON paths of Kubernetes. Package jsonpath of client-go returns values; this one says where they are,
+// and takes no longer than it may, as paths come from outside. The parser is that of client-go.
+package jsonpath
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,47 +18,77 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// byJSONPath follows a JSON path of Kubernetes. Package jsonpath returns values; here it only parses, as what is wanted is
-// where they are.
-func byJSONPath(text string, manifest map[string]any) ([]path, error) {
+const (
+	// Most bounds what a path may find, on its way too.
+	Most = 10_000
+	// mostSteps bounds how many values are looked at.
+	mostSteps = 1_000_000
+)
+
+// ErrMisfit says that a path finds nothing, because it wants items of what is no list.
+var ErrMisfit = errors.New("it wants an item of what is no list")
+
+// Match is a value and where it is: strings are fields of objects, ints are items of lists.
+type Match struct {
+	Path  []any
+	Value any
+}
+
+// at returns the match of a field or an item of this one.
+func (m Match) at(step, value any) Match {
+	return Match{Path: append(m.Path[:len(m.Path):len(m.Path)], step), Value: value}
+}
+
+// Find returns what a path, with braces around it or without, leads to. What is not there is not found. The error is
+// [ErrMisfit] or says what is wrong with the path; when ctx has ended, it is that of ctx.
+func Find(ctx context.Context, text string, object map[string]any) ([]Match, error) {
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
 	}
-	parser, err := jsonpath.Parse("ignoreFields", text)
+	parser, err := jsonpath.Parse("path", text)
 	if err != nil {
 		return nil, err
 	}
 	if len(parser.Root.Nodes) != 1 {
 		return nil, errors.New("it is no single path")
 	}
-	found, err := walk(parser.Root.Nodes, []match{{value: manifest}})
-	if err != nil {
-		return nil, err
+	w := walker{ctx: ctx}
+	found, err := w.walk(parser.Root.Nodes, []Match{{Value: object}})
+	if err == nil && len(found) == 0 && w.misfit {
+		err = ErrMisfit
 	}
-	paths := make([]path, len(found))
-	for i, m := range found {
-		paths[i] = m.path
-	}
-	return paths, nil
+	return found, err
 }
 
-// match is a value and where it is.
-type match struct {
-	path  path
-	value any
+// walker counts its steps.
+type walker struct {
+	ctx    context.Context
+	steps  int
+	misfit bool
+}
+
+// count takes steps.
+func (w *walker) count(n int) error {
+	if w.steps += n; w.steps > mostSteps {
+		return fmt.Errorf("it looks at more than %d values", mostSteps)
+	}
+	return w.ctx.Err()
 }
 
 // walk follows the nodes of a path from each of the matches.
-func walk(nodes []jsonpath.Node, from []match) ([]match, error) {
+func (w *walker) walk(nodes []jsonpath.Node, from []Match) ([]Match, error) {
 	for _, node := range nodes {
-		var next []match
+		var next []Match
 		for _, m := range from {
-			found, err := step(node, m)
+			found, err := w.step(node, m)
+			if err == nil {
+				err = w.count(1 + len(found))
+			}
 			if err != nil {
 				return nil, err
 			}
-			if next = append(next, found...); len(next) > mostPaths {
-				return nil, fmt.Errorf("it finds more than %d fields", mostPaths)
+			if next = append(next, found...); len(next) > Most {
+				return nil, fmt.Errorf("it finds more than %d fields", Most)
 			}
 		}
 		from = next
@@ -63,29 +96,30 @@ func walk(nodes []jsonpath.Node, from []match) ([]match, error) {
 	return from, nil
 }
 
-func step(node jsonpath.Node, m match) ([]match, error) {
+func (w *walker) step(node jsonpath.Node, m Match) ([]Match, error) {
 	switch node := node.(type) {
 	case *jsonpath.ListNode:
-		return walk(node.Nodes, []match{m})
+		return w.walk(node.Nodes, []Match{m})
 	case *jsonpath.FieldNode:
-		object, _ := m.value.(map[string]any)
+		object, _ := m.Value.(map[string]any)
 		if node.Value == "" {
-			return []match{m}, nil // "$" and "@"
+			return []Match{m}, nil // "$" and "@"
 		}
-		if !has(object, node.Value) {
+		value, ok := object[node.Value]
+		if !ok {
 			return nil, nil
 		}
-		return []match{{m.path.with(node.Value), object[node.Value]}}, nil
+		return []Match{m.at(node.Value, value)}, nil
 	case *jsonpath.ArrayNode:
-		return slice(node, m)
+		return w.slice(node, m)
 	case *jsonpath.WildcardNode:
 		return children(m), nil
 	case *jsonpath.RecursiveNode:
-		return descendants(m), nil
+		return descendants(m, nil), nil
 	case *jsonpath.UnionNode:
-		var all []match
+		var all []Match
 		for _, list := range node.Nodes {
-			found, err := walk(list.Nodes, []match{m})
+			found, err := w.walk(list.Nodes, []Match{m})
 			if err != nil {
 				return nil, err
 			}
@@ -93,15 +127,16 @@ func step(node jsonpath.Node, m match) ([]match, error) {
 		}
 		return all, nil
 	case *jsonpath.FilterNode:
-		return filter(node, m)
+		return w.filter(node, m)
 	}
 	return nil, fmt.Errorf("%s is no part of a path", node)
 }
 
 // slice returns items by index, as [2], [-1], [1:3] and [0:4:2].
-func slice(node *jsonpath.ArrayNode, m match) (found []match, err error) {
-	list, ok := m.value.([]any)
+func (w *walker) slice(node *jsonpath.ArrayNode, m Match) (found []Match, err error) {
+	list, ok := m.Value.([]any)
 	if !ok {
+		w.misfit = w.misfit || m.Value != nil
 		return nil, nil
 	}
 	start, end, stride := node.Params[0], node.Params[1], node.Params[2]
@@ -122,44 +157,48 @@ func slice(node *jsonpath.ArrayNode, m match) (found []match, err error) {
 		return nil, errors.New("the step of a slice is more than 0")
 	}
 	for i := bound(start, 0); i < bound(end, len(list)); i += by {
-		found = append(found, match{m.path.with(i), list[i]})
+		found = append(found, m.at(i, list[i]))
 	}
 	return found, nil
 }
 
-func children(m match) (all []match) {
-	switch value := m.value.(type) {
+func children(m Match) (all []Match) {
+	switch value := m.Value.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			all = append(all, match{m.path.with(name), value[name]})
+			all = append(all, m.at(name, value[name]))
 		}
 	case []any:
 		for i := range value {
-			all = append(all, match{m.path.with(i), value[i]})
+			all = append(all, m.at(i, value[i]))
 		}
 	}
 	return all
 }
 
-func descendants(m match) []match {
-	all := []match{m}
+// descendants adds a match and all that is in it, until that is more than may be found.
+func descendants(m Match, all []Match) []Match {
+	all = append(all, m)
 	for _, c := range children(m) {
-		all = append(all, descendants(c)...)
+		if len(all) > Most {
+			break
+		}
+		all = descendants(c, all)
 	}
 	return all
 }
 
 // filter returns the items of a list for which an expression as [?(@.name=="web")] is true.
-func filter(node *jsonpath.FilterNode, m match) (found []match, err error) {
-	list, _ := m.value.([]any)
+func (w *walker) filter(node *jsonpath.FilterNode, m Match) (found []Match, err error) {
+	list, _ := m.Value.([]any)
 	for i := range list {
-		left, err := operand(node.Left, list[i])
+		left, err := w.operand(node.Left, list[i])
 		if err != nil {
 			return nil, err
 		}
 		is := left != nil
 		if node.Operator != "exists" {
-			right, err := operand(node.Right, list[i])
+			right, err := w.operand(node.Right, list[i])
 			if err != nil {
 				return nil, err
 			}
@@ -168,14 +207,14 @@ func filter(node *jsonpath.FilterNode, m match) (found []match, err error) {
 			}
 		}
 		if is {
-			found = append(found, match{m.path.with(i), list[i]})
+			found = append(found, m.at(i, list[i]))
 		}
 	}
 	return found, nil
 }
 
 // operand returns a literal, or the first value that a path leads to; nil for none.
-func operand(list *jsonpath.ListNode, item any) (any, error) {
+func (w *walker) operand(list *jsonpath.ListNode, item any) (any, error) {
 	if len(list.Nodes) == 1 {
 		switch node := list.Nodes[0].(type) {
 		case *jsonpath.TextNode:
@@ -188,14 +227,14 @@ func operand(list *jsonpath.ListNode, item any) (any, error) {
 			return node.Value, nil
 		}
 	}
-	found, err := walk(list.Nodes, []match{{value: item}})
+	found, err := w.walk(list.Nodes, []Match{{Value: item}})
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	if i, ok := found[0].value.(int64); ok {
+	if i, ok := found[0].Value.(int64); ok {
 		return float64(i), nil
 	}
-	return found[0].value, nil
+	return found[0].Value, nil
 }
 
 // compares: values of different types are not equal, and have no order.

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+)
+
+func sleep(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+			return nil
+		}
+	}
+}
+
+// TestTime: an expression has its own limit, and all have one together.
+func TestTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, b := budget.With(t.Context())
+		for range 7 {
+			if err := budget.Evaluate(ctx, 250*time.Millisecond, sleep(time.Hour)); err == nil || errors.Is(err, budget.ErrExceeded) || !strings.Contains(err.Error(), "longer than 250ms") {
+				t.Fatal(err)
+			}
+		}
+		if err := budget.Evaluate(ctx, 250*time.Millisecond, sleep(100*time.Millisecond)); err != nil || budget.Exceeded(ctx) {
+			t.Fatal(err, budget.Exceeded(ctx))
+		}
+		for range 2 { // the first begins, with less time than it would have alone
+			if err := budget.Evaluate(ctx, 250*time.Millisecond, sleep(time.Hour)); !errors.Is(err, budget.ErrExceeded) {
+				t.Error(err)
+			}
+		}
+		if !budget.Exceeded(ctx) || b.Spent() != budget.Together {
+			t.Error(budget.Exceeded(ctx), b.Spent())
+		}
+		if other, _ := budget.With(t.Context()); budget.Exceeded(other) || budget.Evaluate(other, time.Second, sleep(0)) != nil {
+			t.Error("the budget of one work is that of another")
+		}
+	})
+}
+
+// TestNumber: so many expressions are evaluated, and no more.
+func TestNumber(t *testing.T) {
+	ctx, _ := budget.With(t.Context())
+	for range budget.Most {
+		if err := budget.Evaluate(ctx, time.Minute, sleep(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := budget.Evaluate(ctx, time.Minute, sleep(0)); !errors.Is(err, budget.ErrExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestErrors: what is wrong with an expression is its own affair, and so is the end of the process.
+func TestErrors(t *testing.T) {
+	wrong := errors.New("wrong")
+	if err := budget.Evaluate(t.Context(), time.Minute, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := budget.Evaluate(ctx, time.Minute, func(ctx context.Context) error { return ctx.Err() }); !errors.Is(err, context.Canceled) || budget.Exceeded(ctx) {
+		t.Error(err)
+	}
+}
