@@ -32,11 +32,12 @@ type ApplyOptions struct {
 	// Adoption says what to do with an object that exists and is not ours. Defaults to AdoptNever.
 	Adoption Adoption
 	// FieldManager is the first part of the name of the field manager; the UID of the AppliedWork is the second, because
-	// two works that share a manager drop each other's references. At most 90 characters. Defaults to "appliedwork".
+	// two works that share a manager drop each other's references. It may be another each time: what an object has of an
+	// earlier one becomes this one's. At most 90 characters. Defaults to "appliedwork".
 	FieldManager string
 	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError].
 	Force bool
-	// ByKey, where it has an object, decides over FieldManager and Force for that object. Keys of kinds that are not in
+	// ByKey, where it has an object, decides over FieldManager and Force for that object, and has what is for it alone. Keys of kinds that are not in
 	// namespaces have none.
 	ByKey map[Key]ObjectOptions
 	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
@@ -49,6 +50,12 @@ type ObjectOptions struct {
 	FieldManager string
 	// Force is as in [ApplyOptions], and false by default.
 	Force bool
+	// Partial says that the object is a part of what the work has of it: what was applied for the AppliedWork under another
+	// FieldManager stays as it is.
+	Partial bool
+	// ResourceVersion is that of the object from which the manifest has values. One that is another by now is left as it is,
+	// with [ErrChanged]: read it again.
+	ResourceVersion string
 }
 
 const (
@@ -98,7 +105,7 @@ func (o ApplyOptions) of(key Key) ObjectOptions {
 // stop the others. Objects are not changed, and a nil one stands for a manifest that could not be decoded.
 //
 // The error is [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError], and nothing is
-// applied; or it joins what the change set has: [ErrGenerateName], [ErrInvalidObject], [*AdoptionError],
+// applied; or it joins what the change set has: [ErrGenerateName], [ErrInvalidObject], [ErrChanged], [*AdoptionError],
 // [*OwnershipConflictError], [*TypeNotServedError] and those of the API server. The change set is never nil. An object is
 // pending while it, or its namespace, is being deleted.
 func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
@@ -141,6 +148,8 @@ type applyItem struct {
 	live     *unstructured.Unstructured
 	manager  string
 	force    bool
+	partial  bool
+	version  string
 	change   Change
 	done     bool
 }
@@ -182,6 +191,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 		seen[key] = ordinal
 		object := r.opts.of(key)
 		item.manager, item.force = managerFor(object.FieldManager, r.work.UID), object.Force
+		item.partial, item.version = object.Partial, object.ResourceVersion
 	}
 	return nil
 }

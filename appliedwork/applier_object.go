@@ -125,6 +125,10 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 // step does what the object as it was read needs. The error is errMoved when it is another by now.
 func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	live := item.live
+	if item.version != "" && (live == nil || live.GetResourceVersion() != item.version) {
+		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, ErrChanged))
+		return nil
+	}
 	if live == nil {
 		return r.create(ctx, item, manifest)
 	}
@@ -143,6 +147,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstruct
 		action = ActionAdopted
 	}
 	if ours && isUnchanged(live, manifest, r.work.UID, item.manager) {
+		item.change.Live = live
 		item.finish(ActionUnchanged, nil)
 		return nil
 	}
@@ -168,7 +173,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 	created, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: item.manager})
 	switch {
 	case err == nil:
-		item.change.UID = created.GetUID()
+		item.change.UID, item.change.Live = created.GetUID(), created
 		item.finish(ActionCreated, nil)
 		return nil
 	case apierrors.IsAlreadyExists(err):
@@ -184,8 +189,8 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
-	if managed := asApplied(live.GetManagedFields(), item.manager); managed != nil {
-		// What we have created counts as applied from now on.
+	if managed := asApplied(live.GetManagedFields(), item.manager, r.isOurs(item)); managed != nil {
+		// What we have created, or applied under another name, counts as applied by this one from now on.
 		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
 		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager)
 		if err != nil {
@@ -195,8 +200,8 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	}
 	body := manifest.DeepCopy()
 	body.SetUID(live.GetUID())
-	if action == ActionAdopted {
-		body.SetResourceVersion(rv) // who owns it was looked at
+	if action == ActionAdopted || item.version != "" {
+		body.SetResourceVersion(rv) // who owns it, or what it has, was looked at
 	}
 	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: item.manager, Force: item.force})
 	if err != nil {
@@ -205,9 +210,16 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	if action == ActionConfigured && applied.GetResourceVersion() == rv {
 		action = ActionUnchanged
 	}
-	item.change.UID = applied.GetUID()
+	item.change.UID, item.change.Live = applied.GetUID(), applied
 	item.finish(action, nil)
 	return nil
+}
+
+// isOurs tells the field managers whose fields are those of an item: all of the AppliedWork, or its own only.
+func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
+	return func(manager string) bool {
+		return manager == item.manager || !item.partial && isManagerOf(manager, r.work.UID)
+	}
 }
 
 // explain returns errMoved when the object is another than was read, and a typed error where there is one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -47,6 +48,9 @@ type Change struct {
 	Key    Key
 	UID    types.UID
 	Action Action
+	// Live is what Apply has left: the object as it was read, where it is unchanged, or as the API server has answered the last
+	// write. It is nil for all that is not applied.
+	Live *unstructured.Unstructured
 	// Err is why, for blocked and failed, and for pending where there is something to say.
 	Err error
 }

@@ -28,6 +28,8 @@ var (
 	ErrEmptyDesired = errors.New("nothing is desired, which would delete everything: set AllowEmpty if that is meant")
 	// ErrInvalidObject: a manifest could not be decoded, or lacks what every object has.
 	ErrInvalidObject = errors.New("invalid object")
+	// ErrChanged: an object is not the one of [ObjectOptions].ResourceVersion any more.
+	ErrChanged = errors.New("it has changed since it was read: read it again")
 	// ErrInvalidInput: an argument or an option cannot be used.
 	ErrInvalidInput = errors.New("invalid input")
 )

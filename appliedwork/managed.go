@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,11 @@ import (
 // managerFor returns the field manager of an AppliedWork. It has the UID in it: two works that share a manager drop each
 // other's owner references, as each apply takes out what the same manager does not list any more.
 func managerFor(prefix string, uid types.UID) string { return prefix + "-" + string(uid) }
+
+// isManagerOf reports whether a field manager is one of an AppliedWork, whatever its first part.
+func isManagerOf(manager string, uid types.UID) bool {
+	return strings.HasSuffix(manager, managerFor("", uid))
+}
 
 func hashAnnotation(uid types.UID) string { return v1alpha1.AnnotationAppliedHashPrefix + string(uid) }
 
@@ -164,37 +170,37 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// asApplied returns managedFields in which what the manager has created counts as applied, so that the next apply can take
-// fields out: an entry of an Update would keep them. The result is nil when that is so already.
-func asApplied(entries []metav1.ManagedFieldsEntry, manager string) []metav1.ManagedFieldsEntry {
-	var result []metav1.ManagedFieldsEntry
-	var applied, updated *metav1.ManagedFieldsEntry
-	for i := range entries {
-		e := entries[i]
-		switch {
-		case e.Manager != manager || e.Subresource != "":
+// asApplied returns managedFields in which all that our managers have is the manager's, as applied, so that the next apply can
+// take fields out: an entry of an Update would keep them, and so would that of a manager that is not used any more, which
+// would be in conflict with us besides. The result is nil when that is so already.
+func asApplied(entries []metav1.ManagedFieldsEntry, manager string, ours func(manager string) bool) []metav1.ManagedFieldsEntry {
+	var result, own []metav1.ManagedFieldsEntry
+	isApplied := func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
+	}
+	for _, e := range entries {
+		if e.Subresource == "" && ours(e.Manager) {
+			own = append(own, e)
+		} else {
 			result = append(result, e)
-		case e.Operation == metav1.ManagedFieldsOperationApply:
-			applied = &e
-		default:
-			updated = &e
 		}
 	}
-	if updated == nil {
+	if len(own) == 0 || len(own) == 1 && isApplied(own[0]) {
 		return nil
 	}
-	joined := *updated
-	joined.Operation = metav1.ManagedFieldsOperationApply
-	if applied != nil && applied.FieldsV1 != nil && updated.FieldsV1 != nil {
-		var a, u map[string]any
-		if json.Unmarshal(applied.FieldsV1.GetRawBytes(), &a) == nil && json.Unmarshal(updated.FieldsV1.GetRawBytes(), &u) == nil {
-			merge(a, u)
-			if text, err := json.Marshal(a); err == nil {
-				joined.APIVersion = applied.APIVersion
-				joined.FieldsV1 = metav1.NewFieldsV1(string(text))
-			}
+	fields := map[string]any{}
+	for _, e := range own {
+		var set map[string]any
+		if e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
+			merge(fields, set)
 		}
 	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil // which what was decoded does not give
+	}
+	joined := own[max(slices.IndexFunc(own, isApplied), 0)]
+	joined.Manager, joined.Operation, joined.FieldsV1 = manager, metav1.ManagedFieldsOperationApply, metav1.NewFieldsV1(string(text))
 	return append(result, joined)
 }
 
@@ -203,7 +209,7 @@ func asApplied(entries []metav1.ManagedFieldsEntry, manager string) []metav1.Man
 func withoutUs(entries []metav1.ManagedFieldsEntry, uid types.UID) []metav1.ManagedFieldsEntry {
 	result := []metav1.ManagedFieldsEntry{}
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Manager, managerFor("", uid)) {
+		if !isManagerOf(e.Manager, uid) {
 			result = append(result, e)
 		}
 	}

@@ -35,6 +35,8 @@ type process struct {
 	executed bool
 	killed   bool
 	writes   int
+	reads    int                 // but watches
+	before   func(*http.Request) // told of each request before it is passed on
 	cmd      *exec.Cmd
 	exited   chan struct{}
 	output   bytes.Buffer
@@ -80,7 +82,10 @@ func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 // executed and before it was answered.
 func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	due := false
+	due, before := false, p.before
+	if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" {
+		p.reads++
+	}
 	if r.Method != http.MethodGet {
 		p.writes++
 		if p.killAt > 0 {
@@ -90,6 +95,9 @@ func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	executed := p.executed
 	p.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
 	if !due {
 		p.api.ServeHTTP(w, r)
 		return
@@ -126,6 +134,20 @@ func (p *process) written() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writes
+}
+
+// requests is how many requests but watches the process has sent.
+func (p *process) requests() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reads + p.writes
+}
+
+// observe has requests told before they are passed on; nil ends that.
+func (p *process) observe(before func(*http.Request)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before = before
 }
 
 // run starts the process if it is not there, as whatever runs agents does.

@@ -22,8 +22,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
-// readers is how many objects of a work are read at a time.
-const readers = 8
+const (
+	// readers is how many objects of a work are read at a time.
+	readers = 8
+	// attempts is how often an object is applied that others change at the same time, until it waits for the next time.
+	attempts = 5
+)
 
 // Target is an object to watch.
 type Target = dynamicwatcher.ObjectIdentifier
@@ -140,46 +144,64 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	return nil
 }
 
-// send applies what the update strategies want sent, in one call, so that namespaces and definitions come before what
-// needs them.
+// send applies what the update strategies want sent. What somebody else has changed between reading and applying it is
+// looked at again.
 func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, r *Result) error {
+	var left []int
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; o.Err == nil && !o.Kept {
+			left = append(left, i)
+		}
+	}
+	for range attempts {
+		changed, err := c.sendOnce(ctx, id, record, r, left)
+		if left = changed; err != nil || len(left) == 0 {
+			return err
+		}
+	}
+	return nil // in the outcomes
+}
+
+// sendOnce applies some of the manifests in one call, so that namespaces and definitions come before what needs them. It returns
+// those whose objects have changed meanwhile.
+func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, r *Result, of []int) (changed []int, err error) {
 	options := appliedwork.ApplyOptions{Adoption: c.options.Adoption, FieldManager: workv1.DefaultFieldManager, ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}}
 	var objects []*unstructured.Unstructured
-	var of []int
-	for i := range r.Outcomes {
+	var sent []int
+	for _, i := range of {
 		o := &r.Outcomes[i]
-		if o.Err != nil || o.Kept {
-			continue
-		}
 		obj, with, err := id.toSend(ctx, o, record)
 		switch {
 		case err != nil:
 			o.Err = id.explain(err)
 		case obj != nil:
 			options.ByKey[o.Key] = with
-			objects, of = append(objects, obj), append(of, i)
+			objects, sent = append(objects, obj), append(sent, i)
 		}
 	}
 	changes, err := id.applier.Apply(ctx, record, objects, options)
 	if len(changes.Entries) == 0 && err != nil {
-		return err // nothing was applied at all
+		return nil, err // nothing was applied at all
 	}
-	for n, i := range of {
+	for n, i := range sent {
 		change := changes.Entries[n]
 		o := &r.Outcomes[i]
-		o.Err, o.Pending = id.explain(change.Err), change.Action == appliedwork.ActionPending
+		o.Err, o.Pending, o.Live = id.explain(change.Err), change.Action == appliedwork.ActionPending, change.Live
 		if o.Pending && o.Err == nil {
 			o.Err = errors.New("it is not applied yet")
 		}
+		if errors.Is(o.Err, appliedwork.ErrChanged) {
+			changed = append(changed, i)
+		}
 	}
-	r.Changed = changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured, appliedwork.ActionAdopted) > 0
+	r.Changed = r.Changed || changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured, appliedwork.ActionAdopted) > 0
 	if changes.Err() != nil {
-		return nil // in the outcomes
+		return changed, nil // in the outcomes
 	}
-	return err
+	return nil, err
 }
 
-// look reads the objects as they are now.
+// look reads the objects that applying them has not shown.
 func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 	var group errgroup.Group
 	group.SetLimit(readers)
@@ -191,6 +213,9 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 		}
 		o.InVersion = func(ctx context.Context, version string) (*unstructured.Unstructured, error) {
 			return id.read(ctx, &o.Manifest, version)
+		}
+		if o.Live != nil {
+			continue
 		}
 		group.Go(func() error {
 			live, err := id.read(ctx, &o.Manifest, o.Resource.Version)

@@ -45,13 +45,15 @@ func (id *identity) createOnly(ctx context.Context, o *Outcome, record *v1alpha1
 	case live == nil:
 		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}, nil
 	case live.GetDeletionTimestamp() == nil && appliedwork.IsOwnedBy(live, record.UID):
+		o.Live = live
 		return nil, appliedwork.ObjectOptions{}, nil
 	}
 	bare := &unstructured.Unstructured{}
 	bare.SetGroupVersionKind(o.Object.GroupVersionKind())
 	bare.SetNamespace(o.Key.Namespace)
 	bare.SetName(o.Key.Name)
-	return bare, appliedwork.ObjectOptions{FieldManager: ownerManager, Force: true}, nil
+	// What an earlier strategy has applied is left, too.
+	return bare, appliedwork.ObjectOptions{FieldManager: ownerManager, Force: true, Partial: true}, nil
 }
 
 // serverSideApply leaves the fields that the work wants ignored.
@@ -77,6 +79,9 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1a
 	}
 	ours := func(manager string) bool { return strings.HasSuffix(manager, "-"+string(record.UID)) }
 	obj, err := ignore.Apply(ctx, o.Object, live, config.IgnoreFields, ours)
+	if live != nil {
+		with.ResourceVersion = live.GetResourceVersion() // what is sent for fields that are ignored is what they are there
+	}
 	return obj, with, err
 }
 
