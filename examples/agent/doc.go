@@ -102,6 +102,9 @@
 //	    Degraded                     a manifest is
 //	    Complete                     all manifests that have a rule for it are
 //	    RulesWithinLimits            False: not all rules were followed: see Limits
+//	    DeleteOptionUsable           False: ttlSecondsAfterFinished is less than 0, and does not count
+//	    ObjectsWatched               False: the agent may not watch some objects, and polls them
+//	    Contested                    True: others change objects as often as they are applied: see Drift
 //	    Deleting                     while the work is being deleted: what is still there
 //	    Deleted                      nothing is left; the finalizer goes next
 //	  resourceStatus.manifests
@@ -114,6 +117,7 @@
 //	      Progressing                not applied, or not healthy as interpreter/native sees it
 //	      Degraded                   that has been so for --degraded-after
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
+//	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
 //	                                 ConditionRuleInternalError while there is no object, or it cannot be read
 //	      ConditionRulesUsable       False: a rule's condition cannot be the type of one
@@ -134,6 +138,11 @@
 // Each object is watched by itself, with metadata only. What somebody changes or deletes is applied again at once, and the
 // status follows the objects. A manifest of a kind that the cluster does not have waits for its CRD. Nothing is polled but
 // what wants to be, and objects beyond --max-watches; what failed is tried again with growing pauses of at most a minute.
+// Objects that the agent may not watch are polled, and the work says so.
+//
+// Two works, or a work and a controller, that want one object otherwise would change it for ever. When an object was changed and
+// applied again four times, the work says that it is Contested, and it is applied with growing pauses of at most a minute, until
+// it has stayed for 5 minutes or the work has another generation.
 //
 // # Eviction
 //
@@ -141,6 +150,17 @@
 // --eviction-grace, by the delete option and the executor that the work had. The hub must say that it does not have it: not to
 // reach it is no reason. Over a broker a source that is away cannot be told from one that has nothing, so there eviction is off
 // unless it is asked for.
+//
+// # Several hubs
+//
+// Agents of several hubs may serve one cluster, each with a --hub of its own, which is part of the names of its AppliedWorks. Where
+// two have the same by mistake, nothing of one is taken or removed by the other: an AppliedWork has the address of the hub that
+// has recorded it, of a broker with the sources that are served, in its annotation spokewire.github.io/work-agent. A work
+// whose AppliedWork is of another hub says so (Applied=False), and the agent prints what it does not evict.
+//
+// So when a hub moves to another address, or is reached by another name, start the agent once with --hub-was OLD-ADDRESS, as it
+// prints it: what was recorded of that is taken over, and the flag may go when all works are Applied. Addresses are not proof of
+// identity: two hubs that are reached by one address, as through a tunnel, need --hub.
 //
 // # What differs from OCM's agent
 //
@@ -161,6 +181,25 @@
 //     who deletes an AppliedWork by hand deletes what Orphan would have left.
 //   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted:
 //     delete its ManifestWorks with the delete option Orphan first.
+//
+// # Metrics and probes
+//
+// With --listen :8080 the agent serves /healthz, which is 200 while the process is there, and /readyz, which is 503 with the reason while
+// the works of the hub are not known or the broker is away, for the probes of a Deployment, and /metrics for Prometheus:
+//
+//	spokewire_agent_works                             how many works there are
+//	spokewire_agent_work_conditions{type,status}      how many of them are Applied, Available, Progressing, Degraded, Complete,
+//	                                                  Contested, ObjectsWatched and RulesWithinLimits, and how many are not
+//	spokewire_agent_manifests{applied,reason}         how many manifests are applied, and why the others are not
+//	spokewire_agent_served_total{result}              how often works were applied, failed, removed
+//	spokewire_agent_apply_seconds                     how long that takes, with the report
+//	workqueue_*{name="manifestworks"}                 depth, adds, waits, times and retries, as of each controller of Kubernetes
+//	spokewire_dynamicwatcher_*{name="work-agent"}     watches, by state
+//	spokewire_cloudevents_*                           the connection to the broker and what goes over it
+//	go_*, process_*                                   the process
+//
+// spokewire_agent_work_conditions{type="Applied",status="False"} > 0 is what to be told of. All series are of one cluster: which, the
+// scrape configuration says.
 //
 // # Access
 //

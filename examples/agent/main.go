@@ -47,22 +47,30 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	cluster, err := spoke.New(spoke.Options{Config: config, Hub: o.Hub, Adoption: o.Adoption, EvictionGrace: o.EvictionGrace})
-	if err != nil {
-		return err
-	}
 	h, err := open(o, metrics)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
+	former := make([]string, len(o.HubWas))
+	for i, was := range o.HubWas {
+		former[i] = hub.Address(was)
+	}
+	cluster, err := spoke.New(spoke.Options{
+		Config: config, Hub: o.Hub, Origin: spoke.Origin{Address: h.Address, Sources: o.Sources}, FormerAddresses: former,
+		Adoption: o.Adoption, EvictionGrace: o.EvictionGrace,
+	})
+	if err != nil {
+		return err
+	}
 	watches, err := controller.NewWatches(config, o.MaxWatches, metrics)
 	if err != nil {
 		return err
 	}
 	works, err := controller.New(controller.Options{
 		ClusterName: o.Cluster, Works: h.Works, Cluster: cluster, Watches: watches,
-		PollInterval: o.Poll, DegradedAfter: o.DegradedAfter, Evicts: o.EvictionGrace > 0, Observe: printTo(stdout),
+		PollInterval: o.Poll, DegradedAfter: o.DegradedAfter, Evicts: o.EvictionGrace > 0,
+		Metrics: metrics, Observe: printTo(stdout),
 	})
 	if err != nil {
 		return err
@@ -79,7 +87,7 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	if err := cluster.Install(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Name)
+	fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Address)
 	return together(ctx, parts...)
 }
 

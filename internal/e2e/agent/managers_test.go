@@ -9,29 +9,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
-
-// TestSituations are tests that need an agent of their own each, on one cluster.
-func TestSituations(t *testing.T) {
-	w := newWorld(t)
-	for name, test := range situations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, w)
-		})
-	}
-}
-
-var situations = map[string]func(*testing.T, *world){
-	"Managers": func(t *testing.T, w *world) { w.managed(t, "kube", "managers").managers() },
-	"Requests": func(t *testing.T, w *world) { w.managed(t, "kube", "requests").requests() },
-	"Ignored":  func(t *testing.T, w *world) { w.managed(t, "kube", "ignored").ignored() },
-}
 
 // applies is an update strategy under test.
 type applies struct {

@@ -27,6 +27,8 @@ works bring belongs to AppliedWorks on the cluster, whose CRD is installed.
   --kubeconfig FILE       how to reach the cluster (default: as for kubectl, or the pod's own)
   --hub NAME              what this cluster calls the hub, in the names of AppliedWorks; agents of
                           several hubs on one cluster need different ones (default "hub")
+  --hub-was ADDRESS       an address that the hub had before, of its API server or broker; what is
+                          recorded for that is taken over; once for each
 
 Where works come from:
 
@@ -70,6 +72,7 @@ const (
 // Options is what the command line asks for.
 type Options struct {
 	Cluster, Kubeconfig, Hub string
+	HubWas                   []string
 
 	Transport     string
 	Broker        mqtt.Options
@@ -113,6 +116,13 @@ func Parse(args []string) (Options, error) {
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
 	flags.Func("source", "", func(id string) error {
 		o.Sources = append(o.Sources, id)
+		return nil
+	})
+	flags.Func("hub-was", "", func(address string) error {
+		if strings.TrimSpace(address) == "" {
+			return errors.New("write an address, as https://hub:6443 or mqtts://broker")
+		}
+		o.HubWas = append(o.HubWas, address)
 		return nil
 	})
 	flags.Func("adopt", "", func(when string) error {

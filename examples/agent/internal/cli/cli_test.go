@@ -17,7 +17,7 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "cluster", "kubeconfig", "hub", "transport", "broker", "source", "store", "broker-ca", "broker-cert", "broker-key",
+	commandtest.Usage(t, cli.Usage, "cluster", "kubeconfig", "hub", "hub-was", "transport", "broker", "source", "store", "broker-ca", "broker-cert", "broker-key",
 		"username", "password-file", "hub-kubeconfig", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
 }
 
@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 			Broker:   mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
 			Adoption: appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
 		}},
-		{"--cluster c --transport kube --hub-kubeconfig k --adopt never", cli.Options{
-			Cluster: "c", Hub: "hub", Transport: cli.Kube, HubKubeconfig: "k",
+		{"--cluster c --transport kube --hub-kubeconfig k --adopt never --hub-was https://a --hub-was https://b", cli.Options{
+			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: cli.Kube, HubKubeconfig: "k",
 			Adoption: appliedwork.AdoptNever, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 	} {
@@ -74,6 +74,7 @@ func TestRefuses(t *testing.T) {
 		mqtt + "--max-watches -1":             "--max-watches must be from 0 to 100000",
 		mqtt + "--listen 8080":                `--listen "8080" is no address: write host:port or :port`,
 		mqtt + "--hub ":                       "--hub must not be empty",
+		mqtt + "--hub-was ":                   "write an address",
 		mqtt + "another":                      `unknown argument "another"`,
 		mqtt + "--eviction-grace soon":        "eviction-grace",
 		"--cluster c --broker mqtt://b --now": "-now",

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -61,6 +62,8 @@ type Options struct {
 	DegradedAfter time.Duration
 	// Evicts is whether what belongs to works that the hub does not have is removed.
 	Evicts bool
+	// Metrics takes metrics of works and of their queue; nil means none.
+	Metrics prometheus.Registerer
 	// Observe is told what was done, from several goroutines; nil means nobody. It must not block.
 	Observe func(Event)
 }
@@ -85,10 +88,12 @@ type Controller struct {
 	factory  workinformers.SharedInformerFactory
 	lister   worklisters.ManifestWorkNamespaceLister
 	builder  *status.Builder
+	metrics  *metrics
 
-	mu      sync.Mutex
-	written map[string]write     // by the work's name
-	rests   map[string]time.Time // until when a work is not served, by its name
+	mu       sync.Mutex
+	written  map[string]write // by the work's name, as are these:
+	rests    map[string]recess
+	contests map[string]contests
 }
 
 // New returns a Controller. It starts nothing.
@@ -96,18 +101,28 @@ func New(o Options) (*Controller, error) {
 	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Watches == nil || o.PollInterval <= 0 || o.DegradedAfter <= 0 {
 		return nil, errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
 	}
-	if o.Observe == nil {
-		o.Observe = func(Event) {}
+	metrics, told := newMetrics(), o.Observe
+	o.Observe = func(e Event) {
+		if metrics.observe(e); told != nil {
+			told(e)
+		}
 	}
 	builder, err := status.NewBuilder(o.DegradedAfter)
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, written: map[string]write{}, rests: map[string]time.Time{}, queue: workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost))}
+	queue, err := newQueue(o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()
 	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
+	if err := metrics.register(o.Metrics, c.lister); err != nil {
+		queue.ShutDown()
+		return nil, fmt.Errorf("register the metrics of works: %w", err)
+	}
 	_, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: c.changed,
 		UpdateFunc: func(before, after any) {

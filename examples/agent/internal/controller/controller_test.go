@@ -303,6 +303,9 @@ func TestExpire(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		b.settle()
 		b.says("w", workv1.WorkAvailable, metav1.ConditionFalse, status.ReasonExpired)
+		if c := meta.FindStatusCondition(b.get("w").Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestAvailable); c.Status != metav1.ConditionFalse || c.Reason != status.ReasonExpired {
+			b.Errorf("the manifest is %+v", c)
+		}
 		version := b.get("w").ResourceVersion
 		time.Sleep(time.Hour)
 		b.settle()

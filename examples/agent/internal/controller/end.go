@@ -74,7 +74,13 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 	if !removal.Done {
 		message = fmt.Sprintf("%s: %s", message, stillThere(removal, err))
 	}
-	next := withCondition(w, workv1.WorkAvailable, metav1.Condition{Status: metav1.ConditionFalse, Reason: status.ReasonExpired, Message: message})
+	expired := metav1.Condition{Status: metav1.ConditionFalse, Reason: status.ReasonExpired, Message: message}
+	next := withCondition(w, workv1.WorkAvailable, expired)
+	for i := range next.ResourceStatus.Manifests {
+		if m := &next.ResourceStatus.Manifests[i]; removal.Done {
+			set(&m.Conditions, w.Generation, workv1.ManifestAvailable, expired)
+		}
+	}
 	if err := errors.Join(err, c.report(ctx, w, next)); err != nil {
 		return 0, err
 	}
@@ -111,7 +117,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 // no reason: it has to say so.
 func (c *Controller) evict(ctx context.Context, name string) (time.Duration, error) {
 	c.o.Watches.drop(ctx, c.watcher(name))
-	c.rest(name, 0, time.Now())
+	c.forget(name)
 	if !c.o.Evicts {
 		return 0, nil
 	}
@@ -120,7 +126,11 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 		return 0, err // it is there, and the informer will say so; or the hub knows nothing of works, as while it starts
 	}
 	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
+	var foreign *spoke.ForeignError
 	switch {
+	case errors.As(err, &foreign):
+		c.o.Observe(Event{Work: name, Err: err})
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case left > 0:
@@ -138,12 +148,12 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 // stillThere says what holds up the end of a work.
 func stillThere(r spoke.Removal, err error) string {
 	if err != nil {
-		return err.Error()
+		return status.Bounded(err.Error())
 	}
 	n := r.Changes.Count(appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed)
 	for _, change := range r.Changes.Entries {
 		if change.Err != nil {
-			return fmt.Sprintf("%d resources are still there: %s: %v", n, change.Key, change.Err)
+			return status.Bounded(fmt.Sprintf("%d resources are still there: %s: %v", n, change.Key, change.Err))
 		}
 	}
 	return fmt.Sprintf("%d resources are still there", n)
@@ -151,9 +161,13 @@ func stillThere(r spoke.Removal, err error) string {
 
 func withCondition(w *workv1.ManifestWork, kind string, condition metav1.Condition) workv1.ManifestWorkStatus {
 	next := *w.Status.DeepCopy()
-	condition.Type, condition.ObservedGeneration, condition.LastTransitionTime = kind, w.Generation, metav1.Now().Rfc3339Copy()
-	meta.SetStatusCondition(&next.Conditions, condition)
+	set(&next.Conditions, w.Generation, kind, condition)
 	return next
+}
+
+func set(conditions *[]metav1.Condition, generation int64, kind string, c metav1.Condition) {
+	c.Type, c.ObservedGeneration, c.LastTransitionTime = kind, generation, metav1.Now().Rfc3339Copy()
+	meta.SetStatusCondition(conditions, c)
 }
 
 func ignoreNotFound(err error) error {

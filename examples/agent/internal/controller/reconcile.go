@@ -32,7 +32,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 	if w.DeletionTimestamp != nil {
 		return c.finalize(ctx, w)
 	}
-	if left := c.resting(name, time.Now()); left > 0 {
+	if left := c.resting(w, time.Now()); left > 0 {
 		return left, nil
 	}
 	if w, err = c.addFinalizer(ctx, w); err != nil {
@@ -46,13 +46,16 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 
 // apply brings a work to the cluster, watches what it has brought, and reports.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	defer c.metrics.took(time.Now())
 	ctx, rules := budget.With(ctx)
-	defer func() { c.rest(w.Name, rules.Spent(), time.Now()) }()
 	result := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
 	if ctx.Err() != nil {
 		return 0, nil // what failed, failed because we are stopping
 	}
 	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
+	result.Unwatched = c.o.Watches.refused(c.watcher(w.Name))
+	pause, over := c.judge(w, &result, time.Now())
+	defer func() { c.rest(w, pause, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
@@ -65,7 +68,8 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	if left, ok := lifetime(w, time.Now()); ok {
 		after = sooner(after, max(left, time.Millisecond))
 	}
-	if !watched || polls(&result) {
+	after = sooner(after, over)
+	if !watched || polls(&result) || len(result.Unwatched) > 0 {
 		after = sooner(after, c.o.PollInterval)
 	}
 	if len(result.Leaving) > 0 {
@@ -103,10 +107,11 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// lifetime returns how long a work still has that is finished and has a limit for that. It is over at once where that is 0.
+// lifetime returns how long a work still has that is finished and has a limit for that. It is over at once where that is 0; less
+// is no limit.
 func lifetime(w *workv1.ManifestWork, now time.Time) (left time.Duration, limited bool) {
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
-	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation {
+	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation || *w.Spec.DeleteOption.TTLSecondsAfterFinished < 0 {
 		return 0, false
 	}
 	seconds := min(*w.Spec.DeleteOption.TTLSecondsAfterFinished, int64(1<<32)) // more would overflow, and is for ever

@@ -5,15 +5,22 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
@@ -81,4 +88,106 @@ func TestRests(t *testing.T) {
 		synctest.Wait()
 		b.says("slow1", workv1.WorkApplied, metav1.ConditionTrue, "")
 	})
+}
+
+// TestContest: what others change as often as it is applied is applied less and less often, and said, until it stays or the work
+// wants it otherwise.
+func TestContest(t *testing.T) {
+	var theirs atomic.Bool
+	theirs.Store(true)
+	rival := func(*workv1.ManifestWork) spoke.Result {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "n"}}}
+		m := manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}
+		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: m, Live: obj, Configured: theirs.Load()}}}
+	}
+	run(t, func(o *controller.Options, c *cluster) { c.apply, o.PollInterval = rival, time.Second }, func(b *bench) {
+		b.create("w", nil)
+		b.says("w", status.Contested, "", "")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		b.says("w", status.Contested, metav1.ConditionTrue, "1 of 1 resources")
+		if n := b.count(b.applied, "w"); n < 10 || n > 30 {
+			b.Errorf("applied %d times in ten minutes", n)
+		}
+		before := b.count(b.applied, "w")
+		w := b.get("w")
+		w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+		if _, err := b.works.Update(b.Context(), w, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		if n := b.count(b.applied, "w"); n == before {
+			b.Error("another generation waits for the end of the contest")
+		}
+		time.Sleep(time.Minute)
+		b.says("w", status.Contested, metav1.ConditionTrue, "")
+		theirs.Store(false)
+		time.Sleep(7 * time.Minute)
+		b.settle()
+		b.says("w", status.Contested, "", "")
+	})
+}
+
+// TestMetrics: what an operator wants to know of works.
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	run(t, func(o *controller.Options, c *cluster) {
+		o.Metrics = registry
+		c.apply = func(w *workv1.ManifestWork) spoke.Result {
+			if w.Name == "bad" {
+				return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: manifest.Manifest{Err: errors.New("no")}}}}
+			}
+			return spoke.Result{}
+		}
+	}, func(b *bench) {
+		b.create("good", nil)
+		b.create("bad", nil)
+		b.create("gone", nil)
+		if err := b.works.Delete(b.Context(), "gone", metav1.DeleteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.settle()
+		families, err := registry.Gather()
+		if err != nil {
+			b.Fatal(err)
+		}
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				name := f.GetName()
+				for _, l := range m.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				values[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		for name, want := range map[string]float64{
+			"spokewire_agent_works": 2, "spokewire_agent_manifests False AppliedManifestFailed": 1, "spokewire_agent_served_total applied": 2, "spokewire_agent_served_total removed": 1,
+			"spokewire_agent_work_conditions True Applied": 1, "spokewire_agent_work_conditions False Applied": 1, "workqueue_depth manifestworks": 0,
+		} {
+			if got, ok := values[name]; !ok || got != want {
+				b.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+		for _, name := range []string{
+			"spokewire_agent_served_total failed", "spokewire_agent_apply_seconds", "workqueue_adds_total manifestworks", "workqueue_retries_total manifestworks",
+			"workqueue_queue_duration_seconds manifestworks", "workqueue_work_duration_seconds manifestworks",
+		} {
+			if values[name] < 1 {
+				b.Errorf("%s is %v", name, values[name])
+			}
+		}
+	})
+	for _, taken := range []string{"workqueue_depth", "spokewire_agent_works"} {
+		again := prometheus.NewRegistry()
+		again.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: taken, Help: "of somebody else", ConstLabels: prometheus.Labels{"name": "manifestworks"}}))
+		watches, err := controller.NewWatches(&rest.Config{Host: "http://127.0.0.1:1"}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = controller.New(controller.Options{ClusterName: "c", Works: workfake.NewSimpleClientset(), Cluster: &cluster{}, Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
+		if err == nil {
+			t.Errorf("%s is registered twice", taken)
+		}
+	}
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,6 +26,8 @@ const (
 	gather = 50 * time.Millisecond
 	// leastInterval is how often changes of objects have a work served at most, should somebody fight for a field.
 	leastInterval = 500 * time.Millisecond
+	// lookAtStates is how often watches are looked at for one that is refused.
+	lookAtStates = 5 * time.Second
 )
 
 // Watches tells of changes of the objects of works, with one API watch for each object and a bound on their number.
@@ -33,6 +37,7 @@ type Watches struct {
 
 	mu      sync.Mutex
 	changed func(name string)
+	denied  map[spoke.Target]bool
 }
 
 // NewWatches returns Watches on the cluster of a configuration, for at most so many objects.
@@ -62,7 +67,70 @@ func (w *Watches) start(ctx context.Context, changed func(name string)) error {
 	w.mu.Lock()
 	w.changed = changed
 	w.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() { w.lookForDenied(ctx) })
 	return w.watcher.Start(ctx)
+}
+
+// lookForDenied has works served when it turns out that an object of theirs may not be watched, or may be again.
+func (w *Watches) lookForDenied(ctx context.Context) {
+	ticker := time.NewTicker(lookAtStates)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := map[spoke.Target]bool{}
+		for _, s := range w.watcher.Status() {
+			if s.State == dynamicwatcher.NoAccess {
+				now[s.Object] = true
+			}
+		}
+		w.mu.Lock()
+		before := w.denied
+		w.denied = now
+		w.mu.Unlock()
+		for t := range now {
+			if !before[t] {
+				w.tell(t)
+			}
+		}
+		for t := range before {
+			if !now[t] {
+				w.tell(t)
+			}
+		}
+	}
+}
+
+// tell has all works served that watch an object.
+func (w *Watches) tell(t spoke.Target) {
+	for _, work := range w.watcher.WatchersOf(t) {
+		w.changed(work.Name)
+	}
+}
+
+// refused returns the kinds of those objects of a work that the agent may not watch.
+func (w *Watches) refused(work spoke.Target) (kinds []string) {
+	w.mu.Lock()
+	denied := w.denied
+	w.mu.Unlock()
+	if len(denied) == 0 {
+		return nil
+	}
+	for _, t := range w.watcher.WatchesOf(work) {
+		kind := schema.GroupKind{Group: t.Group, Kind: t.Kind}.String()
+		if denied[t] && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // set replaces what is watched for a work. Objects that were seen at a resource version bring no change that was seen

@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -23,8 +25,8 @@ import (
 type Hub struct {
 	// Works has the works of the cluster.
 	Works workclientset.Interface
-	// Name says which hub it is, to people.
-	Name string
+	// Address is that of the broker or the API server, without credentials: it tells hubs apart.
+	Address string
 
 	start func(context.Context) error
 	ready func() error
@@ -65,7 +67,7 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 		return nil, errors.Join(err, closeStore())
 	}
 	return &Hub{
-		Works: agent.Clientset(), Name: b.MQTT.BrokerURL, start: agent.Start, close: closeStore,
+		Works: agent.Clientset(), Address: Address(b.MQTT.BrokerURL), start: agent.Start, close: closeStore,
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
 }
@@ -82,10 +84,20 @@ func OnAPIServer(file string) (*Hub, error) {
 		return nil, err
 	}
 	return &Hub{
-		Works: client, Name: config.Host, close: func() error { return nil },
+		Works: client, Address: Address(config.Host), close: func() error { return nil },
 		start: func(ctx context.Context) error { <-ctx.Done(); return nil },
 		ready: func() error { return nil }, // the informer says so
 	}, nil
+}
+
+// Address is how a URL of a broker or an API server tells hubs apart: without what is not for everybody to read, and what
+// makes no difference.
+func Address(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return raw
+	}
+	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path}).String(), "/")
 }
 
 // Start keeps the connection until ctx ends. It may be called once.

@@ -66,3 +66,17 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("a kubeconfig that is not there: %v", err)
 	}
 }
+
+// TestAddress: two ways to write the same are the same, and no password is told.
+func TestAddress(t *testing.T) {
+	for raw, want := range map[string]string{
+		"https://Hub.example:6443/":        "https://hub.example:6443",
+		"https://hub.example/k8s/cluster1": "https://hub.example/k8s/cluster1",
+		"mqtts://user:secret@broker:8883":  "mqtts://broker:8883",
+		"somewhere":                        "somewhere",
+	} {
+		if got := hub.Address(raw); got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}

@@ -35,7 +35,7 @@ const (
 
 // Error is one of a path: the work is wrong, not the cluster.
 type Error struct {
-	// Path is the JSON path, pointer or expression.
+	// Path is the JSON path, pointer or expression, or the field that is wrong beside it.
 	Path string
 	Err  error
 }
@@ -60,6 +60,9 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 	}
 	var removals []path
 	for _, f := range fields {
+		if c := f.Condition; c != "" && c != workv1.IgnoreFieldsConditionOnSpokePresent && c != workv1.IgnoreFieldsConditionOnSpokeChange {
+			return nil, &Error{Path: "condition", Err: fmt.Errorf("%q is unknown: write OnSpokePresent or OnSpokeChange", c)}
+		}
 		paths, err := find(ctx, manifest.Object, f)
 		if err != nil {
 			return nil, err

@@ -217,6 +217,7 @@ func TestErrors(t *testing.T) {
 		field      workv1.IgnoreField
 		want       string
 	}{
+		{"a condition", "condition", workv1.IgnoreField{Condition: "Always", JSONPaths: []string{".spec"}}, `"Always" is unknown: write OnSpokePresent or OnSpokeChange`},
 		{"a JSON path", ".spec[", workv1.IgnoreField{JSONPaths: []string{".spec["}}, "unterminated array"},
 		{"two", ".a}{.b", workv1.IgnoreField{JSONPaths: []string{".a}{.b"}}, "no single path"},
 		{"a text", "{'x'}", workv1.IgnoreField{JSONPaths: []string{"{'x'}"}}, "no part of a path"},

@@ -16,6 +16,8 @@ type Config struct {
 	ConditionRules []workv1.ConditionRule
 	// Poll is whether the object is to be looked at from time to time, beside when it changes.
 	Poll bool
+	// BadScrapeType is one that is unknown; the object is polled then.
+	BadScrapeType workv1.FeedbackScrapeType
 }
 
 // ConfigFor joins the configurations whose identifier fits an object. Name and namespace of an identifier may have
@@ -34,6 +36,11 @@ func ConfigFor(options []workv1.ManifestConfigOption, id workv1.ResourceIdentifi
 		}
 		c.FeedbackRules = append(c.FeedbackRules, o.FeedbackRules...)
 		c.Poll = c.Poll || len(o.FeedbackRules) > 0 && o.FeedbackScrapeType != workv1.FeedbackWatchType
+		switch o.FeedbackScrapeType {
+		case "", workv1.FeedbackWatchType, workv1.FeedbackPollType:
+		default:
+			c.BadScrapeType = o.FeedbackScrapeType
+		}
 		for _, rule := range o.ConditionRules {
 			if rule.Condition == "" && rule.Type == workv1.WellKnownConditionsType {
 				rule.Condition = workv1.ManifestComplete // which is the well-known one

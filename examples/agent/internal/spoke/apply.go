@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -39,11 +40,30 @@ type Outcome struct {
 	Pending bool
 	// Kept is whether it was left as it is because it is complete.
 	Kept bool
+	// Configured is whether the object was there, was ours, and was written.
+	Configured bool
+	// Contested is whether others change the object as often as it is applied.
+	Contested bool
 	// Live is the object as it is now: nil where there is none, or where ReadErr says why that is not known.
 	Live    *unstructured.Unstructured
 	ReadErr error
 	// InVersion reads the object in another version.
 	InVersion feedback.InVersion
+
+	owner types.UID // that of our AppliedWork
+}
+
+// Rivals names the other AppliedWorks that own the object.
+func (o *Outcome) Rivals() (names []string) {
+	if o.Live == nil || o.owner == "" {
+		return nil
+	}
+	for _, r := range o.Live.GetOwnerReferences() {
+		if strings.HasPrefix(r.APIVersion, v1alpha1.GroupName+"/") && r.Kind == "AppliedWork" && r.UID != o.owner {
+			names = append(names, "AppliedWork "+r.Name)
+		}
+	}
+	return names
 }
 
 // Failed returns how many manifests are not applied, and why the first of them is not.
@@ -85,6 +105,8 @@ type Result struct {
 	PruneErr error
 	// Leaving are those objects.
 	Leaving []Target
+	// Unwatched are the kinds of objects that the agent may not watch.
+	Unwatched []string
 }
 
 // Apply brings the manifests of a work to the cluster, takes away what the work has not any more, and looks at how things
@@ -170,6 +192,7 @@ func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.A
 	var sent []int
 	for _, i := range of {
 		o := &r.Outcomes[i]
+		o.owner = record.UID
 		obj, with, err := id.toSend(ctx, o, record)
 		switch {
 		case err != nil:
@@ -187,6 +210,7 @@ func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.A
 		change := changes.Entries[n]
 		o := &r.Outcomes[i]
 		o.Err, o.Pending, o.Live = id.explain(change.Err), change.Action == appliedwork.ActionPending, change.Live
+		o.Configured = o.Configured || change.Action == appliedwork.ActionConfigured
 		if o.Pending && o.Err == nil {
 			o.Err = errors.New("it is not applied yet")
 		}

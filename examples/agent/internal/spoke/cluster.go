@@ -43,6 +43,10 @@ type Options struct {
 	// Hub is what the names of AppliedWorks are made of, beside those of the work: works of another hub are others. It
 	// must be the same each time. Required.
 	Hub string
+	// Origin is where works come from. What is recorded of another one is left alone. Required.
+	Origin Origin
+	// FormerAddresses are those that the hub had before: what is recorded of them becomes Origin's.
+	FormerAddresses []string
 	// Adoption says what to do with objects that exist and are not ours.
 	Adoption appliedwork.Adoption
 	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.

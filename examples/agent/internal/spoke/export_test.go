@@ -8,6 +8,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 // UserOf is for tests.
@@ -32,3 +33,6 @@ func (c *Cluster) ClientsOf(executor *workv1.ManifestWorkExecutor) (dynamic.Inte
 func (c *Cluster) IdentityOf(executor *workv1.ManifestWorkExecutor) (any, error) {
 	return c.identity(executor)
 }
+
+// Mine says whose an AppliedWork is.
+func (c *Cluster) Mine(record *v1alpha1.AppliedWork) error { return c.mine(record) }

@@ -22,8 +22,9 @@ import (
 // annotationSettings is on an AppliedWork and has what an eviction must know of a work that is not there any more.
 const annotationSettings = "spokewire.github.io/work-agent"
 
-// settings is the content of the annotation.
+// settings is the content of the annotation, and says whose the AppliedWork is.
 type settings struct {
+	Hub          *Origin                      `json:"hub,omitempty"`
 	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
 	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
 	// readOnly are the objects that the work only reads. They are released as soon as that is so, so that nothing needs to
@@ -41,6 +42,9 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 	if errors.Is(err, appliedwork.ErrTerminating) {
 		return nil, c.finish(ctx, w, err)
 	}
+	if err == nil {
+		err = c.mine(record)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +61,9 @@ func (c *Cluster) finish(ctx context.Context, w *workv1.ManifestWork, terminatin
 	record, err := c.get(ctx, w.Namespace, w.Name)
 	if err != nil || record == nil {
 		return errors.Join(terminating, err)
+	}
+	if err := c.mine(record); err != nil {
+		return err
 	}
 	if record.DeletionTimestamp == nil {
 		if _, err := c.remove(ctx, record, settingsIn(record)); err != nil {
@@ -108,6 +115,9 @@ func (c *Cluster) survey(ctx context.Context) error {
 	}
 	if len(found.Untracked) > 0 {
 		err = c.each(ctx, func(record *v1alpha1.AppliedWork) error {
+			if c.mine(record) != nil {
+				return nil
+			}
 			return c.agent.tracker.RecordApplied(ctx, record, found.Untracked[record.UID]...)
 		})
 	}
@@ -115,7 +125,7 @@ func (c *Cluster) survey(ctx context.Context) error {
 	return err
 }
 
-// each calls f with the AppliedWorks of this hub.
+// each calls f with the AppliedWorks of this hub, as far as their names tell.
 func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error) error {
 	options := metav1.ListOptions{Limit: 500}
 	for {
@@ -147,8 +157,12 @@ func settingsIn(record *v1alpha1.AppliedWork) (s settings) {
 	return s
 }
 
-// remember writes the settings down if they are not what is there.
+// remember writes the settings down if they are not what is there. Of two hubs that write theirs into a new one at the same
+// time one is told that it has changed.
 func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s settings) error {
+	if c.options.Origin.Address != "" {
+		s.Hub = &c.options.Origin
+	}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
@@ -160,12 +174,16 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 	if text == record.Annotations[annotationSettings] {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": record.UID, "annotations": map[string]any{annotationSettings: value}}})
+	metadata := map[string]any{"uid": record.UID, "annotations": map[string]any{annotationSettings: value}}
+	if settingsIn(record).Hub == nil {
+		metadata["resourceVersion"] = record.ResourceVersion
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
 	if _, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("write the delete option into AppliedWork %s: %w", record.Name, err)
+		return fmt.Errorf("write the settings of the work into AppliedWork %s: %w", record.Name, err)
 	}
 	return nil
 }

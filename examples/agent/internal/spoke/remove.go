@@ -30,7 +30,7 @@ type Removal struct {
 // is not done.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
-	if err != nil || record == nil {
+	if err != nil || record == nil || c.mine(record) != nil { // then nothing was applied for this hub
 		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
 	}
 	if err := c.survey(ctx); err != nil {
@@ -68,11 +68,14 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 }
 
 // Evict removes what a work has brought that the hub does not have any more, when the grace period is over. It returns how
-// long that still takes.
+// long that still takes. What another hub has recorded is a [*ForeignError].
 func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Duration, Removal, error) {
 	record, err := c.get(ctx, namespace, name)
 	if err != nil || record == nil {
 		return 0, Removal{Done: err == nil}, err
+	}
+	if err := c.mine(record); err != nil {
+		return 0, Removal{}, err
 	}
 	s := settingsIn(record)
 	id, err := c.identity(s.Executor)

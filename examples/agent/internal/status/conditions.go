@@ -40,7 +40,7 @@ func unusable(rules []workv1.ConditionRule) (metav1.Condition, bool) {
 			texts = append(texts, strconv.Quote(rule.Condition))
 		}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: bounded(fmt.Sprintf(
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: Bounded(fmt.Sprintf(
 		"The conditions of these rules cannot be the type of one: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
 }
 
@@ -48,7 +48,7 @@ func unusable(rules []workv1.ConditionRule) (metav1.Condition, bool) {
 func unseen(o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "There is no object to evaluate the rule on"}
 	if o.ReadErr != nil {
-		c.Message = bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
+		c.Message = Bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
 	}
 	return c
 }
@@ -57,7 +57,7 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	if o.Err == nil {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.AppliedManifestComplete, Message: "Apply manifest complete"}
 	}
-	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
 	var conflict *appliedwork.OwnershipConflictError
 	var path *ignore.Error
 	switch {
@@ -74,7 +74,7 @@ func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	case o.Live != nil:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonResourceAvailable, Message: "Resource is available"}
 	case o.ReadErr != nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed, Message: bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed, Message: Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
 	case o.Resource.Resource == "" || o.Key.Name == "":
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonIncomplete, Message: "Resource meta is incompleted"}
 	}
@@ -87,13 +87,13 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 	switch {
 	case o.Kept:
 	case o.Err != nil && o.Pending:
-		c.Message = bounded(o.Err.Error())
+		c.Message = Bounded(o.Err.Error())
 		return c
 	case o.Err != nil:
-		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, bounded(o.Err.Error())
+		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, Bounded(o.Err.Error())
 		return c
 	case o.ReadErr != nil:
-		c.Message = bounded(o.ReadErr.Error())
+		c.Message = Bounded(o.ReadErr.Error())
 		return c
 	case o.Live == nil:
 		c.Message = "Resource is not available"
@@ -111,7 +111,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 // applied says how many manifests could not be applied, and why the first of them.
 func applied(r *spoke.Result) metav1.Condition {
 	if n, err := r.Failed(); n > 0 {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
 }
@@ -141,7 +141,7 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 			}
 		}
 	case r.PruneErr != nil:
-		c.Message = bounded(fmt.Sprintf("Resources that the work does not have any more are still there: %v", r.PruneErr))
+		c.Message = Bounded(fmt.Sprintf("Resources that the work does not have any more are still there: %v", r.PruneErr))
 	case len(r.Leaving) > 0:
 		c.Message = fmt.Sprintf("%d resources that the work does not have any more are being deleted", len(r.Leaving))
 	default:
@@ -191,9 +191,14 @@ func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown 
 	return is, not, unknown
 }
 
-// bounded cuts a message that an answer of a server has made long. A status travels often.
-func bounded(message string) string {
+// ownPort is the near end of a connection, in errors of package net: another with each attempt.
+var ownPort = regexp.MustCompile(`\S+:\d+->`)
+
+// Bounded cuts a message that an answer of a server has made long, as a status travels often, and takes out what would make
+// it another each time.
+func Bounded(message string) string {
 	const most = 2048
+	message = ownPort.ReplaceAllString(message, "")
 	if len(message) <= most {
 		return message
 	}

@@ -17,6 +17,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
@@ -40,6 +40,9 @@ const (
 	StatusFeedbackSynced = "StatusFeedbackSynced"
 	ConditionRulesUsable = "ConditionRulesUsable" // False, or not there
 	RulesWithinLimits    = "RulesWithinLimits"    // of the work; False, or not there
+	DeleteOptionUsable   = "DeleteOptionUsable"   // of the work; False, or not there
+	ObjectsWatched       = "ObjectsWatched"       // of the work; False, or not there
+	Contested            = "Contested"            // of the work and of a manifest; True, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
 	ReasonResourceAvailable    = "ResourceAvailable"
@@ -109,11 +112,7 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 	} else {
 		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
 	}
-	if budget.Exceeded(ctx) {
-		set(RulesWithinLimits, metav1.Condition{Status: metav1.ConditionFalse, Reason: "LimitExceeded", Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded)})
-	} else {
-		meta.RemoveStatusCondition(&next.Conditions, RulesWithinLimits)
-	}
+	setTrouble(ctx, &next.Conditions, w, r, set)
 	for _, gone := range []string{workv1.WorkDeleting, Deleted} { // of an earlier life
 		meta.RemoveStatusCondition(&next.Conditions, gone)
 	}
@@ -166,6 +165,11 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 			set(rule.Condition, unseen(o))
 		}
 	}
+	if o.Contested {
+		set(Contested, manifestContested(o))
+	} else if !hasRule(rules, Contested) {
+		meta.RemoveStatusCondition(&m.Conditions, Contested)
+	}
 	if c, ok := unusable(rules); ok {
 		set(ConditionRulesUsable, c)
 	} else if !hasRule(rules, ConditionRulesUsable) {
@@ -180,8 +184,11 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 	}
 	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
+	if t := o.Config.BadScrapeType; t != "" {
+		err = errors.Join(fmt.Errorf("feedbackScrapeType %q is unknown: write Watch or Poll", t), err)
+	}
 	if err != nil {
-		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
+		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: Bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
 	}
 	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+)
+
+// Results of a work being served, in the metrics.
+const (
+	resultApplied = "applied"
+	resultFailed  = "failed"
+	resultRemoved = "removed"
+)
+
+// counted are the conditions of works in the metrics.
+var counted = []string{
+	workv1.WorkApplied, workv1.WorkAvailable, workv1.WorkProgressing, workv1.WorkDegraded, workv1.WorkComplete,
+	status.Contested, status.ObjectsWatched, status.RulesWithinLimits,
+}
+
+// metrics count what is done. What works and their manifests are like is read from them when somebody asks.
+type metrics struct {
+	served  *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		served: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "spokewire_agent_served_total", Help: "How often works were served, by result: applied, failed, removed.",
+		}, []string{"result"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "spokewire_agent_apply_seconds", Help: "How long it takes to apply a work and to report.", Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
+		}),
+	}
+	for _, result := range []string{resultApplied, resultFailed, resultRemoved} {
+		m.served.WithLabelValues(result)
+	}
+	return m
+}
+
+// register has a registry serve the metrics, those of works too.
+func (m *metrics) register(registry prometheus.Registerer, works worklisters.ManifestWorkNamespaceLister) error {
+	if registry == nil {
+		return nil
+	}
+	return errors.Join(registry.Register(m.served), registry.Register(m.seconds), registry.Register(worksCollector{works}))
+}
+
+func (m *metrics) observe(e Event) {
+	result := resultApplied
+	switch {
+	case e.Err != nil:
+		result = resultFailed
+	case e.Deleted:
+		result = resultRemoved
+	}
+	m.served.WithLabelValues(result).Inc()
+}
+
+func (m *metrics) took(since time.Time) { m.seconds.Observe(time.Since(since).Seconds()) }
+
+var (
+	worksDesc     = prometheus.NewDesc("spokewire_agent_works", "How many works the cluster has.", nil, nil)
+	conditionDesc = prometheus.NewDesc("spokewire_agent_work_conditions", "How many works have a condition, by its type and status.", []string{"type", "status"}, nil)
+	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests", "How many manifests the works have, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
+)
+
+// worksCollector counts the works that the informer has.
+type worksCollector struct {
+	works worklisters.ManifestWorkNamespaceLister
+}
+
+func (c worksCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- worksDesc
+	out <- conditionDesc
+	out <- manifestsDesc
+}
+
+func (c worksCollector) Collect(out chan<- prometheus.Metric) {
+	works, err := c.works.List(labels.Everything())
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(worksDesc, err)
+		return
+	}
+	conditions, manifests := map[[2]string]int{}, map[[2]string]int{}
+	for _, w := range works {
+		for _, kind := range counted {
+			if is := meta.FindStatusCondition(w.Status.Conditions, kind); is != nil {
+				conditions[[2]string{kind, string(is.Status)}]++
+			}
+		}
+		for i := range w.Status.ResourceStatus.Manifests {
+			if is := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestApplied); is != nil {
+				manifests[[2]string{string(is.Status), is.Reason}]++
+			}
+		}
+	}
+	out <- prometheus.MustNewConstMetric(worksDesc, prometheus.GaugeValue, float64(len(works)))
+	for labels, n := range conditions {
+		out <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+	for labels, n := range manifests {
+		out <- prometheus.MustNewConstMetric(manifestsDesc, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// newQueue returns the queue of works. Its metrics have the names that those of all controllers of Kubernetes have.
+func newQueue(registry prometheus.Registerer) (workqueue.TypedRateLimitingInterface[string], error) {
+	config := workqueue.TypedRateLimitingQueueConfig[string]{Name: "manifestworks"}
+	provider := &queueMetrics{registry: registry}
+	if registry != nil {
+		config.MetricsProvider = provider
+	}
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost), config)
+	if provider.err != nil {
+		queue.ShutDown()
+		return nil, fmt.Errorf("register the metrics of the queue: %w", provider.err)
+	}
+	return queue, nil
+}
+
+// queueMetrics implements [workqueue.MetricsProvider]. The queue asks for each metric once.
+type queueMetrics struct {
+	registry prometheus.Registerer
+	err      error
+}
+
+// registered registers a metric of the queue of a name.
+func registered[M prometheus.Collector](q *queueMetrics, m M) M {
+	if err := q.registry.Register(m); err != nil {
+		q.err = err
+	}
+	return m
+}
+
+func (q *queueMetrics) counter(queue, name, help string) prometheus.Counter {
+	return registered(q, prometheus.NewCounter(prometheus.CounterOpts{Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}}))
+}
+
+func (q *queueMetrics) gauge(queue, name, help string) prometheus.Gauge {
+	return registered(q, prometheus.NewGauge(prometheus.GaugeOpts{Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}}))
+}
+
+func (q *queueMetrics) histogram(queue, name, help string) prometheus.Histogram {
+	return registered(q, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}, Buckets: prometheus.ExponentialBuckets(1e-8, 10, 12),
+	}))
+}
+
+// NewDepthMetric is that of how many works wait.
+func (q *queueMetrics) NewDepthMetric(queue string) workqueue.GaugeMetric {
+	return q.gauge(queue, "depth", "How many works wait to be served.")
+}
+
+// NewAddsMetric is that of how many have come.
+func (q *queueMetrics) NewAddsMetric(queue string) workqueue.CounterMetric {
+	return q.counter(queue, "adds_total", "How many works were added to the queue.")
+}
+
+// NewLatencyMetric is that of how long they wait.
+func (q *queueMetrics) NewLatencyMetric(queue string) workqueue.HistogramMetric {
+	return q.histogram(queue, "queue_duration_seconds", "How long works wait until they are served.")
+}
+
+// NewWorkDurationMetric is that of how long it takes to serve them.
+func (q *queueMetrics) NewWorkDurationMetric(queue string) workqueue.HistogramMetric {
+	return q.histogram(queue, "work_duration_seconds", "How long it takes to serve a work.")
+}
+
+// NewUnfinishedWorkSecondsMetric is that of how long those have been served that still are.
+func (q *queueMetrics) NewUnfinishedWorkSecondsMetric(queue string) workqueue.SettableGaugeMetric {
+	return q.gauge(queue, "unfinished_work_seconds", "For how long works that are being served have been, together.")
+}
+
+// NewLongestRunningProcessorSecondsMetric is that of the one that takes longest.
+func (q *queueMetrics) NewLongestRunningProcessorSecondsMetric(queue string) workqueue.SettableGaugeMetric {
+	return q.gauge(queue, "longest_running_processor_seconds", "For how long the work has been served that has been for longest.")
+}
+
+// NewRetriesMetric is that of how often one is tried again.
+func (q *queueMetrics) NewRetriesMetric(queue string) workqueue.CounterMetric {
+	return q.counter(queue, "retries_total", "How often works were queued again after a failure.")
+}

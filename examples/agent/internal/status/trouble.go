@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+)
+
+// ReasonChangedByOthers is that of Contested.
+const ReasonChangedByOthers = "ChangedByOthers"
+
+// setTrouble sets the conditions of a work that are there only while something is wrong.
+func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.ManifestWork, r *spoke.Result, set func(string, metav1.Condition)) {
+	for _, trouble := range []struct {
+		kind string
+		is   *metav1.Condition
+	}{
+		{RulesWithinLimits, withinLimits(ctx)},
+		{DeleteOptionUsable, deleteOption(w)},
+		{ObjectsWatched, watched(r)},
+		{Contested, contested(r)},
+	} {
+		if trouble.is == nil {
+			meta.RemoveStatusCondition(conditions, trouble.kind)
+			continue
+		}
+		set(trouble.kind, *trouble.is)
+	}
+}
+
+func withinLimits(ctx context.Context) *metav1.Condition {
+	if !budget.Exceeded(ctx) {
+		return nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "LimitExceeded", Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded)}
+}
+
+func deleteOption(w *workv1.ManifestWork) *metav1.Condition {
+	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || *w.Spec.DeleteOption.TTLSecondsAfterFinished >= 0 {
+		return nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidTTL", Message: fmt.Sprintf(
+		"spec.deleteOption.ttlSecondsAfterFinished is %d, which is no limit: write 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
+}
+
+func watched(r *spoke.Result) *metav1.Condition {
+	if len(r.Unwatched) == 0 {
+		return nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WatchForbidden", Message: Bounded(fmt.Sprintf(
+		"The agent is not allowed to watch objects of these kinds, and looks at them from time to time: %s: grant it watch", strings.Join(r.Unwatched, ", ")))}
+}
+
+func contested(r *spoke.Result) *metav1.Condition {
+	n := 0
+	for i := range r.Outcomes {
+		if r.Outcomes[i].Contested {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: fmt.Sprintf("%d of %d resources are changed by others as often as they are applied", n, len(r.Outcomes))}
+}
+
+// manifestContested says who else wants the object, as far as the object tells.
+func manifestContested(o *spoke.Outcome) metav1.Condition {
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the resource as often as it is applied, which is done less and less often: let one of them have the fields"}
+	if rivals := o.Rivals(); len(rivals) > 0 {
+		c.Message = Bounded(fmt.Sprintf("%s. It is wanted by %s as well", c.Message, strings.Join(rivals, ", ")))
+	}
+	return c
+}
