@@ -17,10 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
@@ -178,6 +179,10 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	})
+	agent, err := work.NewAgent(memory.New().Transport(), work.AgentOptions{ClusterName: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, taken := range []string{"workqueue_depth", "spokewire_agent_works"} {
 		again := prometheus.NewRegistry()
 		again.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: taken, Help: "of somebody else", ConstLabels: prometheus.Labels{"name": "manifestworks"}}))
@@ -185,7 +190,7 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = controller.New(controller.Options{ClusterName: "c", Works: workfake.NewSimpleClientset(), Cluster: &cluster{}, Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
+		_, err = controller.New(controller.Options{ClusterName: "c", Works: agent.Clientset(), Cluster: &cluster{}, Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
 		if err == nil {
 			t.Errorf("%s is registered twice", taken)
 		}
