@@ -28,7 +28,9 @@ var rules = []ruletest.Rule{
 	{Name: "no adoption unasked", Test: "TestSafeApply/nothing_is_adopted", Edits: []ruletest.Edit{
 		{"applier_object.go", "if adoption == AdoptAlways ||", "if true ||"}}},
 	{Name: "an adoption has the resourceVersion", Test: "TestSafeApply/what_is_adopted", Edits: []ruletest.Edit{
-		{"applier_object.go", "\tif action == ActionAdopted {\n", "\tif false {\n"}}},
+		{"applier_object.go", "\tif action == ActionAdopted || item.version", "\tif item.version"}}},
+	{Name: "values of an object are for its version", Test: "TestSafeApply/what_has_values", Edits: []ruletest.Edit{
+		{"applier_object.go", "if action == ActionAdopted || item.version != \"\" {", "if action == ActionAdopted {"}}},
 	{Name: "an apply has the UID", Test: "TestSafeApply/what_is_changed", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tbody.SetUID(live.GetUID())\n", ""}}},
 	{Name: "an entry stays when its outcome is not known or it failed", Test: "TestSafeApply/an_(outcome|update)", Edits: []ruletest.Edit{

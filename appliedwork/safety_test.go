@@ -6,6 +6,7 @@ package appliedwork_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -195,6 +196,22 @@ func TestSafeApply(t *testing.T) {
 			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) { s.put(shop+"a", manifest("a", "theirs"), "rival") })
 			var refused *appliedwork.AdoptionError
 			if _, err := s.apply(appliedwork.ApplyOptions{}, manifest("a", "2"), manifest("b", "1")); !errors.As(err, &refused) {
+				s.t.Error(err)
+			}
+		},
+		"what has values of an object is for that version of it": func(s *scene) {
+			s.mustApply(a)
+			metadata := s.objects[shop+"a"]["metadata"].(map[string]any)
+			metadata["managedFields"] = nil // so that one request changes it
+			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) {
+				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"changed": "meanwhile"}) })
+			})
+			key, err := appliedwork.Identify(a)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			of := map[appliedwork.Key]appliedwork.ObjectOptions{key: {ResourceVersion: fmt.Sprint(metadata["resourceVersion"])}}
+			if _, err := s.apply(appliedwork.ApplyOptions{ByKey: of}, manifest("a", "2")); !errors.Is(err, appliedwork.ErrChanged) {
 				s.t.Error(err)
 			}
 		},
