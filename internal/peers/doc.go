@@ -6,9 +6,6 @@
 // project is measured with the versions of Kubernetes' modules that it asks for. The OCM SDK is measured in internal/e2e/interop, where
 // it is at home.
 //
-//	cd internal/peers
-//	KUBEBUILDER_ASSETS="$(../kube/build.sh --dir)" go test -v .
-//
-// measures little, in seconds. The figures of README.md are of -watches 1000, which takes four minutes: with client-go's default
-// limits that is how long this other watcher needs.
+//	make peers                # little, in seconds
+//	make peers WATCHES=1000   # as in README.md, in four minutes: with client-go's default limits that is what this other watcher takes
 package peers

@@ -25,7 +25,7 @@ var ci = row{try: func(t *testing.T, command string) {
 		if err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("it cannot be run: %v", err)
 		}
-	case args[0] == "make" && len(args) == 2:
+	case args[0] == "make" && len(args) >= 2: // what follows are numbers, for which .ci/run has the Makefile's own
 		for _, verb := range parts(t, args[1]) {
 			if !slices.Contains(ciVerbs(t), verb) {
 				t.Errorf(".ci/run does not run make %s", verb)

@@ -94,6 +94,7 @@ var table = map[string]row{
 	"go test -run '^$' -benchmem ./cloudevents/work -bench RoundTripEmbedded -benchtime=10000x": once,
 	"go test -run '^$' -bench RoundTrip$ -benchtime 10000x ./cloudevents/work":                  once,
 	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       sized("Kube/.*/10$"),
+	"go test -C internal/e2e -run '^$' -bench TheirRoundTrip -benchtime 10000x ./interop":       once,
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
@@ -142,6 +143,8 @@ var table = map[string]row{
 	"make generate":              ci,
 	"make kube":                  ci,
 	"make lint":                  ci,
+	"make peers":                 ci,
+	"make peers WATCHES=1000":    ci,
 	"make test":                  ci,
 	"make apidiff":               asItIs("apidiff: "),
 	"make bench BENCH=Name":      verb("./appliedwork", []string{"BENCH=Diff/1000$", "BENCHTIME=1x"}, "BenchmarkDiff"),
