@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -170,4 +171,33 @@ func TestDigest(t *testing.T) {
 	if one == digest(objects{secret: "2"}, "c1") || one == digest(objects{secret: "1"}, "c1", "c2") {
 		t.Error("another value or cluster makes no difference")
 	}
+}
+
+// FuzzRender: whatever a template is, it ends, with a rendering or an Error.
+func FuzzRender(f *testing.F) {
+	for _, template := range []string{
+		configMap(`{{ fromSecret "ns" "s" "k" | quote | indent 4 }}`), "{{ define `template` }}{{ template `template` . }}{{ end }}{{ block `b` . }}{{ break }}{{ end }}",
+		"{{ range $i, $x := .Cluster.Labels }}{{ if eq $x 1 2 }}{{ continue }}{{ else if and 1 .x }}{{ break }}{{ end }}{{ else }}{{ (index . 1).y }}{{ end }}",
+		"{{ with $x := printf `%[1]*d` 9 }}{{ range 99999999 }}{{ $x = print $x $x | html | js | urlquery | base64 }}{{ end }}{{ else with 1 }}{{ end }}", "{{/* a */}}{{ len `b` }}",
+	} {
+		f.Add(template)
+	}
+	d, err := document.DecodeOne([]byte("apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec: {parts: [{name: a, manifests: [{template: x}]}]}"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	c := &document.Cluster{}
+	c.Metadata = document.Metadata{Name: "c1", Labels: map[string]string{"region": "north"}}
+	f.Fuzz(func(t *testing.T, template string) {
+		one := *d
+		one.Object = &document.Application{Spec: document.ApplicationSpec{Parts: []document.Part{{Name: "a", Manifests: []document.Manifest{{Template: template}}}}}}
+		began := time.Now()
+		_, err := render.Render(&one, []*document.Cluster{c}, objects{secret: "s3cr3t"})
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if err != nil && !errors.As(err, new(*document.Error)) {
+			t.Errorf("%v is no Error", err)
+		}
+	})
 }
