@@ -26,27 +26,29 @@ func TestSlowBody(t *testing.T) {
 	server := httptest.NewServer(httpapi.New(httpapi.Options{BodyTimeout: 50 * time.Millisecond}))
 	defer server.Close()
 	for _, request := range []string{"PUT /api/v1/clusters/c1", "POST /api/v1/applications/shop/rollback"} {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", request)
-		reader := bufio.NewReader(conn)
-		answer, err := http.ReadResponse(reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "too long") {
-			t.Errorf("%s: %s %s %v", request, answer.Status, text, err)
-		}
-		if _, err := reader.ReadByte(); err != io.EOF { // the rest must not be taken for a request
-			t.Errorf("the connection stays: %v", err)
-		}
+		t.Run(request, func(t *testing.T) {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", request)
+			reader := bufio.NewReader(conn)
+			answer, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if err != nil || answer.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "too long") {
+				t.Errorf("%s %s %v", answer.Status, text, err)
+			}
+			if _, err := reader.ReadByte(); err != io.EOF { // the rest must not be taken for a request
+				t.Errorf("the connection stays: %v", err)
+			}
+		})
 	}
 }
