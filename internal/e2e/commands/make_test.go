@@ -111,8 +111,22 @@ var cover = row{try: func(t *testing.T, command string) {
 	}
 }}
 
+// shortVuln is govulncheck on one package.
+const shortVuln = `#!/usr/bin/env bash
+exec "$("$TREE/internal/tools/build.sh" --dir)/govulncheck" "${@/#.\/..././rsync/store}"
+`
+
 // vuln asks a database that is empty, and one that is not there.
 var vuln = row{try: func(t *testing.T, command string) {
+	tree, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TREE", tree)
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "govulncheck"), []byte(shortVuln), 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
 	database := t.TempDir()
 	for name, text := range map[string]string{"db": `{"modified":"2026-01-01T00:00:00Z"}`, "modules": "[]", "vulns": "[]"} {
 		var packed bytes.Buffer
@@ -133,8 +147,9 @@ var vuln = row{try: func(t *testing.T, command string) {
 			}
 		}
 	}
-	wantOutput(t, execute(t, append(words(command), "VULNDB=file://"+database)...), "No vulnerabilities found.")
-	out, status := attempt(t, append(words(command), "VULNDB=file://"+database+"/none")...)
+	args := append(words(command), "TOOL="+tools, "VULNDB=file://"+database)
+	wantOutput(t, execute(t, args...), "No vulnerabilities found.")
+	out, status := attempt(t, append(args, "VULNDB=file://"+database+"/none")...) // the last one counts
 	wantOutput(t, out, "cannot be read, so nothing was looked at")
 	if status == 0 {
 		t.Error("no error without a database")

@@ -71,3 +71,24 @@ func exists(t *testing.T, path string) {
 		t.Error(err)
 	}
 }
+
+var (
+	bold   = regexp.MustCompile(`\*\*([^*\n]+)\*\*`)
+	number = regexp.MustCompile(`\d+(?:\.\d+)?`)
+)
+
+// TestFigures finds the figures of the README in BENCHMARKS.md, so that the two do not tell different ones.
+func TestFigures(t *testing.T) {
+	_, table, ok := strings.Cut(read(t, "README.md"), "## Beside others")
+	if table, _, _ = strings.Cut(table, "\n## "); !ok || len(bold.FindAllString(table, -1)) < 5 {
+		t.Fatal("the README compares nothing any more")
+	}
+	known := number.FindAllString(strings.ReplaceAll(read(t, "BENCHMARKS.md"), ",", ""), -1)
+	for _, figure := range bold.FindAllStringSubmatch(table, -1) {
+		for _, n := range number.FindAllString(figure[1], -1) {
+			if !slices.Contains(known, n) {
+				t.Errorf("the README has %s, and BENCHMARKS.md no %s", figure[1], n)
+			}
+		}
+	}
+}

@@ -55,7 +55,7 @@ var table = map[string]row{
 	"go run ./examples/applied-work":                                                in("a work of a folder"),
 	"go run ./examples/applied-work --manifests DIR":                                in("a work of a folder"),
 
-	"go run ./examples/rsync":                                         incomplete("serve"),
+	"go run ./examples/rsync":                                         incomplete("which command"),
 	"go run ./examples/rsync serve --fake 2":                          in("an engine"),
 	"go run ./examples/rsync serve --fake 3":                          in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 shop DIR": in("an engine"),
