@@ -25,7 +25,12 @@ var ci = row{try: func(t *testing.T, command string) {
 		if err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("it cannot be run: %v", err)
 		}
-	case args[0] == "make" && len(args) >= 2: // what follows are numbers, for which .ci/run has the Makefile's own
+	case args[0] == "make":
+		for _, arg := range args[2:] { // numbers: .ci/run takes the Makefile's
+			if name, _, _ := strings.Cut(arg, "="); !regexp.MustCompile(`(?m)^` + name + ` +\?=`).MatchString(read(t, "Makefile")) {
+				t.Errorf("the Makefile has no variable %s", name)
+			}
+		}
 		for _, verb := range parts(t, args[1]) {
 			if !slices.Contains(ciVerbs(t), verb) {
 				t.Errorf(".ci/run does not run make %s", verb)
@@ -87,7 +92,7 @@ func rule(t *testing.T, verb string) (before []string, recipe string) {
 	if match == nil {
 		t.Fatalf("the Makefile has no %s", verb)
 	}
-	return strings.Fields(match[1]), match[2]
+	return strings.Fields(match[1]), strings.ReplaceAll(match[2], "\\\n\t", "")
 }
 
 // parts are the verbs that a verb consists of: itself, where it has a recipe, and what comes before.
@@ -171,7 +176,7 @@ func runByMakeTest(t *testing.T, g goTest) {
 		t.Errorf("make test has no -tags %s", g.tags)
 	}
 	_, recipe := rule(t, "test")
-	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race .*\./\.\.\.`, "internal/e2e": `(?m)^\tcd internal/e2e && .* -race .*\./\.\.\.`}[g.folder]; module == "" || !regexp.MustCompile(module).MatchString(recipe) {
+	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race .*\./\.\.\.`, "internal/e2e": `(?m)^\t.*cd internal/e2e && .* -race .*\./\.\.\.`}[g.folder]; module == "" || !regexp.MustCompile(module).MatchString(recipe) {
 		t.Errorf("make test does not run all tests of %q", g.folder)
 	}
 	var found testFiles

@@ -98,6 +98,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
+	"go test -C internal/e2e -race -v -run 'TestSituations/One/Requests' ./agent": ci,
 	"go test ./internal/archtest":                                                               ci,
 	"go test -C internal/e2e ./access":                                                          ci,
 	"go test -run Size -v ./examples/hub/internal/page":                                         ci,
