@@ -95,6 +95,7 @@ var table = map[string]row{
 	"go test -run '^$' -bench RoundTrip$ -benchtime 10000x ./cloudevents/work":                  once,
 	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       sized("Kube/.*/10$"),
 	"go test -C internal/e2e -run '^$' -bench TheirRoundTrip -benchtime 10000x ./interop":       once,
+	"go test -C internal/e2e -run '^$' -bench AppliedWorkSurvey -benchtime 5x .":                sized("AppliedWorkSurvey/^1$"),
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
