@@ -35,7 +35,10 @@ func Program(t testing.TB, name string, race bool) string {
 }
 
 // Prepare begins to build an example, while the servers of a test start.
-func Prepare(name string, race bool) { go build(name, race)() }
+func Prepare(name string, race bool) {
+	built := build(name, race)
+	go func() { _, _ = built() }() // who asks for it is told what is wrong
+}
 
 // Main runs the tests of a package, removes the programs that were built for it, and returns the exit status.
 func Main(m interface{ Run() int }) (status int) {
@@ -100,7 +103,7 @@ func link(name string, race bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
