@@ -26,3 +26,14 @@ func TestWatcherStopSpeed(t *testing.T) {
 		t.Errorf("the end of %d watches took %v", many, took)
 	}
 }
+
+// TestWatcherHangingRequestSpeed: beside a request that never ends, watches begin and end as fast as without it.
+func TestWatcherHangingRequestSpeed(t *testing.T) {
+	p99, end := besideHangingRequest(t)
+	if p99 > 30*time.Millisecond {
+		t.Errorf("p99 %v", p99)
+	}
+	if end > 300*time.Millisecond {
+		t.Errorf("the end took %v", end)
+	}
+}

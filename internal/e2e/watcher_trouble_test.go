@@ -113,8 +113,12 @@ func gated(config *rest.Config) (*rest.Config, *gate) {
 	return config, g
 }
 
-// TestWatcherHangingRequest: a request that never ends holds up no other.
-func TestWatcherHangingRequest(t *testing.T) {
+// TestWatcherHangingRequest: a request that never ends holds up no other. TestWatcherHangingRequestSpeed has how long they may take.
+func TestWatcherHangingRequest(t *testing.T) { besideHangingRequest(t) }
+
+// besideHangingRequest says how long it takes to begin all but the slowest of a hundred watches, and to end them.
+func besideHangingRequest(t *testing.T) (p99, end time.Duration) {
+	t.Helper()
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
 	ns := client.namespace("hanging")
@@ -133,19 +137,14 @@ func TestWatcherHangingRequest(t *testing.T) {
 		took = append(took, time.Since(begin))
 	}
 	slices.Sort(took)
-	t.Logf("establish beside a hanging request: p50 %v, p99 %v", took[50], took[98])
-	if p99 := took[97]; p99 > 30*time.Millisecond {
-		t.Errorf("p99 %v", p99)
-	}
+	t.Logf("establish beside a hanging request: p50 %v, p99 %v", took[50], took[97])
 	if got := w.Status(); len(got) != 101 {
 		t.Errorf("%d watched", len(got))
 	}
 	if err := w.RemoveWatcher(policyID(ns, "hanging")); err != nil {
 		t.Fatal(err)
 	}
-	if took := w.stop(); took > 300*time.Millisecond {
-		t.Errorf("the end took %v", took)
-	}
+	return took[97], w.stop()
 }
 
 // TestWatcherTransientRefusals: what changes while requests are refused for a moment is told once they are not.
