@@ -129,7 +129,7 @@ func find(ctx context.Context, path string, object map[string]any) (any, error) 
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the JSON path %q: %w", path, err)
+		return nil, fmt.Errorf("the JSON path %q cannot be read: %w", path, err)
 	case len(found) == 0:
 		return nil, nil
 	case len(found) == 1:

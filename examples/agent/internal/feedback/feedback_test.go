@@ -113,7 +113,7 @@ func TestJSONPaths(t *testing.T) {
 		{"nothing", ".status.nothing", "", "", ""},
 		{"null", ".spec.none", "", "", ""},
 		{"as long as it may be", "['status']['long','nothing']", "", "v=" + strings.Repeat("é", 1022), ""},
-		{"no path", ".status[", "", "", `the JSON path ".status[": unterminated array`},
+		{"no path", ".status[", "", "", `the JSON path ".status[" cannot be read: unterminated array`},
 		{"a path that does not fit", ".status.phase[0]", "", "", "wants an item of what is no list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
