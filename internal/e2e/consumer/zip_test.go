@@ -25,7 +25,7 @@ const (
 )
 
 // nested are the modules in the tree, none of which is released.
-var nested = []string{"internal/e2e", "internal/kube", "internal/tools"}
+var nested = []string{"internal/e2e", "internal/kube", "internal/peers", "internal/tools"}
 
 // TestZip looks into what users download.
 func TestZip(t *testing.T) {
