@@ -17,6 +17,9 @@ const (
 	licenseLine   = "// SPDX-License-Identifier: Apache-2.0"
 )
 
+// ignored is what .gitignore leaves out, or may be large.
+var ignored = []string{".test", ".prof", ".html", ".out"}
+
 // walk calls visit with each file and folder of the tree, by its slash path from the
 // root. Folders that start with a dot are left out: they belong to tools.
 func walk(t *testing.T, visit func(path string, entry fs.DirEntry)) {
@@ -49,6 +52,23 @@ func TestFolders(t *testing.T) {
 		}
 		if slices.Contains(forbiddenFolders, entry.Name()) {
 			t.Errorf("%s: types and helpers sit with their owner, not in a folder %s", path, entry.Name())
+		}
+	})
+}
+
+// TestLargeFiles finds what a go build in the root leaves there, before it is committed.
+func TestLargeFiles(t *testing.T) {
+	const largest = 256 << 10
+	walk(t, func(path string, entry fs.DirEntry) {
+		if entry.IsDir() || slices.Contains(ignored, filepath.Ext(path)) {
+			return
+		}
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > largest {
+			t.Errorf("%s has %d bytes: is it a program?", path, info.Size())
 		}
 	})
 }

@@ -54,9 +54,9 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{})) // discards
 	b.Cleanup(cancel)
 	ahead := make(chan struct{}, benchAhead)
-	works := benchTheirSource(b, ctx, broker, func() { <-ahead })
+	works := benchTheirSource(ctx, b, broker, func() { <-ahead })
 	for i := range benchAgents {
-		benchTheirAgent(b, ctx, broker, fmt.Sprintf("cluster%d", i))
+		benchTheirAgent(ctx, b, broker, fmt.Sprintf("cluster%d", i))
 	}
 	time.Sleep(3 * time.Second) // nothing tells when all have subscribed and resynced
 	var group sync.WaitGroup
@@ -89,7 +89,7 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 }
 
 // benchTheirSource returns what creates works in each cluster. It calls returned for each work that has a status.
-func benchTheirSource(b *testing.B, ctx context.Context, broker *mosquitto.Broker, returned func()) []worktyped.ManifestWorkInterface {
+func benchTheirSource(ctx context.Context, b *testing.B, broker *mosquitto.Broker, returned func()) []worktyped.ManifestWorkInterface {
 	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
 	options := ocmmqtt.NewSourceOptions(modes[0].theirOptions(broker.Addr()), sourceID+"-client", sourceID)
 	options.EventRateLimit = unlimited
@@ -103,7 +103,7 @@ func benchTheirSource(b *testing.B, ctx context.Context, broker *mosquitto.Broke
 		c.SetNamespace(namespace)
 		return c
 	}
-	informer := benchInformer(b, ctx, in(metav1.NamespaceAll), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+	informer := benchInformer(ctx, b, in(metav1.NamespaceAll), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
 		if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 && len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
 			returned()
 		}
@@ -119,7 +119,7 @@ func benchTheirSource(b *testing.B, ctx context.Context, broker *mosquitto.Broke
 	return works
 }
 
-func benchTheirAgent(b *testing.B, ctx context.Context, broker *mosquitto.Broker, cluster string) {
+func benchTheirAgent(ctx context.Context, b *testing.B, broker *mosquitto.Broker, cluster string) {
 	watched := ocmstore.NewAgentInformerWatcherStore()
 	options := ocmmqtt.NewAgentOptions(modes[0].theirOptions(broker.Addr()), cluster, cluster+"-agent")
 	options.EventRateLimit = unlimited
@@ -131,7 +131,7 @@ func benchTheirAgent(b *testing.B, ctx context.Context, broker *mosquitto.Broker
 	works.SetNamespace(cluster)
 	patch := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","lastTransitionTime":"2026-01-01T00:00:00Z"},` +
 		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
-	informer := benchInformer(b, ctx, works, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+	informer := benchInformer(ctx, b, works, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 		if _, err := works.Patch(ctx, obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && ctx.Err() == nil {
 			b.Error(err)
 		}
@@ -141,7 +141,7 @@ func benchTheirAgent(b *testing.B, ctx context.Context, broker *mosquitto.Broker
 	go resync(ctx, client.SubscribedChan(), func() error { return client.Resync(ctx, ocmtypes.SourceAll) })
 }
 
-func benchInformer(b *testing.B, ctx context.Context, works worktyped.ManifestWorkInterface, handler cache.ResourceEventHandlerFuncs) cache.SharedIndexInformer {
+func benchInformer(ctx context.Context, b *testing.B, works worktyped.ManifestWorkInterface, handler cache.ResourceEventHandlerFuncs) cache.SharedIndexInformer {
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return works.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return works.Watch(ctx, o) },

@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -65,6 +66,8 @@ func explain(err error) (text string, class error) {
 		return err.Error(), connector.ErrUnreachable
 	case errors.Is(err, errRivals):
 		return err.Error(), connector.ErrRetryable
+	case utilnet.IsProbableEOF(err), strings.Contains(err.Error(), "http2: "), strings.Contains(err.Error(), "when reading response body"):
+		return "the connection broke while the hub answered", connector.ErrUnreachable // net/http and client-go have no types for these
 	}
 	return "the hub's answer cannot be understood", connector.ErrRetryable // it may quote what it read
 }

@@ -98,6 +98,9 @@ func TestClasses(t *testing.T) {
 		{"no service", apierrors.NewServiceUnavailable("not connected to the broker"), connector.ErrUnreachable, "not connected"},
 		{"a gateway", status(502, "", "bad gateway"), connector.ErrUnreachable, "does not answer"},
 		{"refused", broken, connector.ErrUnreachable, "connection refused"},
+		{"a connection that breaks within an answer", errors.New("http2: client connection lost"), connector.ErrUnreachable, "connection broke"},
+		{"a body that ends too early", fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", errors.New(secret)),
+			connector.ErrUnreachable, "connection broke"},
 		{"an answer that is none", fmt.Errorf("couldn't get version/kind: %s", secret), connector.ErrRetryable, "cannot be understood"},
 		{"rivals", apierrors.NewConflict(works, "w", errors.New(secret)), connector.ErrRetryable, "faster than we can"},
 	} {
