@@ -159,8 +159,9 @@
 // whose AppliedWork is of another hub says so (Applied=False), and the agent prints what it does not evict.
 //
 // So when a hub moves to another address, or is reached by another name, start the agent once with --hub-was OLD-ADDRESS, as it
-// prints it: what was recorded of that is taken over, and the flag may go when all works are Applied. Addresses are not proof of
-// identity: two hubs that are reached by one address, as through a tunnel, need --hub.
+// prints it: what was recorded of that is taken over, and the flag may go when all works are Applied. Until then a work that is
+// deleted stays, and its condition Deleting says why. Addresses are not proof of identity: two hubs that are reached by one
+// address, as through a tunnel, need --hub.
 //
 // # What differs from OCM's agent
 //

@@ -97,8 +97,15 @@ func Address(raw string) string {
 	if err != nil || u.Host == "" {
 		return raw
 	}
-	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host), Path: u.Path}).String(), "/")
+	host := strings.ToLower(u.Host)
+	if port := defaultPorts[u.Scheme]; port != "" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: host, Path: u.Path}).String(), "/")
 }
+
+// defaultPorts are those that a URL need not have.
+var defaultPorts = map[string]string{"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
 
 // Start keeps the connection until ctx ends. It may be called once.
 func (h *Hub) Start(ctx context.Context) error { return h.start(ctx) }

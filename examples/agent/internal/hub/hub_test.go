@@ -72,7 +72,12 @@ func TestAddress(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://Hub.example:6443/":        "https://hub.example:6443",
 		"https://hub.example/k8s/cluster1": "https://hub.example/k8s/cluster1",
-		"mqtts://user:secret@broker:8883":  "mqtts://broker:8883",
+		"mqtts://user:secret@broker:8884":  "mqtts://broker:8884",
+		"mqtts://broker:8883":              "mqtts://broker", // the port of the scheme
+		"mqtt://[::1]:1883":                "mqtt://[::1]",
+		"mqtt://[fd00::1883]":              "mqtt://[fd00::1883]",
+		"https://hub:443":                  "https://hub",
+		"https://hub:1883":                 "https://hub:1883",
 		"somewhere":                        "somewhere",
 	} {
 		if got := hub.Address(raw); got != want {

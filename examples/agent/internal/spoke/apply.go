@@ -138,7 +138,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 
 // apply writes.
 func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, r *Result) error {
-	s := settings{DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
 	var desired []*unstructured.Unstructured
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]

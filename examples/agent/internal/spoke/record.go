@@ -25,6 +25,7 @@ const annotationSettings = "spokewire.github.io/work-agent"
 // settings is the content of the annotation, and says whose the AppliedWork is.
 type settings struct {
 	Hub          *Origin                      `json:"hub,omitempty"`
+	Work         types.UID                    `json:"work,omitempty"` // what the hub calls it: over a broker, of one name the same always
 	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
 	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
 	// readOnly are the objects that the work only reads. They are released as soon as that is so, so that nothing needs to

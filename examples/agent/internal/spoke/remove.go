@@ -27,11 +27,18 @@ type Removal struct {
 }
 
 // Remove takes what a work has brought from the cluster, as its delete option says. It is one pass: call it again while it
-// is not done.
+// is not done. The error is a [*ForeignError] where what is on the cluster may be of this very work, recorded under another
+// address of its hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
-	if err != nil || record == nil || c.mine(record) != nil { // then nothing was applied for this hub
+	if err != nil || record == nil {
 		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
+	}
+	if err := c.mine(record); err != nil {
+		if of := settingsIn(record).Work; of != "" && of != w.UID { // then nothing was applied for this one
+			return Removal{Done: true, Changes: &appliedwork.ChangeSet{}}, nil
+		}
+		return Removal{Changes: &appliedwork.ChangeSet{}}, err
 	}
 	if err := c.survey(ctx); err != nil {
 		return Removal{}, err
