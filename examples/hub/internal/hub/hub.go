@@ -45,7 +45,7 @@ type Options struct {
 	Source string
 	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
 	Dir string
-	// Settled is called once, when all applications are what they are to be for the first time.
+	// Settled is called once, when all applications are what they are to be for the first time, and the agents of their clusters have applied that.
 	Settled func(context.Context) error
 	// Forget lets go of the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error

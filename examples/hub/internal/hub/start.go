@@ -128,7 +128,8 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 }
 
 // settle calls Settled, unless some application cannot be what it is to be: then nobody knows yet which works there will be. Nor does a hub
-// that has no document: it may have lost its store, and its clusters must not lose what runs on them.
+// that has no document: it may have lost its store, and its clusters must not lose what runs on them. It waits for the agents, because
+// works that were lost come back under other names: an object has to be in the new one before the old one is deleted.
 func (h *Hub) settle(ctx context.Context) error {
 	select {
 	case <-h.loaded:
@@ -140,7 +141,7 @@ func (h *Hub) settle(ctx context.Context) error {
 		return nil
 	}
 	for _, d := range set.Documents(document.ApplicationKind) {
-		if err := h.options.Rollouts.Settled(ctx, d.Name); err != nil {
+		if err := h.Settled(ctx, d.Name); err != nil {
 			return nil //nolint:nilerr // ctx has ended
 		}
 		h.mu.Lock()

@@ -235,24 +235,34 @@ func (k Kept) Value(ref Ref) (string, error) {
 // Identities returns the objects that it has on clusters.
 func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identities(r.apps) }
 
-// Installed returns those that are there for as long as the application is: hooks of its end are not.
-func (r *Rendering) Installed() iter.Seq[appcontext.Identity] {
-	return identities(r.apps, func(r *appcontext.Resource) bool {
-		return r.Hook != appcontext.PreDelete && r.Hook != appcontext.PostDelete
-	})
+// Installed returns those that are there for as long as the application is, with their manifests: hooks of its end are not.
+func (r *Rendering) Installed() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
+	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
+		for id, r := range resources(r.apps) {
+			if r.Hook != appcontext.PreDelete && r.Hook != appcontext.PostDelete && !yield(id, r) {
+				return
+			}
+		}
+	}
 }
 
 // Identities returns the objects that apps have on clusters.
 func Identities(apps []appcontext.App) iter.Seq[appcontext.Identity] {
-	return identities(apps, func(*appcontext.Resource) bool { return true })
+	return func(yield func(appcontext.Identity) bool) {
+		for id := range resources(apps) {
+			if !yield(id) {
+				return
+			}
+		}
+	}
 }
 
-func identities(apps []appcontext.App, wanted func(*appcontext.Resource) bool) iter.Seq[appcontext.Identity] {
-	return func(yield func(appcontext.Identity) bool) {
+func resources(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontext.Resource] {
+	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
 		for i := range apps {
 			for _, c := range apps[i].Clusters {
 				for j := range c.Resources {
-					if wanted(&c.Resources[j]) && !yield(appcontext.Identity{Cluster: c.ClusterID, Object: c.Resources[j].Object}) {
+					if r := &c.Resources[j]; !yield(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}, r) {
 						return
 					}
 				}

@@ -21,6 +21,9 @@ type Options struct {
 	Keep int
 	// Patience is how long an event under way may hold up what is newer. Defaults to 30 s.
 	Patience time.Duration
+	// Missing reports whether something of what is to be on clusters is not written for their agents any more, although it was: then it is written anew. It is
+	// asked once for each application, when that is reached for the first time. Nil means that nothing ever is.
+	Missing func(context.Context, *render.Rendering) (bool, error)
 	// Say is told what happens, in a line. It may be called from any goroutine. Nil means that nobody is.
 	Say func(format string, args ...any)
 	// Changed is called when a [Status] has. It must return at once.
@@ -84,6 +87,9 @@ func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 	}
 	if options.Patience == 0 {
 		options.Patience = 30 * time.Second
+	}
+	if options.Missing == nil {
+		options.Missing = func(context.Context, *render.Rendering) (bool, error) { return false, nil }
 	}
 	if options.Say == nil {
 		options.Say = func(string, ...any) {}

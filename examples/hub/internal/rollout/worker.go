@@ -26,6 +26,7 @@ const (
 type worker struct {
 	manager     *Manager
 	application string
+	there       bool // what was written for agents before this process began is there; of run alone
 
 	mu      sync.Mutex
 	taken   *Target       // what is being reached, or is reached
@@ -216,12 +217,34 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		}
 		s := next(revisions, r.Wanted)
 		if s.verb == nothing {
+			if s, err = w.again(ctx, r, target); err != nil {
+				return err
+			}
+		}
+		if s.verb == nothing {
 			return w.reached(ctx, r, revisions)
 		}
 		if err := w.do(ctx, r, revisions, s, target); err != nil {
 			return err
 		}
+		w.there = w.there || s.verb == instantiate && !w.newer() // which writes all, unless it is stopped for what is newer
 	}
+}
+
+// again says what is to be done where all was done once: nothing, or all of it where the works are gone, with their file, while the states are still there.
+func (w *worker) again(ctx context.Context, r *record, target Target) (step, error) {
+	if w.there || r.Wanted == 0 {
+		return step{}, nil
+	}
+	missing, err := w.manager.options.Missing(ctx, target.Rendering)
+	if err != nil {
+		return step{}, err
+	}
+	if w.there = !missing; w.there {
+		return step{}, nil
+	}
+	w.say("works of revision %d are missing, and are written anew", r.Wanted)
+	return step{verb: instantiate, number: r.Wanted}, nil
 }
 
 // choose finds the revision of a target, or adds it, and stores that it is wanted.

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cleaned waits until the hub has works deleted that it does not know.
+func (s *site) cleaned() {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("what the hub does not know is never deleted")
+		}
+	}
+}
+
+// deletes checks what was deleted on a cluster.
+func (s *site) deletes(cluster string, want ...string) {
+	s.t.Helper()
+	var got []string
+	for _, call := range s.clusters[cluster].Calls() {
+		if object, ok := strings.CutPrefix(call, "delete "); ok {
+			got = append(got, object)
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("deleted on %s: %q, want %q", cluster, got, want)
+	}
+}
+
+// TestLostWorks: a hub whose file of works is gone writes them anew, and takes nothing away before they are applied.
+func TestLostWorks(t *testing.T) {
+	s := newSite(t, "c1")
+	leave := s.agent("c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.must("PUT", "/api/v1/applications/other", application("other", "o=1"))
+	s.place("shop, other", "c1", "c2")
+	leave()
+	s.stop()
+	if err := os.Remove(filepath.Join(s.options.Store, "works.db")); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.says("shop: works of revision 1 are missing")
+	s.becomes("shop", "Rolling 1 waits for the agents of c2 to apply it")
+	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
+		t.Error("what the hub does not know is deleted before all is applied")
+	}
+	s.agent("c2")
+	for _, name := range []string{"shop", "other"} {
+		if got := s.status(name); got != "Deployed 1" {
+			t.Errorf("%s: status %q", name, got)
+		}
+	}
+	s.cleaned()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	for _, name := range []string{"c1", "c2"} {
+		s.objects(name, `x/a={"v":"2"}`, `x/o={"v":"1"}`)
+		s.deletes(name, "ConfigMap x/b")
+	}
+}
+
+// TestOldWorks: so does one whose file of works is of an earlier day.
+func TestOldWorks(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1")
+	s.stop()
+	file := filepath.Join(s.options.Store, "works.db")
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2", "b=2"))
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	s.stop()
+	if err := os.WriteFile(file, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.says("shop: works of revision 2 are missing")
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"2"}`)
+	s.stop()
+	s.start() // all is there
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	if said := s.said.String(); strings.Contains(said, "missing") || strings.Contains(said, "rolls out") {
+		t.Error(said)
+	}
+}
