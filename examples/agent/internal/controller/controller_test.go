@@ -86,15 +86,12 @@ type bench struct {
 	*cluster
 	works  worktyped.ManifestWorkInterface // of the hub
 	events chan controller.Event
+	forget func() // ends the hub, and begins one that knows nothing
 }
 
 func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New()
-		source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
-		if err != nil {
-			t.Fatal(err)
-		}
 		agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +100,7 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{T: t, works: source.Clientset().WorkV1().ManifestWorks("cluster1"), events: make(chan controller.Event, 1000), cluster: &cluster{
+		b := &bench{T: t, events: make(chan controller.Event, 1000), cluster: &cluster{
 			applied: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{}, apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
 		}}
 		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches, PollInterval: time.Hour,
@@ -117,17 +114,34 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		for _, start := range []func(context.Context) error{source.Start, agent.Start, c.Start} {
+		begin := func(ctx context.Context, start func(context.Context) error) {
 			group.Go(func() {
 				if err := start(ctx); err != nil {
 					t.Error(err)
 				}
 			})
 		}
+		begin(ctx, agent.Start)
+		begin(ctx, c.Start)
 		defer group.Wait()
 		defer cancel()
-		if err := source.InventoryComplete(ctx); err != nil {
-			t.Fatal(err)
+		hub := func() (end func()) {
+			source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(ctx)
+			begin(ctx, source.Start)
+			b.works = source.Clientset().WorkV1().ManifestWorks("cluster1")
+			if err := source.InventoryComplete(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return end
+		}
+		end := hub()
+		b.forget = func() {
+			end()
+			end = hub()
 		}
 		b.settle()
 		if !c.Synced() {
@@ -210,6 +224,20 @@ func TestLife(t *testing.T) {
 		}
 		if last != (controller.Event{Work: "w", Generation: 3, Deleted: true, Changed: true}) {
 			b.Errorf("the last event is %+v", last)
+		}
+	})
+}
+
+// TestCountedAnew: another spec is applied also where it has the generation of the one before, as after a hub has lost what it knew.
+func TestCountedAnew(t *testing.T) {
+	run(t, nil, func(b *bench) {
+		b.create("w", nil)
+		b.forget() // nobody waits for it to ask what there is
+		b.create("w", func(w *workv1.ManifestWork) {
+			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+		})
+		if n := b.count(b.applied, "w"); n != 2 || b.get("w").Generation != 1 {
+			b.Errorf("applied %d times, in generation %d", n, b.get("w").Generation)
 		}
 	})
 }
