@@ -29,7 +29,7 @@ var sessions = map[string]func(x *terminal){
 func (x *terminal) broker() {
 	x.t.Helper()
 	port := freePort(x.t)
-	x.swap = append(x.swap, "//broker:1883", "//127.0.0.1:"+port, "1883", port)
+	x.swap = append(x.swap, "//broker:1883", "//localhost:"+port, "1883", port)
 	x.start("running", "mosquitto -p 1883")
 }
 
