@@ -22,7 +22,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
-	"github.com/spokewire/sdk-go/rsync"
 )
 
 // maxWait is how long a request may wait for an application to settle.
@@ -126,7 +125,7 @@ func explain(err error) (int, problem) {
 		return http.StatusRequestEntityTooLarge, problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.As(err, &wrong):
 		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
-	case errors.Is(err, rsync.ErrNotFound):
+	case errors.Is(err, hub.ErrNotFound):
 		return http.StatusNotFound, problem{Error: err.Error()}
 	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent):
 		return http.StatusConflict, problem{Error: err.Error()}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -22,7 +21,7 @@ const forgottenPrefix = "/hub/forgotten/"
 var ErrPresent = errors.New("the cluster has a document: only one that was removed can be forgotten")
 
 // Forget gives up on a cluster that was removed and will not come back: nobody waits any more until its agent has cleaned up. That holds until there is a document of its
-// name again. It returns ErrPresent, and [rsync.ErrNotFound] for a name of no cluster that anybody waits for.
+// name again. It returns ErrPresent, and [ErrNotFound] for a name of no cluster that anybody waits for.
 func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	h.change.Lock()
 	defer h.change.Unlock()
@@ -32,7 +31,7 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	if awaited, err := h.awaited(ctx, cluster); err != nil {
 		return err
 	} else if !awaited {
-		return fmt.Errorf("a removed cluster %q that is waited for: %w", cluster, rsync.ErrNotFound)
+		return fmt.Errorf("a removed cluster %q that is waited for: %w", cluster, ErrNotFound)
 	}
 	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
 		return err

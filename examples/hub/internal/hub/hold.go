@@ -23,6 +23,9 @@ const (
 	documentPrefix = "/hub/document/"
 )
 
+// ErrNotFound is of what there is not: a document, a revision, or a cluster that anybody waits for.
+var ErrNotFound = errors.New("there is none")
+
 // ErrNoRevision is of a rollback to nothing: there is no such revision.
 var ErrNoRevision = errors.New("there is no such revision to go back to")
 
@@ -62,7 +65,7 @@ func (h *Hub) release(ctx context.Context, name string) error {
 	return err
 }
 
-// Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns the number, and [rsync.ErrNotFound]
+// Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns the number, and [ErrNotFound]
 // for an application that there is not, [ErrNoRevision], or a [*document.Error] where the revision cannot be on the clusters of today.
 func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error) {
 	ctx, done, err := h.begin(ctx)
@@ -73,7 +76,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error
 	set := h.Documents()
 	d := set.Document(document.ApplicationKind, name)
 	if d == nil {
-		return 0, fmt.Errorf("the application %s: %w", name, rsync.ErrNotFound)
+		return 0, fmt.Errorf("the application %s: %w", name, ErrNotFound)
 	}
 	revisions, wanted, err := h.options.Rollouts.Revisions(ctx, name)
 	if err != nil {
@@ -97,6 +100,9 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error
 		return 0, ErrNoRevision
 	}
 	source, err := h.options.Rollouts.Source(ctx, name, found)
+	if errors.Is(err, rsync.ErrNotFound) {
+		err = fmt.Errorf("revision %d of the application %s: %w", found, name, ErrNotFound)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +148,7 @@ func (h *Hub) Resume(ctx context.Context, name string) error {
 	set := h.Documents()
 	d := set.Document(document.ApplicationKind, name)
 	if d == nil {
-		return fmt.Errorf("the application %s: %w", name, rsync.ErrNotFound)
+		return fmt.Errorf("the application %s: %w", name, ErrNotFound)
 	}
 	before, err := h.options.Store.Get(ctx, holdPrefix+name+"/")
 	if err != nil {

@@ -145,7 +145,7 @@ func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err 
 	return set.Document(d.Kind, d.Name) == nil, h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
 }
 
-// Delete takes one away. It returns [rsync.ErrNotFound], and errors as those of Replace where others refer to it.
+// Delete takes one away. It returns [ErrNotFound], and errors as those of Replace where others refer to it.
 func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 	defer done()
 	set := h.Documents()
 	if set.Document(key.Kind, key.Name) == nil {
-		return fmt.Errorf("%s %s: %w", key.Kind, key.Name, rsync.ErrNotFound)
+		return fmt.Errorf("%s %s: %w", key.Kind, key.Name, ErrNotFound)
 	}
 	return h.take(ctx, set.Without(key), fmt.Sprintf("%s %s is gone", key.Kind, key.Name))
 }
