@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -44,8 +45,15 @@ type Store struct {
 
 var _ store.Store = &Store{}
 
-// Open reads a file, or makes it.
-func Open(ctx context.Context, file string) (*Store, error) {
+// Open reads a file, or makes it. One that was cut or overwritten is an error, as far as the database notices: restore it, or remove it to begin with nothing.
+func Open(ctx context.Context, file string) (s *Store, err error) {
+	// The database panics where a page is not what it should be, and faults where one is missing.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("store %s: the file is damaged: %v", file, p)
+		}
+	}()
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -53,7 +61,7 @@ func Open(ctx context.Context, file string) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("store %s: %w", file, err)
 	}
-	s := &Store{db: db}
+	s = &Store{db: db}
 	if err := s.load(ctx); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("store %s: %w", file, err)

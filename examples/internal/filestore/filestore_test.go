@@ -4,6 +4,9 @@
 package filestore_test
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -78,5 +81,40 @@ func TestReopen(t *testing.T) {
 	all, err := again.Range(t.Context(), "/")
 	if err != nil || len(all.KVs) != 1 || all.KVs[0].Key != "/c/1" || string(all.KVs[0].Value) != "new" || all.Revision <= last {
 		t.Errorf("%+v, %v; the last revision was %d", all, err, last)
+	}
+}
+
+// TestDamaged: a file that was cut, or overwritten in part, is an error and not the end of the process.
+func TestDamaged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "store")
+	s := open(t, file)
+	for i := range 100 {
+		key := fmt.Sprintf("/a/%d/", i)
+		if _, err := s.Txn(t.Context(), nil, []store.Op{store.Put(key, bytes.Repeat([]byte("x"), 1000))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := map[string][]byte{
+		"cut":         whole[:len(whole)/3],
+		"overwritten": append(bytes.Clone(whole[:3*4096]), bytes.Repeat([]byte{0xa5}, len(whole)-3*4096)...),
+		"zeroed":      append(bytes.Clone(whole[:3*4096]), make([]byte, len(whole)-3*4096)...),
+	}
+	for name, content := range damaged {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "store")
+			if err := os.WriteFile(file, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is damaged") {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
