@@ -7,7 +7,8 @@
 //	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
 //	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub
 //
-// Then look at http://localhost:8080, change something in the samples, and take it back:
+// The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
+// shop waits for it, and each change for half a minute (--patience). Then look at http://localhost:8080, change something in the samples, and take it back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //
