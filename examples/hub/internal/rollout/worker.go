@@ -227,7 +227,9 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		if err := w.do(ctx, r, revisions, s, target); err != nil {
 			return err
 		}
-		w.there = w.there || s.verb == instantiate && !w.newer() // which writes all, unless it is stopped for what is newer
+		if s.verb == instantiate || s.verb == update {
+			w.there = !w.newer() // they write all, unless they are stopped for what is newer
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,17 +17,20 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
+// lookAgain is for how long what was found is remembered: all applications ask when a hub begins.
+const lookAgain = time.Minute
+
+// texts are manifests by cluster and object.
+type texts map[string]map[appcontext.Object][]byte
+
 // Missing reports whether some of what an application has for as long as it is there is in no work, or not as it is to be: the file of works was lost, or is
-// of an earlier day.
+// of an earlier day. What was written within the last minute it may not know.
 func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error) {
-	written := map[string]map[appcontext.Object][]byte{}
+	written, err := s.written(ctx)
+	if err != nil {
+		return false, err
+	}
 	for id, resource := range r.Installed() {
-		if written[id.Cluster.Name] == nil {
-			var err error
-			if written[id.Cluster.Name], err = s.written(ctx, id.Cluster.Name); err != nil {
-				return false, err
-			}
-		}
 		if !same(written[id.Cluster.Name][id.Object], resource.Manifest) {
 			return true, nil
 		}
@@ -34,25 +38,39 @@ func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error)
 	return false, nil
 }
 
-// written returns the manifests of a cluster. It asks the source itself, since informers may not have synced yet.
-func (s *Spokes) written(ctx context.Context, cluster string) (map[appcontext.Object][]byte, error) {
-	works, err := s.Clientset().WorkV1().ManifestWorks(cluster).List(ctx, metav1.ListOptions{LabelSelector: manifestwork.LabelManager + "=" + manager})
+// written returns what is in works. It asks the source itself, since informers may not have synced yet.
+func (s *Spokes) written(ctx context.Context) (texts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found != nil {
+		return s.found, nil
+	}
+	works, err := s.Clientset().WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: manifestwork.LabelManager + "=" + manager})
 	if err != nil {
 		return nil, err
 	}
-	out := map[appcontext.Object][]byte{}
+	found := texts{}
 	for i := range works.Items {
 		w := &works.Items[i]
 		if w.DeletionTimestamp != nil {
 			continue
 		}
+		if found[w.Namespace] == nil {
+			found[w.Namespace] = map[appcontext.Object][]byte{}
+		}
 		for _, m := range w.Spec.Workload.Manifests {
 			if o, err := appcontext.ParseObject(m.Raw); err == nil {
-				out[o] = m.Raw
+				found[w.Namespace][o] = m.Raw
 			}
 		}
 	}
-	return out, nil
+	s.found = found
+	time.AfterFunc(lookAgain, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.found = nil
+	})
+	return found, nil
 }
 
 // same compares manifests in JSON.

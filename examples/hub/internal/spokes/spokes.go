@@ -8,6 +8,7 @@ package spokes
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,9 @@ type Spokes struct {
 
 	store *boltstore.Store
 	ears  *ears
+
+	mu    sync.Mutex
+	found texts // see Missing; nil when it is to be looked for
 }
 
 // Options say how to reach clusters.
@@ -62,7 +66,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &Spokes{source, tracker, store, heard}, nil
+	return &Spokes{Source: source, Health: tracker, store: store, ears: heard}, nil
 }
 
 // Start connects until ctx ends, and closes the file.
