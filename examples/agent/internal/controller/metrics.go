@@ -26,7 +26,7 @@ const (
 // counted are the conditions of works in the metrics.
 var counted = []string{
 	workv1.WorkApplied, workv1.WorkAvailable, workv1.WorkProgressing, workv1.WorkDegraded, workv1.WorkComplete,
-	status.Contested, status.ObjectsWatched, status.RulesWithinLimits,
+	status.Contested, workv1.WorkDeleting, status.ManifestsReported, status.ObjectsWatched, status.RulesWithinLimits,
 }
 
 // metrics count what is done. What works and their manifests are like is read from them when somebody asks.

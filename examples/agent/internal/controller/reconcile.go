@@ -61,7 +61,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
 
 	next, after := c.builder.Next(ctx, w, &result, time.Now())
-	if reported := c.report(ctx, w, next); reported != nil {
+	if reported := c.reportOrSay(ctx, w, next); reported != nil {
 		return 0, reported
 	}
 	w.Status = next

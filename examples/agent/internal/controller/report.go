@@ -6,12 +6,18 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
 // addFinalizer makes sure that the work waits for this agent when it is deleted, before anything is applied.
@@ -38,6 +44,33 @@ func (c *Controller) patchFinalizers(ctx context.Context, w *workv1.ManifestWork
 func (c *Controller) report(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
 	_, err := c.reported(ctx, w, next)
 	return err
+}
+
+// reportOrSay is report that, where what is said of the manifests is refused, as a status that is too large is, says that instead:
+// the hub hears of the work, and keeps what it had of the manifests. The error is why the status was not written.
+func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
+	err := c.report(ctx, w, next)
+	if err == nil || !refused(err) {
+		return err
+	}
+	err = fmt.Errorf("write what became of the manifests into the status: %w", err)
+	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Err: err})
+	next.ResourceStatus = w.Status.ResourceStatus
+	was := meta.FindStatusCondition(w.Status.Conditions, status.ManifestsReported)
+	if was != nil {
+		next.Conditions = append(next.Conditions, *was) // which keeps its time
+	}
+	set(&next.Conditions, w.Generation, status.ManifestsReported, metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused, Message: status.Bounded(fmt.Sprintf("What is said of the manifests is not up to date: %v: if that is too much, split the work", err)),
+	})
+	return errors.Join(err, c.report(ctx, w, next))
+}
+
+// refused reports whether a server has looked at what was sent, and will not have it as it is.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) &&
+		!apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err)
 }
 
 // reported is report that returns the work as it is then.

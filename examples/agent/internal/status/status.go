@@ -42,6 +42,7 @@ const (
 	RulesWithinLimits    = "RulesWithinLimits"    // of the work; False, or not there
 	DeleteOptionUsable   = "DeleteOptionUsable"   // of the work; False, or not there
 	ObjectsWatched       = "ObjectsWatched"       // of the work; False, or not there
+	ManifestsReported    = "ManifestsReported"    // of the work; False, or not there
 	Contested            = "Contested"            // of the work and of a manifest; True, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
@@ -53,6 +54,7 @@ const (
 	ReasonAsDesired            = "AsDesired"
 	ReasonNotAsDesired         = "NotAsDesired"
 	ReasonExpired              = "TTLExpired"
+	ReasonStatusRefused        = "StatusRefused"
 
 	conditionRulePrefix = "ConditionRule"
 )
@@ -113,7 +115,7 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
 	}
 	setTrouble(ctx, &next.Conditions, w, r, set)
-	for _, gone := range []string{workv1.WorkDeleting, Deleted} { // of an earlier life
+	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} { // of an earlier life, or report
 		meta.RemoveStatusCondition(&next.Conditions, gone)
 	}
 	return next, after
