@@ -227,6 +227,7 @@ func TestErrors(t *testing.T) {
 		{"the kind", ".kind", workv1.IgnoreField{JQPathExpressions: []string{".kind"}}, "kind cannot be left out"},
 		{"a relative pointer", "spec", workv1.IgnoreField{JSONPointers: []string{"spec"}}, "begins with /"},
 		{"an escape", "/a~2", workv1.IgnoreField{JSONPointers: []string{"/a~2"}}, "~0"},
+		{"an escape below what is not there", "/nothing/a~2", workv1.IgnoreField{JSONPointers: []string{"/nothing/a~2"}}, "~0"},
 		{"an index", "/spec/args/-", workv1.IgnoreField{JSONPointers: []string{"/spec/args/-"}}, "numbered from 0"},
 		{"jq that is none", ".a |", workv1.IgnoreField{JQPathExpressions: []string{".a |"}}, "unexpected"},
 		{"jq that is no path", "1 + 1", workv1.IgnoreField{JQPathExpressions: []string{"1 + 1"}}, "operator + is not allowed"},

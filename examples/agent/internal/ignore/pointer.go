@@ -19,13 +19,16 @@ func byPointer(_ context.Context, text string, manifest map[string]any) ([]path,
 	if !ok {
 		return nil, errors.New("a JSON pointer begins with /")
 	}
-	var p path
-	at := any(manifest)
-	for token := range strings.SplitSeq(rest, "/") {
-		token, err := unescape(token)
-		if err != nil {
+	tokens := strings.Split(rest, "/")
+	for i := range tokens {
+		var err error
+		if tokens[i], err = unescape(tokens[i]); err != nil {
 			return nil, err
 		}
+	}
+	var p path
+	at := any(manifest)
+	for _, token := range tokens {
 		switch value := at.(type) {
 		case map[string]any:
 			if !has(value, token) {
