@@ -124,8 +124,9 @@
 //	                                 ConditionRuleInternalError while there is no object, or it cannot be read
 //	      ConditionRulesUsable       False: a rule's condition cannot be the type of one
 //
-// A manifest that is Complete is not touched any more, nor is a work, until it gets another generation, but for what could
-// not be applied by then. An object that its own controller removes then, as a Job with a limit of its own, is not made anew.
+// A manifest that is Complete is not touched any more, whatever later generations of its work bring, until its rule for that
+// goes. A work that is Complete is not touched until it gets another generation, but for what could not be applied by then. An
+// object that its own controller removes then, as a Job with a limit of its own, is not made anew.
 //
 // # Limits
 //

@@ -4,6 +4,7 @@
 package rsync_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,6 +29,13 @@ func TestKubeConformance(t *testing.T) {
 		return connectortest.Cluster{
 			Connector: site.connector, ID: kube1, Namespace: site.namespace,
 			Break: func() { proxy.Block(); proxy.Cut() }, Mend: proxy.Unblock,
+			Value: func(ctx context.Context, name string) (string, error) {
+				have, err := site.client.CoreV1().ConfigMaps(site.namespace).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return "", err
+				}
+				return have.Data["key"], nil
+			},
 		}
 	})
 }

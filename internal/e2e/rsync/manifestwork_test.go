@@ -5,6 +5,7 @@ package rsync_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -118,10 +119,16 @@ func testWorkConformance(t *testing.T, h *workHub) {
 		n++
 		namespace := fmt.Sprint("conformance", n)
 		h.namespace(t, namespace)
-		h.runAgent(t, namespace, agenttest.NewCluster())
+		cluster := agenttest.NewCluster()
+		h.runAgent(t, namespace, cluster)
 		return connectortest.Cluster{
 			Connector: openWork(t, h.clientset(t, h.cluster.Config()), namespace, manifestwork.Options{}),
 			ID:        appcontext.ClusterID{Provider: "work", Name: namespace},
+			Value: func(_ context.Context, name string) (string, error) {
+				var data struct{ Key string }
+				err := json.Unmarshal([]byte(cluster.Objects()["ConfigMap default/"+name]), &data)
+				return data.Key, err
+			},
 			Break: func() {
 				h.proxy.Block()
 				h.proxy.Cut()

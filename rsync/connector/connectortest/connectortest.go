@@ -29,6 +29,9 @@ type Cluster struct {
 	Namespace string
 	// Break makes the cluster unreachable, and Mend undoes it. Where they are nil that is not tested.
 	Break, Mend func()
+	// Value returns what a ConfigMap in Namespace has as "key" in its data: from the cluster itself, not from the connector. Where it is nil, a
+	// connector passes that leaves objects as they are once they exist.
+	Value func(ctx context.Context, name string) (string, error)
 }
 
 // Run tests a driver. Each test calls newCluster for a cluster of its own.
@@ -95,6 +98,25 @@ func (s *suite) expect(t *testing.T, b connector.Batch, exist ...bool) {
 	}
 }
 
+// expectValue waits until the objects have a value on the cluster.
+func (s *suite) expectValue(t *testing.T, want string, names ...string) {
+	t.Helper()
+	if s.Value == nil {
+		return
+	}
+	for _, name := range names {
+		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			got, err := s.Value(t.Context(), name)
+			if err == nil && got == want {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s has the value %q on the cluster (%v), want %q", name, got, err, want)
+			}
+		}
+	}
+}
+
 func testApplyAndGet(t *testing.T, s *suite) {
 	s.expect(t, s.batch("1", "a", "b"), false, false)
 	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
@@ -112,8 +134,14 @@ func testApplyAgain(t *testing.T, s *suite) {
 		if err := s.Connector.Apply(t.Context(), s.batch(value, "a", "b")); err != nil {
 			t.Fatalf("Apply of %s: %v", value, err)
 		}
+		s.expectValue(t, value, "a", "b")
 	}
 	s.expect(t, s.batch("2", "a", "b"), true, true)
+	if err := s.Connector.Apply(t.Context(), s.batch("3", "b")); err != nil {
+		t.Fatalf("Apply of one of two: %v", err)
+	}
+	s.expectValue(t, "3", "b")
+	s.expectValue(t, "2", "a")
 }
 
 func testDelete(t *testing.T, s *suite) {
@@ -213,5 +241,6 @@ func testConcurrent(t *testing.T, s *suite) {
 	for i := range callers {
 		name := fmt.Sprint("c", i)
 		s.expect(t, s.batch("2", name, name+"-b"), false, true)
+		s.expectValue(t, "2", name+"-b")
 	}
 }

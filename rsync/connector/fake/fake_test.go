@@ -4,9 +4,12 @@
 package fake_test
 
 import (
+	"context"
 	"testing"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/connectortest"
@@ -26,6 +29,11 @@ func TestConformance(t *testing.T) {
 		return connectortest.Cluster{
 			Connector: connection, ID: appcontext.ClusterID{Provider: "edge", Name: "c1"},
 			Break: func() { c.SetMode(fake.Unreachable) }, Mend: func() { c.SetMode(fake.Works) },
+			Value: func(_ context.Context, name string) (string, error) {
+				var have corev1.ConfigMap
+				err := yaml.Unmarshal([]byte(c.Objects()[appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name}]), &have)
+				return have.Data["key"], err
+			},
 		}
 	})
 }

@@ -4,11 +4,14 @@
 package git_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/gitserver"
@@ -133,7 +136,14 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			connectortest.Run(t, func(t *testing.T) connectortest.Cluster {
 				s := way(t, gitserver.Options{})
-				return connectortest.Cluster{Connector: open(t, s.at, git.Options{}), ID: edge1, Break: s.block, Mend: s.mend}
+				return connectortest.Cluster{
+					Connector: open(t, s.at, git.Options{}), ID: edge1, Break: s.block, Mend: s.mend,
+					Value: func(_ context.Context, name string) (string, error) {
+						var have corev1.ConfigMap
+						err := yaml.Unmarshal([]byte(s.server.Files()["edge+c1/default/ConfigMap/"+name+".yaml"]), &have)
+						return have.Data["key"], err
+					},
+				}
 			})
 		})
 	}

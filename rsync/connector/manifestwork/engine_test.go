@@ -5,6 +5,7 @@ package manifestwork_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -38,10 +39,16 @@ func TestConformance(t *testing.T) {
 		broker := mosquitto.Start(t, mosquitto.Options{})
 		proxy := tcpproxy.Start(t, broker.Addr())
 		source := newSource(t, transport(t, proxy.Addr()))
-		runAgent(t, transport(t, broker.Addr()), agenttest.NewCluster())
+		cluster := agenttest.NewCluster()
+		runAgent(t, transport(t, broker.Addr()), cluster)
 		healthy := func(context.Context, appcontext.ClusterID) error { return source.Healthy() }
 		return connectortest.Cluster{
 			Connector: open(t, source.Clientset(), manifestwork.Options{Reachable: healthy}), ID: cluster1,
+			Value: func(_ context.Context, name string) (string, error) {
+				var data struct{ Key string }
+				err := json.Unmarshal([]byte(cluster.Objects()["ConfigMap default/"+name]), &data)
+				return data.Key, err
+			},
 			Break: func() {
 				proxy.Block()
 				proxy.Cut()
