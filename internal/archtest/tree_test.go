@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,50 @@ func TestNestedModules(t *testing.T) {
 	if strings.Contains(string(gomod), "\nreplace ") {
 		t.Error("go.mod has a replace line, which users of the module do not get")
 	}
+}
+
+// TestVersions holds what tests the SDK, or others beside it, to the versions that the SDK is tested with. One module of another
+// version has all that import it compiled once more, which are a thousand packages when it is one that logs.
+func TestVersions(t *testing.T) {
+	ours := versions(t, ".")
+	for _, module := range []string{"internal/e2e", "internal/peers"} {
+		shared := 0
+		for path, version := range versions(t, module) {
+			want, ok := ours[path]
+			if !ok {
+				continue
+			}
+			shared++
+			if version != want {
+				t.Errorf("%s/go.mod has %s %s, the SDK %s: raise the SDK's, or replace it there", module, path, version, want)
+			}
+		}
+		if shared < 40 {
+			t.Errorf("%s/go.mod: found %d modules that both have", module, shared)
+		}
+	}
+}
+
+// required and replaced are lines of a go.mod.
+var (
+	required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
+	replaced = regexp.MustCompile(`(?m)^replace (\S+) => \S+ (v\S+)`)
+)
+
+// versions are those of the modules that a module is built with.
+func versions(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	gomod, err := os.ReadFile(filepath.Join(root, folder, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, lines := range []*regexp.Regexp{required, replaced} {
+		for _, match := range lines.FindAllStringSubmatch(string(gomod), -1) {
+			all[match[1]] = match[2]
+		}
+	}
+	return all
 }
 
 func TestLicenseHeaders(t *testing.T) {

@@ -144,3 +144,6 @@ require (
 )
 
 replace github.com/spokewire/sdk-go => ../..
+
+// As the SDK has it, so that what imports it is compiled once for both.
+replace github.com/go-logr/logr => github.com/go-logr/logr v1.4.3
