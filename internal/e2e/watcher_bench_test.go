@@ -16,7 +16,7 @@ import (
 
 // BenchmarkWatcherEstablish begins watches on as many objects as its name says, with client-go's default limits.
 func BenchmarkWatcherEstablish(b *testing.B) {
-	cluster := kube.Start(b, kube.Options{})
+	cluster := kube.Shared(b)
 	client := newWriter(b, cluster)
 	for _, n := range []int{1, 100, 1000} {
 		ns := client.namespace(fmt.Sprint("n", n))
@@ -36,20 +36,21 @@ func BenchmarkWatcherEstablish(b *testing.B) {
 
 // BenchmarkWatcherEvent changes one of so many watched objects, and waits for the reconcile.
 func BenchmarkWatcherEvent(b *testing.B) {
-	cluster := kube.Start(b, kube.Options{})
+	cluster := kube.Shared(b)
 	client := newWriter(b, cluster)
-	createSecrets(client, "default", many)
+	ns := client.namespace("event")
+	createSecrets(client, ns, many)
 	for _, n := range []int{1, many} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := startWatcher(b, cluster.Config(), dynamicwatcher.Options{DisableInitialReconcile: true}, nil)
-			watchMany(w, "default", n)
+			watchMany(w, ns, n)
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s0"}}
 			for i := 0; b.Loop(); i++ {
 				s.StringData = map[string]string{"value": fmt.Sprint(b.Name(), i, b.N)}
-				if _, err := client.CoreV1().Secrets("default").Update(b.Context(), s, metav1.UpdateOptions{}); err != nil {
+				if _, err := client.CoreV1().Secrets(ns).Update(b.Context(), s, metav1.UpdateOptions{}); err != nil {
 					b.Fatal(err)
 				}
-				w.eventuallyCount(policyID("default", "p0"), i+1)
+				w.eventuallyCount(policyID(ns, "p0"), i+1)
 			}
 		})
 	}

@@ -129,13 +129,14 @@ type goTest struct {
 	folder   string // of the module
 	packages []string
 	tests    []string // the alternatives of -run
+	bench    string
 	tags     string
 	flags    []string // of the tests themselves
 }
 
 // goTestFlags are those of the go command, and whether a value follows.
 var goTestFlags = map[string]bool{
-	"-run": true, "-count": true, "-C": true, "-timeout": true, "-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
+	"-run": true, "-bench": true, "-benchtime": true, "-benchmem": false, "-count": true, "-C": true, "-timeout": true, "-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
 }
 
 func parseGoTest(t *testing.T, args []string) (g goTest) {
@@ -162,6 +163,8 @@ func parseGoTest(t *testing.T, args []string) (g goTest) {
 			g.folder = value
 		case "-run":
 			g.tests = strings.Split(value, "|")
+		case "-bench":
+			g.bench = value
 		case "-tags":
 			g.tags = value
 		}

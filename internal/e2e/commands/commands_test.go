@@ -47,6 +47,7 @@ func TestTable(t *testing.T) {
 
 // TestCommands runs each command that stands for itself.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
 		if try := commands[command].try; try != nil {
 			t.Run(command, func(t *testing.T) { try(t, command) })
@@ -56,6 +57,7 @@ func TestCommands(t *testing.T) {
 
 // TestSessions runs those that are one of several on the same servers, each session from its first command to its last.
 func TestSessions(t *testing.T) {
+	t.Parallel() // with TestCommands, which waits at other times
 	cluster := startCluster(t)
 	for _, name := range slices.Sorted(maps.Keys(sessions)) {
 		t.Run(name, func(t *testing.T) {

@@ -89,10 +89,7 @@ func runVerb(t *testing.T, pkg string, args []string) ran {
 	if err := os.WriteFile(gocmd, []byte(shortGo), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"TYPED": typed, "PACKAGE": pkg, "RULE": removed, "CAMPAIGN_RULE": "none"} {
-		t.Setenv(name, value)
-	}
-	out, status := attempt(t, append(args, "GO="+gocmd)...)
+	out, status := attemptWith(t, []string{"TYPED=" + typed, "PACKAGE=" + pkg, "RULE=" + removed, "CAMPAIGN_RULE=none"}, append(args, "GO="+gocmd)...)
 	called, err := os.ReadFile(typed)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +118,7 @@ var vuln = row{try: func(t *testing.T, command string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TREE", tree)
+	environ := []string{"TREE=" + tree}
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "govulncheck"), []byte(shortVuln), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
@@ -147,8 +144,12 @@ var vuln = row{try: func(t *testing.T, command string) {
 		}
 	}
 	args := append(words(command), "TOOL="+tools, "VULNDB=file://"+database)
-	wantOutput(t, execute(t, args...), "No vulnerabilities found.")
-	out, status := attempt(t, append(args, "VULNDB=file://"+database+"/none")...) // the last one counts
+	out, status := attemptWith(t, environ, args...)
+	wantOutput(t, out, "No vulnerabilities found.")
+	if status != 0 {
+		t.Errorf("exit status %d\n%s", status, out)
+	}
+	out, status = attemptWith(t, environ, append(args, "VULNDB=file://"+database+"/none")...) // the last one counts
 	wantOutput(t, out, "cannot be read, so nothing was looked at")
 	if status == 0 {
 		t.Error("no error without a database")

@@ -8,13 +8,15 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 const limit = 10 * time.Minute // for one command, on a machine that is busy
@@ -43,61 +45,37 @@ func words(command string) []string {
 	return all
 }
 
-// program is a built example; go run would build each again.
-type program struct {
-	once sync.Once
-	path string
-	err  error
-}
-
-var (
-	programs   = map[string]*program{}
-	programsMu sync.Mutex
-	bin        string // set by TestMain
-)
-
 // commands is the table. Its rows read it too, so TestMain sets it.
 var commands map[string]row
 
+var bin string // the folder of what is built here, set by TestMain
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "docs")
+		dir, err := os.MkdirTemp("", "commands-")
 		if err != nil {
 			panic(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		bin, commands = dir, table
-		return m.Run()
+		return e2etest.Main(m)
 	}())
 }
 
-// build returns the program of a package such as ./examples/quickstart.
+// build returns the program of a package such as ./examples/quickstart; go run would build it for each command.
 func build(t *testing.T, pkg string) string {
 	t.Helper()
-	programsMu.Lock()
-	p := programs[pkg]
-	if p == nil {
-		p = &program{}
-		programs[pkg] = p
-	}
-	programsMu.Unlock()
-	p.once.Do(func() {
-		p.path = filepath.Join(bin, strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"))
-		cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", p.path, pkg)
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			p.path = string(out)
-			p.err = err
-		}
-	})
-	if p.err != nil {
-		t.Fatalf("go build %s: %v\n%s", pkg, p.err, p.path)
-	}
-	return p.path
+	return e2etest.Program(t, strings.TrimPrefix(pkg, "./examples/"), false)
 }
 
 // attempt runs a command and returns what it prints, and its exit status. "go run PKG" runs the built program, in a folder of its own.
 func attempt(t *testing.T, args ...string) (out string, status int) {
+	t.Helper()
+	return attemptWith(t, nil, args...)
+}
+
+// attemptWith does so with more variables in the environment.
+func attemptWith(t *testing.T, environ []string, args ...string) (out string, status int) {
 	t.Helper()
 	dir := root
 	if len(args) > 2 && args[0] == "go" && args[1] == "run" {
@@ -107,7 +85,7 @@ func attempt(t *testing.T, args ...string) (out string, status int) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "KUBECONFIG="+os.DevNull)
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "GOWORK=off", "KUBECONFIG="+os.DevNull), environ...)
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
@@ -187,6 +165,9 @@ func sized(pattern string) row {
 	return row{try: func(t *testing.T, command string) { benchmark(t, command, pattern) }}
 }
 
+// benchmarks is what has run, for commands that differ in the number of rounds only.
+var benchmarks = map[string]string{}
+
 func benchmark(t *testing.T, command, pattern string) {
 	t.Helper()
 	args := words(benchtime.ReplaceAllString(command, ""))
@@ -195,17 +176,35 @@ func benchmark(t *testing.T, command, pattern string) {
 	} else if pattern != "" {
 		t.Errorf("%s is no size of %s", pattern, args[at])
 	}
-	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "-benchmem" }) // reports more, and else does the same
-	key := strings.Join(slices.Sorted(slices.Values(args)), " ")
-	out, ok := benchmarks[key]
-	if !ok {
-		out = execute(t, append(args, "-benchmem", "-benchtime=1x", "-vet=off")...)
-		benchmarks[key] = out
+	g := parseGoTest(t, args[2:])
+	for _, pkg := range g.packages {
+		key := strings.Join([]string{g.folder, pkg, g.bench}, " ")
+		out, ok := benchmarks[key]
+		if !ok {
+			out = runBenchmarks(t, path.Join(".", g.folder), pkg, g.bench)
+			benchmarks[key] = out
+		}
+		if !result.MatchString(out) {
+			t.Errorf("no benchmark of %s has run:\n%s", pkg, out)
+		}
+		wantOutput(t, out, "PASS")
 	}
-	if !result.MatchString(out) {
-		t.Errorf("no benchmark has run:\n%s", out)
+}
+
+// runBenchmarks does what go test does, but links the tests of a package once for all commands.
+func runBenchmarks(t *testing.T, module, pkg, pattern string) string {
+	t.Helper()
+	binary := filepath.Join(bin, strings.NewReplacer("/", "-", ".", "").Replace(module+"-"+pkg)+".test")
+	if _, err := os.Stat(binary); err != nil {
+		execute(t, "go", "test", "-C", module, "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg)
 	}
-	wantOutput(t, out, "PASS")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime=1x", "-test.benchmem", "-test.timeout="+limit.String())
+	cmd.Dir = filepath.Join(root, module, pkg)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("benchmark %s of %s: %v\n%s", pattern, pkg, err, out)
+	}
+	return string(out)
 }
 
 // in is a step of a session.
@@ -219,9 +218,6 @@ var shell = row{try: func(t *testing.T, command string) { execute(t, "bash", "-c
 
 // rsyncStory is of the commands that TestStory reads from the documentation of examples/rsync, on clusters of three kinds.
 var rsyncStory = typedBy("internal/e2e/rsync", "TestStory", `filepath.Join(root, "examples", "rsync", "main.go")`)
-
-// benchmarks is what has run, for commands that differ in the number of rounds only.
-var benchmarks = map[string]string{}
 
 // begun is a command that others go on with, which are run.
 var begun = row{try: func(t *testing.T, command string) {
