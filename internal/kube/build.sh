@@ -46,25 +46,38 @@ tmp=
 trap '[[ -z $tmp ]] || rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 
-# build NAME MODULE_FOLDER PACKAGE LDFLAGS HINT
+# build MODULE_FOLDER LDFLAGS HINT PACKAGE... builds the programs of a module that are missing, which share most of
+# their packages. They are stripped; not making their debug information first saves a fifth of the time.
 build() {
-  local name=$1 module=$2 package=$3 ldflags=$4 hint=$5
-  if [[ -x $dir/$name ]]; then
+  local module=$1 ldflags=$2 hint=$3 package missing=()
+  shift 3
+  for package in "$@"; do
+    [[ -x $dir/$(name "$package") ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
     return
   fi
-  echo "kube: building $name ($hint, once)"
+  echo "kube: building ${missing[*]} ($hint, once)"
   mkdir -p "$dir"
-  # The rename is what makes the binary count as built: an interrupted build
+  # The rename is what makes a binary count as built: an interrupted build
   # leaves only a hidden folder, which its own exit removes.
   tmp=$(mktemp -d "$dir/.build.XXXXXX")
-  (cd "$module" && nice go build -trimpath -ldflags "$ldflags" -o "$tmp/$name" "$package")
-  mv "$tmp/$name" "$dir/$name"
+  (cd "$module" && nice go build -trimpath -gcflags=all=-dwarf=false -ldflags "$ldflags" -o "$tmp/" "${missing[@]}")
+  local file
+  for file in "$tmp"/*; do
+    mv "$file" "$dir/$(name "$file")"
+  done
   rm -rf "$tmp"
   tmp=
 }
 
-build etcd "$here/etcd" go.etcd.io/etcd/server/v3 "-s -w" "about 1 minute"
-build kube-apiserver "$here" k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags" "about 4 minutes"
-build kube-controller-manager "$here" k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags" "about 1 minute"
-build kubectl "$here" k8s.io/kubernetes/cmd/kubectl "$kube_flags" "about 1 minute"
+# name PATH prints what a package or file is called as a program: etcd's package is "server/v3".
+name() {
+  local base=${1%/v3}
+  base=${base##*/}
+  echo "${base/#server/etcd}"
+}
+
+build "$here/etcd" "-s -w" "about 1 minute" go.etcd.io/etcd/server/v3
+build "$here" "$kube_flags" "about 4 minutes" k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kubectl}
 echo "kube: kube-apiserver, kube-controller-manager, kubectl $kube_version and etcd $etcd_version are in $dir"

@@ -48,7 +48,7 @@ for name in "$@"; do
   echo "tools: building $name (once)"
   mkdir -p "$dir"
   tmp=$(mktemp -d "$dir/.build.XXXXXX")
-  (cd "$module" && nice go build -trimpath -ldflags "-s -w" -o "$tmp/$name" "$package")
+  (cd "$module" && nice go build -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" -o "$tmp/$name" "$package")
   mv "$tmp/$name" "$dir/$name" # only now it counts as built
   rm -rf "$tmp"
   tmp=
