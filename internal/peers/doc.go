@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peers has tests that measure other projects in the way in which this SDK is measured, for the comparison in README.md:
-// their figures next to ours, from the same machine. It is a module of its own and does not know the SDK, because each
-// project is measured with the versions of Kubernetes' modules that it asks for. The OCM SDK is measured in internal/e2e/interop, where
+// their figures next to ours, from the same machine. It is a module of its own and does not know the SDK, but has the SDK's
+// versions of Kubernetes' modules, so what differs is the projects' own. The OCM SDK is measured in internal/e2e/interop, where
 // it is at home.
 //
 //	make peers                # little, in seconds
