@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // engine serves at a free port, and returns how its clients are called.
@@ -101,7 +102,7 @@ func aWebhook(x *terminal) {
 	review := `{"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": {"uid": "1", "operation": "InterpretReplica",
 		"kind": {"group": "workload.example.io", "version": "v1alpha1", "kind": "Workload"}, "name": "web", "namespace": "prod",
 		"object": {"apiVersion": "workload.example.io/v1alpha1", "kind": "Workload", "metadata": {"name": "web", "namespace": "prod"}, "spec": {"replicas": 3}}}}`
-	eventually(x.t, "the webhook answers", func() error {
+	e2etest.Eventually(x.t, "the webhook answers", func() error {
 		answer, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+address+"/interpret-workload", "application/json", strings.NewReader(review))
 		if err != nil {
 			return err

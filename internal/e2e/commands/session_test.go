@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // sessions type what documents say, in the order in which they say it. What is added to a command is an address, or makes it shorter.
@@ -36,7 +38,7 @@ func (x *terminal) broker() {
 // value waits until a ConfigMap has a value.
 func (x *terminal) value(namespace, name, key, want string) {
 	x.t.Helper()
-	eventually(x.t, fmt.Sprintf("%s/%s has %s: %s", namespace, name, key, want), func() error {
+	e2etest.Eventually(x.t, fmt.Sprintf("%s/%s has %s: %s", namespace, name, key, want), func() error {
 		out, err := x.kubectl("", "get", "configmap", "-n", namespace, name, "-o", "jsonpath={.data."+key+"}")
 		if err == nil && out != want {
 			err = fmt.Errorf("it is %q", out)
@@ -106,13 +108,13 @@ func aPolicy(x *terminal) {
 	watcher := x.start("Policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
 	x.run("created", "kubectl create secret generic database --from-literal=user=alice")
 	manifest := heredoc(x, "examples/policy-watcher/main.go")
-	eventually(x.t, "the policy is taken", func() error { // once its CRD is there
+	e2etest.Eventually(x.t, "the policy is taken", func() error { // once its CRD is there
 		_, err := x.try(manifest, "kubectl apply -f - <<END")
 		return err
 	})
 	status := func(want string) {
 		x.t.Helper()
-		eventually(x.t, "the policy's status", func() error {
+		e2etest.Eventually(x.t, "the policy's status", func() error {
 			out, err := x.try("", "kubectl get policy greeting -o jsonpath='{.status}'")
 			if err == nil && !strings.Contains(out, want) {
 				err = fmt.Errorf("it is %s, without %s", out, want)

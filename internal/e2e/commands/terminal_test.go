@@ -17,11 +17,9 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
-
-// patience bounds each wait for what programs do by themselves.
-const patience = time.Minute
 
 // terminal is where a session is typed, in a folder of its own, with the cluster's kubeconfig.
 type terminal struct {
@@ -171,7 +169,7 @@ func (x *terminal) begin(want string, args ...string) *process {
 // says waits until the process has printed something.
 func (p *process) says(want string) {
 	p.t.Helper()
-	eventually(p.t, p.name, func() error {
+	e2etest.Eventually(p.t, p.name, func() error {
 		select {
 		case <-p.done:
 			p.t.Fatalf("%s has ended: %v\n%s", p.name, p.err, p.log.Last(16<<10))
@@ -187,28 +185,12 @@ func (p *process) says(want string) {
 // stop interrupts the process, which has to end in good order. It can be called again.
 func (p *process) stop() {
 	p.t.Helper()
-	stuck := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	stuck := time.AfterFunc(e2etest.Patience, func() { _ = p.cmd.Process.Kill() })
 	defer stuck.Stop()
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	<-p.done
 	if p.err != nil {
 		p.t.Errorf("%s: %v\n%s", p.name, p.err, p.log.Last(4<<10))
-	}
-}
-
-// eventually waits until check returns nil.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
 	}
 }
 

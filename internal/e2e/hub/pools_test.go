@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -68,19 +70,11 @@ func servePools(t *testing.T, ca *certtest.Authority, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	e2etest.Background(t, server.Start)
 	select {
 	case <-server.Ready():
-	case err := <-ended:
-		t.Fatal(err)
+	case <-time.After(e2etest.Patience):
+		t.Fatal("the webhook does not serve")
 	}
 	return fmt.Sprintf(`apiVersion: config.karmada.io/v1alpha1
 kind: ResourceInterpreterWebhookConfiguration
