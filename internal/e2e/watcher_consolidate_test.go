@@ -107,9 +107,7 @@ func checkConsolidateRestart(t *testing.T, cluster *kube.Cluster) {
 	w.eventuallyShared(client, 0, 11)
 	w.settled(n + 7)
 	w.exactly(client, 9)
-	if took := w.stop(); took > 300*time.Millisecond {
-		t.Errorf("the end took %v", took)
-	}
+	w.stop()
 }
 
 // checkConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those that go

@@ -13,17 +13,24 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestWatcherStopSpeed: many watches end at once.
+// TestWatcherStopSpeed: many watches end at once, and so does one that many objects share.
 func TestWatcherStopSpeed(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
 	ns := client.namespace("stop")
 	createSecrets(client, ns, many)
-	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, nil)
-	watchMany(w, ns, many)
-	w.settled(many)
-	if took := w.stop(); took > 300*time.Millisecond {
-		t.Errorf("the end of %d watches took %v", many, took)
+	for name, options := range map[string]dynamicwatcher.Options{"single": {}, "shared": consolidated} {
+		t.Run(name, func(t *testing.T) {
+			w := startWatcher(t, cluster.Config(), options, nil)
+			watchMany(w, ns, many)
+			w.settled(many)
+			if name == "shared" {
+				w.eventuallyShared(client, many, 0)
+			}
+			if took := w.stop(); took > 300*time.Millisecond {
+				t.Errorf("the end of %d watched objects took %v", many, took)
+			}
+		})
 	}
 }
 
