@@ -13,7 +13,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-export GOWORK=off CGO_ENABLED=0
+export GOWORK=off
 
 # The Go version is part of the name: golangci-lint refuses to check code for a
 # newer Go than it was built with.
@@ -48,7 +48,7 @@ for name in "$@"; do
   echo "tools: building $name (once)"
   mkdir -p "$dir"
   tmp=$(mktemp -d "$dir/.build.XXXXXX")
-  (cd "$module" && nice go build -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w" -o "$tmp/$name" "$package")
+  (cd "$module" && nice go build -ldflags "-s -w" -o "$tmp/$name" "$package")
   mv "$tmp/$name" "$dir/$name" # only now it counts as built
   rm -rf "$tmp"
   tmp=
