@@ -155,6 +155,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		w.bury()
 	case protocol.TakeDelete:
 		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil
+		w.relate(w.Object.Generation, m)
 		a.keep(w)
 	case protocol.RepeatGone:
 		w.uid, w.version, w.time = m.UID, m.Version, m.Time

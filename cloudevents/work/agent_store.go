@@ -32,6 +32,7 @@ type storedAgentWork struct {
 	Next        *codec.Spec                `json:"next,omitempty"`
 	Labels      map[string]string          `json:"labels,omitempty"`
 	Annotations map[string]string          `json:"annotations,omitempty"`
+	Ahead       int64                      `json:"generationAhead,omitempty"`
 	Problem     *metav1.Condition          `json:"problem,omitempty"`
 	Reported    bool                       `json:"reported,omitempty"`
 	Shrunk      bool                       `json:"shrunk,omitempty"`
@@ -84,7 +85,7 @@ func (w *agentWork) record() any {
 	}
 	out := &storedAgentWork{
 		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
-		Next: w.next, Labels: w.labels, Annotations: w.annotations, Problem: w.problem, Reported: w.reported,
+		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
 		Shrunk: w.shrunk, Relearned: w.relearned, Last: w.last, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
 	}
 	if !w.created.IsZero() {
@@ -171,6 +172,7 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 		agent: a, source: s, id: id, name: stored.Name,
 		uid: stored.UID, version: stored.Version, seq: stored.Seq, inherited: stored.Inherited, time: stored.Time,
 		state: stored.State, next: stored.Next, labels: stored.Labels, annotations: stored.Annotations,
+		ahead:   stored.Ahead,
 		problem: stored.Problem, reported: stored.Reported, shrunk: stored.Shrunk, relearned: stored.Relearned,
 		last: stored.Last, buried: stored.Buried, lastMeta: stored.LastMeta,
 	}

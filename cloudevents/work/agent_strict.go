@@ -26,6 +26,7 @@ func (w *agentWork) strictStatus(s *codec.Status) {
 	if meta != nil {
 		out := *meta
 		out.CreationTimestamp = w.created
+		out.Generation -= w.ahead
 		s.Metadata = &out
 	}
 }

@@ -46,6 +46,8 @@ type agentWork struct {
 	next *codec.Spec
 	// labels and annotations are what the source set last: keys that are not among them are the agent's.
 	labels, annotations map[string]string
+	// ahead is by how much the object's generation is above the one that its source counts for the same spec.
+	ahead int64
 	// problem is a condition that this SDK adds to what is reported.
 	problem *metav1.Condition
 	hash    string // of the reported status; empty until it is needed
@@ -122,6 +124,7 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	case w.Object != nil:
 		status = w.Object.Status
 	}
+	status = countedBack(status, w.ahead)
 	if w.problem != nil {
 		status = withCondition(status, *w.problem)
 	}
@@ -216,7 +219,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.keep(w)
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.last, w.lastMeta, w.problem, w.shrunk = nil, nil, nil, nil, false
+	w.next, w.last, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, nil, false, 0
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
@@ -292,11 +295,15 @@ func (w *agentWork) reject(reason, message string) {
 func (w *agentWork) take(spec *codec.Spec) {
 	w.agent.keep(w)
 	w.trace.follow(spec.TraceParent)
+	other := w.uid != spec.UID
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
-		if w.Object == nil { // what waits for its name is older than this
+		switch {
+		case w.Object == nil: // what waits for its name is older than this
 			w.stopWaiting()
 			w.next = nil
+		case other: // of whose generations none is applied
+			w.ahead = w.Object.Generation
 		}
 		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
 		return
@@ -316,11 +323,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal {
 		obj.Spec = spec.Work.Spec
 	}
-	if spec.Work.Generation != 0 {
-		obj.Generation = spec.Work.Generation
-	} else if !equal {
-		obj.Generation++
-	}
+	w.count(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
 	obj.OwnerReferences = spec.Work.OwnerReferences
@@ -375,9 +378,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 	}
 	obj.DeletionTimestamp = spec.DeletionTimestamp
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
-	if spec.Work != nil && spec.Work.Generation > obj.Generation {
-		obj.Generation = spec.Work.Generation
-	}
+	w.count(&obj, spec, true)
 	w.agent.put(w, &obj)
 }
 

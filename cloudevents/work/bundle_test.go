@@ -159,8 +159,8 @@ func TestBundleRestartedSource(t *testing.T) {
 		h = s.source(bundleSource)
 		h.create("cluster1", newWork("app", "new"))
 		s.settle()
-		if got := a.get("app"); valueOf(t, got) != "new" || got.Generation != h.get("cluster1", "app").Generation {
-			t.Errorf("value %q, generation %d, at the source %d", valueOf(t, got), got.Generation, h.get("cluster1", "app").Generation)
+		if got := a.get("app"); valueOf(t, got) != "new" || got.Generation != 4 {
+			t.Errorf("value %q, generation %d after 3", valueOf(t, got), got.Generation)
 		}
 		if got := a.get("forgotten"); got.DeletionTimestamp != nil {
 			t.Error("deleted before the inventory is complete")

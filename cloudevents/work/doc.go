@@ -132,6 +132,13 @@
 // not take works for gone that are about to come. Its first list waits, at most for [AgentOptions].InitialSyncTimeout. So a
 // source that has no works to wait for calls it at once, and one that has many creates them before Start.
 //
+// A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
+// UID, so its generation keeps the promise of an API server's: it never goes down, and goes up when the spec changes or the
+// deletion begins. A controller on the cluster may filter by it. Until the source has caught up it is higher than the
+// source's own. In what the controller reports the agent puts that right: an observedGeneration, of the work or of a
+// manifest, is at the source the generation of the work there if it is about the spec there, and lower if it is not; 0
+// is of before the restart.
+//
 // # Stores and replicas
 //
 // With a [Store] a source or an agent continues where its last process ended, as an API server does: works, statuses,

@@ -46,8 +46,16 @@ var rules = []ruletest.Rule{
 		{agentTable, "\tcase w.State == Grave && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Grave && e.Delete:\n\t\treturn Ignore"},
 		{agentTable, "\t\tif e.Delete {\n\t\t\treturn RepeatGone", "\t\tif e.Delete {\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
-		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tif w.Object == nil {",
-			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tif w.Object == nil {"}}},
+		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
+			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},
+	{Name: "an agent's generations never go down", Edits: edits{
+		{"agent_generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))", "obj.Generation = generationOf(spec)"}}},
+	{Name: "an agent's generations go up with each change", Edits: edits{
+		{"agent_generation.go", "\tif changed {\n\t\tobj.Generation++\n\t}\n", ""}}},
+	{Name: "reports count generations as their source does", Edits: edits{
+		{"agent_generation.go", "if ahead == 0 {", "if true {"}}},
+	{Name: "no report is about a rejected spec of another incarnation", Edits: edits{
+		{"agent_work.go", "case other:", "case other && false:"}}},
 	{Name: "a list on each connection", Edits: edits{
 		{"agent_receive.go", "{ (*Agent)(h).resync() }", "{\n\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n}"}}},
 	{Name: "a list for a source that connects", Edits: edits{

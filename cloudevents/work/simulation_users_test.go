@@ -349,6 +349,7 @@ func (c *cluster) serveWork(w *workv1.ManifestWork, slow bool) {
 	c.patchAt(w, nil, &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
 		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Simulated",
 		Message: value + " " + f.value(f.lifeOf(value), ""), LastTransitionTime: metav1.Now(),
+		ObservedGeneration: w.Generation,
 	}}})
 }
 

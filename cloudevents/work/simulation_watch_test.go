@@ -110,8 +110,30 @@ func (f *fleet) followHub(o *owner) {
 		if kind == watch.Deleted {
 			return f.checkGone(o, l)
 		}
+		if err := f.checkObserved(l, obj); err != nil {
+			return err
+		}
 		return f.checkStatus(l, before, obj)
 	})
+}
+
+// checkObserved holds what a report says it is about against what it is about. Sources of a strict profile count
+// generations by what they hear from their agents.
+func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
+	value, _ := reported(obj)
+	if value == "" || f.strict() || l.cluster == strictCluster {
+		return nil
+	}
+	var observed int64
+	for _, c := range obj.Status.Conditions {
+		if c.Type == workv1.WorkApplied {
+			observed = c.ObservedGeneration
+		}
+	}
+	if current := value == valueOf(f.t, obj) && obj.DeletionTimestamp == nil; current != (observed == obj.Generation) || observed > obj.Generation {
+		return fmt.Errorf("status %q is of generation %d, and value %q has generation %d", value, observed, valueOf(f.t, obj), obj.Generation)
+	}
+	return nil
 }
 
 func (f *fleet) checkGone(o *owner, l *life) error {
@@ -162,11 +184,14 @@ func (f *fleet) steppedBack(p *place) bool {
 	return p.back
 }
 
-// followSpoke watches an agent's works: they must be of their owners, and must not be deleted as long as their owners
-// want them.
+// followSpoke watches an agent's works: they must be of their owners, must not be deleted as long as their owners
+// want them, and have generations as on an API server.
 func (f *fleet) followSpoke(c *cluster) {
 	process := c.spoke
 	process.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+		if err := f.checkGeneration(before, obj); err != nil {
+			return err
+		}
 		if len(obj.Spec.Workload.Manifests) == 0 {
 			if kind == watch.Added && obj.DeletionTimestamp == nil {
 				return fmt.Errorf("it has no manifests")
@@ -188,6 +213,21 @@ func (f *fleet) followSpoke(c *cluster) {
 		}
 		return nil
 	})
+}
+
+// checkGeneration demands that the generation of an object goes up when its spec changes or its deletion begins, and
+// never else: no source here sets a spec to what it was. In a strict profile it may go up as versions do, and where clocks
+// are set with a late message of a dead process, which had counted on.
+func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
+	if before == nil || before.UID != obj.UID {
+		return nil
+	}
+	changed := !apiequality.Semantic.DeepEqual(before.Spec, obj.Spec) || (before.DeletionTimestamp == nil) != (obj.DeletionTimestamp == nil)
+	up := obj.Generation > before.Generation
+	if changed != up && (changed || !f.strict() && !f.trouble.Clocks) || obj.Generation < before.Generation {
+		return fmt.Errorf("generation %d after %d, changed: %t", obj.Generation, before.Generation, changed)
+	}
+	return nil
 }
 
 // excuse is the second anomaly of the protocol: a late message of a dead process may act once, when the source's clock

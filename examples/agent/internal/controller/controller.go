@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -136,10 +135,9 @@ func New(o Options) (*Controller, error) {
 	return c, err
 }
 
-// needsService tells a change that the agent must act on from the echo of its own status. A hub that has lost what it knew counts generations anew, so that
-// another spec may have the same one.
+// needsService tells a change that the agent must act on from the echo of its own status.
 func needsService(before, after *workv1.ManifestWork) bool {
-	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil
 }
 
 func (c *Controller) changed(obj any) {

@@ -228,7 +228,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestCountedAnew: another spec is applied also where it has the generation of the one before, as after a hub has lost what it knew.
+// TestCountedAnew: another spec is applied also where a hub that has lost what it knew gives it the generation of the one before.
 func TestCountedAnew(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		b.create("w", nil)
@@ -239,6 +239,7 @@ func TestCountedAnew(t *testing.T) {
 		if n := b.count(b.applied, "w"); n != 2 || b.get("w").Generation != 1 {
 			b.Errorf("applied %d times, in generation %d", n, b.get("w").Generation)
 		}
+		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "") // of the hub's generation
 	})
 }
 
