@@ -65,6 +65,7 @@ func TestNotAStore(t *testing.T) {
 		content      []byte
 		want         string
 	}{
+		{"nothing", "cut by a full disk", nil, "is damaged: it is empty: it was cut, as by a full disk, or never written; restore it, or remove it"},
 		{"text", "some other file", []byte("hello, this is no database\n"), ""},
 		{"long text", "some other file", bytes.Repeat([]byte("hello"), 10_000), "invalid database"},
 		{"zeros", "a file that was made and not written", make([]byte, 4*pageSize), "invalid database"},

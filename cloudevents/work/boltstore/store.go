@@ -15,7 +15,13 @@
 // Open reads the structure of the whole file, so that one which was cut or overwritten is an error and not the end of the
 // process. Damage within a record has no place in that structure: the source or agent finds what it cannot read, and
 // nobody finds a value that became another. Nor does anybody look again once the file is open: keep it on a disk that
-// returns what was written. After damage, remove the file: the source or agent then starts as one without a past.
+// returns what was written. After damage, restore the file, or remove it: the source or agent then starts as one without a
+// past, see package work.
+//
+// An empty file is damaged as well: a full disk has cut it, or it was never written. Whoever takes it for a new one
+// forgets all that there was. Where a program keeps more beside this file, such as why it made the works, keep, restore
+// and remove both together: works that nobody remembers making stay on their clusters, and works that are gone while
+// something remembers them are not made again by themselves.
 package boltstore
 
 import (
@@ -48,7 +54,7 @@ var ErrLocked = errors.New("another process has the store open")
 // ErrClosed is returned by the methods of a [Store] after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// ErrDamaged is returned by [Open] when the file is no database, or not all of one.
+// ErrDamaged is returned by [Open] when the file is empty, no database, or not all of one.
 var ErrDamaged = errors.New("the file is damaged")
 
 // Store is a [work.Store] in a file. Its methods may be called from any goroutine.
@@ -62,8 +68,8 @@ var _ work.Store = &Store{}
 var bucket = []byte("records")
 
 // Open opens the file, and creates it if there is none; its folder must exist. It returns [ErrLocked] when another
-// process has it open, [ErrDamaged] when it is no database or is not whole, and otherwise says what is wrong with the
-// file, also where it is the database of another program. A file that it refuses is as it was.
+// process has it open, [ErrDamaged] when it is empty, no database or not whole, and otherwise says what is wrong with
+// the file, also where it is the database of another program. A file that it refuses is as it was.
 func Open(path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("boltstore.Open: a path is required")
@@ -72,7 +78,10 @@ func Open(path string, o Options) (*Store, error) {
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		err = ErrLocked
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return nil, fmt.Errorf("open the store %s: %w; restore it, or remove it to start without a past", path, err)
+	case err != nil:
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
 	return s, nil
@@ -126,25 +135,27 @@ func open(path string, o Options) (*Store, error) {
 
 // check looks into a file that is there, while no other process writes to it.
 func check(path string, o Options) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil // it will be created
 	}
-	if err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return nil // likewise
-	}
-	// bbolt locks the file, and says what is wrong with its beginning.
+	// bbolt locks the file, and says what is wrong with its beginning. It would write that to an empty one, but cannot here.
 	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
 	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return err // who has it may be creating it
+	case err != nil && isEmpty(path):
+		return damaged("it is empty: it was cut, as by a full disk, or never written")
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case err != nil:
 		return err
 	}
 	return errors.Join(checkFile(path), reader.Close())
+}
+
+func isEmpty(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
 // Load implements [work.Store]: it reads one consistent state. f must not call Apply.

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
+
+// remedy is what to do about a damaged file.
+const remedy = "restore it, or remove it to begin with nothing"
 
 // lockTimeout is how long another process may have the file.
 const lockTimeout = 2 * time.Second
@@ -45,19 +49,26 @@ type Store struct {
 
 var _ store.Store = &Store{}
 
-// Open reads a file, or makes it. One that was cut or overwritten is an error, as far as the database notices: restore it, or remove it to begin with nothing.
+// Open reads a file, or makes it. One that was cut, also to nothing, or overwritten is an error, as far as the database notices: restore it, or remove it to
+// begin with nothing.
 func Open(ctx context.Context, file string) (s *Store, err error) {
 	// The database panics where a page is not what it should be, and faults where one is missing.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("store %s: the file is damaged: %v", file, p)
+			s, err = nil, fmt.Errorf("store %s: the file is damaged: %v; %s", file, p, remedy)
 		}
 	}()
+	// The database would take an empty file for a new one.
+	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
+		return nil, fmt.Errorf("store %s: the file is empty: it was cut, as by a full disk, or never written; %s", file, remedy)
+	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("store %s: another process has it open: end that one, or take another file", file)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("store %s: the file is damaged: %w; %s", file, err, remedy)
 	case err != nil:
 		return nil, fmt.Errorf("store %s: %w", file, err)
 	}

@@ -102,7 +102,9 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	damaged := map[string][]byte{
+		"nothing":     nil,
 		"cut":         whole[:len(whole)/3],
+		"text":        bytes.Repeat([]byte("hello"), 10_000),
 		"overwritten": append(bytes.Clone(whole[:3*4096]), bytes.Repeat([]byte{0xa5}, len(whole)-3*4096)...),
 		"zeroed":      append(bytes.Clone(whole[:3*4096]), make([]byte, len(whole)-3*4096)...),
 	}
@@ -112,8 +114,11 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is damaged") {
+			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is ") || !strings.HasSuffix(err.Error(), "; restore it, or remove it to begin with nothing") {
 				t.Errorf("%v", err)
+			}
+			if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {
+				t.Errorf("the file was changed: %v", err)
 			}
 		})
 	}
