@@ -10,6 +10,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +70,7 @@ type Hub struct {
 
 	mu           sync.Mutex    // for what follows
 	news         chan struct{} // closed when there is something new about works
+	turned       chan struct{} // closed when an application is held up, or no longer
 	set          *document.Set
 	taken        time.Time
 	refused      string // why something newer does not count
@@ -93,7 +95,7 @@ type application struct {
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
 	return &Hub{
-		options: options, began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}),
+		options: options, began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}), turned: make(chan struct{}),
 		set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
 	}
 }
@@ -235,6 +237,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
+		h.turn()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {
 			return err
@@ -276,10 +279,11 @@ func (h *Hub) roll(r result, cause string) {
 	a.held = r.revision
 	problem := ""
 	if r.err != nil {
-		problem = r.err.Error()
+		problem = strings.ReplaceAll(r.err.Error(), "\n", "; ") // errors that were joined
 	}
 	if a.problem != problem {
 		a.problem, a.since = problem, time.Now()
+		h.turn()
 		if problem != "" {
 			h.options.Say("%s: stays as it is: %s", r.name, problem)
 		}

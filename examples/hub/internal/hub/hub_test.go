@@ -110,7 +110,8 @@ type fixture struct {
 	beat     time.Duration
 	rollouts *rollout.Manager
 	*hub.Hub
-	stop func()
+	settled chan struct{} // closed when the hub has settled
+	stop    func()
 }
 
 // newFixture returns a fixture with a hub that runs.
@@ -185,9 +186,11 @@ func (f *fixture) start() {
 	must(err)
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
 	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Say: say})
+	settled := make(chan struct{})
+	f.settled = settled
 	f.Hub = hub.New(hub.Options{
 		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, Heard: clusters.Heard, Beat: f.beat,
-		Settled: func(context.Context) error { return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
+		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {

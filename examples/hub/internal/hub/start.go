@@ -127,8 +127,8 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 	return document.NewSet(all...)
 }
 
-// settle calls Settled, unless some application cannot be what it is to be: then nobody knows yet which works there will be. Nor does a hub
-// that has no document: it may have lost its store, and its clusters must not lose what runs on them. It waits for the agents, because
+// settle calls Settled when no application is held up: as long as one is, nobody knows which works there will be. A hub that begins without a document
+// never does: it may have lost its store, and its clusters must not lose what runs on them. It waits for the agents, because
 // works that were lost come back under other names: an object has to be in the new one before the old one is deleted.
 func (h *Hub) settle(ctx context.Context) error {
 	select {
@@ -136,19 +136,17 @@ func (h *Hub) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	set := h.Documents()
-	if set.Len() == 0 {
+	if h.Documents().Len() == 0 {
 		return nil
 	}
-	for _, d := range set.Documents(document.ApplicationKind) {
-		if err := h.Settled(ctx, d.Name); err != nil {
-			return nil //nolint:nilerr // ctx has ended
+	for {
+		held, turned := h.heldUp()
+		if !held && h.allSettled(ctx, turned) {
+			break
 		}
-		h.mu.Lock()
-		a := h.applications[d.Name]
-		held := a != nil && a.problem != ""
-		h.mu.Unlock()
-		if held {
+		select {
+		case <-turned:
+		case <-ctx.Done():
 			return nil
 		}
 	}
@@ -156,4 +154,37 @@ func (h *Hub) settle(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// allSettled waits until all applications are settled. It reports false when ctx has ended, or something has turned meanwhile.
+func (h *Hub) allSettled(ctx context.Context, turned <-chan struct{}) bool {
+	for _, d := range h.Documents().Documents(document.ApplicationKind) {
+		if h.Settled(ctx, d.Name) != nil {
+			return false
+		}
+	}
+	select {
+	case <-turned:
+		return false
+	default:
+		return true
+	}
+}
+
+// heldUp reports whether any application is held up, and returns a channel that is closed when that may have changed. It waits for the end of a change.
+func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
+	h.change.Lock()
+	defer h.change.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.applications {
+		held = held || a.problem != ""
+	}
+	return held, h.turned
+}
+
+// turn says that an application is held up that was not, or the other way round. With h.mu held.
+func (h *Hub) turn() {
+	close(h.turned)
+	h.turned = make(chan struct{})
 }

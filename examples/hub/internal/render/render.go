@@ -160,10 +160,19 @@ func (r *renderer) failed(path, cluster string, err error) error {
 	out := &document.Error{Where: r.where, Field: path, Problem: problem}
 	var missing *MissingError
 	if errors.As(err, &missing) {
-		return errors.Join(out, missing)
+		return &missingIn{out, missing}
 	}
 	return out
 }
+
+// missingIn is a [*MissingError] in the words of the error of its template, which says all that it does.
+type missingIn struct {
+	in      *document.Error
+	missing *MissingError
+}
+
+func (e *missingIn) Error() string   { return e.in.Error() }
+func (e *missingIn) Unwrap() []error { return []error{e.in, e.missing} }
 
 var yamlLine = regexp.MustCompile(`line \d+`)
 

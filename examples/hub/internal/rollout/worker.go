@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -337,16 +338,16 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return engine.Delete(ctx, id)
 	case instantiate:
 		w.show(Rolling, s.number, 0, false, "")
-		w.say("revision %d rolls out to %d clusters: %s", s.number, target.Rendering.Clusters, target.Cause)
+		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
 		ref, err = engine.Instantiate(ctx, id)
 	case update:
 		w.show(Rolling, s.number, s.from, false, "")
 		from := ContextID(w.application, s.from)
 		if s.rollback {
-			w.say("revision %d is rolled back to %d on %d clusters", s.from, s.number, target.Rendering.Clusters)
+			w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
 			ref, err = engine.Rollback(ctx, from, id)
 		} else {
-			w.say("revision %d is updated to %d on %d clusters: %s", s.from, s.number, target.Rendering.Clusters, target.Cause)
+			w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters), target.Cause)
 			ref, err = engine.Update(ctx, from, id)
 		}
 	case terminate:
@@ -358,6 +359,13 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return err
 	}
 	return w.wait(ctx, r, ref)
+}
+
+func clusters(n int) string {
+	if n == 1 {
+		return "1 cluster"
+	}
+	return fmt.Sprintf("%d clusters", n)
 }
 
 // terminate takes all live revisions away at once, so that none has to wait for a cluster on account of another.

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSettleAfterHeldUp: what the hub does not know is deleted when no application is held up any more, and not before.
+func TestSettleAfterHeldUp(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.shop()
+	f.has("c1", "one")
+	f.stop()
+	f.objects.set("", nil)
+	f.start()
+	f.is("Held up", "Secret n/s, key k: there is none")
+	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") || strings.Count(reason, "there is none") != 1 {
+		t.Errorf("the reason is not a sentence: %q", reason)
+	}
+	select {
+	case <-f.settled:
+		t.Error("it is settled while an application is held up")
+	case <-time.After(50 * time.Millisecond):
+	}
+	f.objects.set("two", nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret has come back"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-f.settled:
+	case <-time.After(patience):
+		t.Fatal("it never settles")
+	}
+	f.is("Deployed", "")
+	f.has("c1", "two")
+}
