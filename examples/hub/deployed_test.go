@@ -50,7 +50,7 @@ func TestDeployed(t *testing.T) {
 		t.Errorf("without any agent: status %q, want %q", got, want)
 	}
 	leave := s.agent("c1")
-	s.becomes("shop", "Rolling 1 waits for the agents of c2 to apply it")
+	s.becomes("shop", "Rolling 1 waits for the agent of c2 to apply it")
 	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(`"clusters":\[\{"name":"c1","status":"Current","heard":"[^"]*:00Z"\},\{"name":"c2","status":"Waiting","reason":"[^"]*"\}\]`).MatchString(got) {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
@@ -72,14 +72,40 @@ func TestDeployed(t *testing.T) {
 	leave()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.says("revision 2 is written for all clusters")
-	s.becomes("shop", "Rolling 2 waits for the agents of c1 to apply it")
+	s.becomes("shop", "Rolling 2 waits for the agent of c1 to apply it")
 	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""), `"clusters":[{"name":"c1","health":"Rolling",`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	s.stop()
 	s.start()
-	s.becomes("shop", "Rolling 2 waits for the agents of c1 to apply it") // as before the restart
+	s.becomes("shop", "Rolling 2 waits for the agent of c1 to apply it") // as before the restart
 	s.agent("c1")
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+}
+
+// TestRemovedClusterAway: a cluster that was removed has nothing to apply, it has to clean up.
+func TestRemovedClusterAway(t *testing.T) {
+	s := newSite(t, "c1")
+	leave := s.agent("c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1", "c2")
+	s.says("revision 1 rolls out to 2 clusters: ")
+	leave()
+	s.must("DELETE", "/api/v1/clusters/c2", "")
+	s.says("on 1 cluster: ")
+	s.becomes("shop", "Rolling 2 waits for the agent of c2 to clean up")
+	for path, want := range map[string]string{
+		"applications/shop/status": `{"name":"c2","revision":"1","health":"Leaving","reason":"its agent has not cleaned up yet"}`,
+		"status":                   `{"name":"c2","status":"Leaving","reason":"its agent has 1 work to clean up"`,
+	} {
+		if got := s.must("GET", "/api/v1/"+path, ""); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	s.agent("c2")
 	if got := s.status("shop"); got != "Deployed 2" {
 		t.Errorf("status %q", got)
 	}

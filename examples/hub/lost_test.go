@@ -51,7 +51,7 @@ func TestLostWorks(t *testing.T) {
 	}
 	s.start()
 	s.says("shop: works of revision 1 are missing")
-	s.becomes("shop", "Rolling 1 waits for the agents of c2 to apply it")
+	s.becomes("shop", "Rolling 1 waits for the agent of c2 to apply it")
 	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
 		t.Error("what the hub does not know is deleted before all is applied")
 	}

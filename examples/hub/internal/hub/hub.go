@@ -87,6 +87,7 @@ type application struct {
 	held    int              // the revision of a rollback, or 0
 	newest  rollout.Revision // what it is to be, with no more than the digests
 	has     map[appcontext.Identity]bool
+	on      map[string]bool // the clusters that it has something on
 	// rendering is what it is to be.
 	rendering *render.Rendering
 }

@@ -23,17 +23,24 @@ import (
 // reached is how far the agent of a cluster is with an application.
 type reached struct {
 	waiting int  // works that the agent has not applied
+	leaving int  // works that it is to clean up
 	missing bool // an object is in no work yet
 	// refused and degraded are of the first work that is so, in the agent's words.
 	refused, degraded string
 }
 
-// all reports whether the agent has applied all there is.
-func (r reached) all() bool { return r.waiting == 0 && !r.missing }
+// all reports whether the agent has applied all there is, and has cleaned up what there is not.
+func (r reached) all() bool { return r.applied() && r.leaving == 0 }
+
+func (r reached) applied() bool { return r.waiting == 0 && !r.missing }
 
 // reachedBy says how far an agent is with some works.
 func reachedBy(works []health.Work) (r reached) {
 	for i := range works {
+		if works[i].DeletionTimestamp != nil {
+			r.leaving++
+			continue
+		}
 		switch p, message := works[i].Progress(); p {
 		case health.Current:
 		case health.Degraded:
@@ -67,7 +74,11 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	}
 	out := reach{}
 	for cluster, works := range byCluster {
-		out[cluster] = reachedBy(works)
+		r := reachedBy(works)
+		if a.rendering != nil && !a.on[cluster] { // what is there is on its way out, object by object
+			r.leaving, r.waiting = r.leaving+r.waiting, 0
+		}
+		out[cluster] = r
 	}
 	if s.State != rollout.Deployed || !s.Settled || a.rendering == nil {
 		return out
@@ -93,11 +104,14 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 
 // summary names the clusters that are waited for, and says what is wrong where something is.
 func (r reach) summary() (waiting, refused, degraded string) {
-	var waits []string
+	var applying, leaving []string
 	for _, cluster := range slices.Sorted(maps.Keys(r)) {
 		c := r[cluster]
-		if !c.all() {
-			waits = append(waits, cluster)
+		if !c.applied() {
+			applying = append(applying, cluster)
+		}
+		if c.leaving > 0 {
+			leaving = append(leaving, cluster)
 		}
 		if c.refused != "" && refused == "" {
 			refused = cluster + " could not apply " + c.refused
@@ -106,10 +120,32 @@ func (r reach) summary() (waiting, refused, degraded string) {
 			degraded = cluster + ": " + c.degraded
 		}
 	}
+	var waits []string
+	if len(applying) > 0 {
+		waits = append(waits, agentsOf(applying)+" to apply it")
+	}
+	if len(leaving) > 0 {
+		waits = append(waits, agentsOf(leaving)+" to clean up")
+	}
 	if len(waits) > 0 {
-		waiting = "waits for the agents of " + list(waits) + " to apply it"
+		waiting = "waits for " + strings.Join(waits, ", and for ")
 	}
 	return waiting, refused, degraded
+}
+
+func agentsOf(clusters []string) string {
+	if len(clusters) == 1 {
+		return "the agent of " + clusters[0]
+	}
+	return "the agents of " + list(clusters)
+}
+
+// count is a number of things, in words: "1 work", "2 works".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // list names some, and counts the others.

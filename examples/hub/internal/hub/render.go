@@ -119,8 +119,9 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 
 // own notes which objects an application is to have. With h.mu held.
 func (h *Hub) own(a *application, r result) {
-	a.has = map[appcontext.Identity]bool{}
+	a.has, a.on = map[appcontext.Identity]bool{}, map[string]bool{}
 	for id := range r.rendering.Identities() {
+		a.on[id.Cluster.Name] = true
 		a.has[id] = true
 		h.owners[id] = r.name
 	}

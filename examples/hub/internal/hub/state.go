@@ -100,13 +100,15 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {
 	case leaving:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: fmt.Sprintf("its agent has %d works to clean up", len(works))}
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + count(len(works), "work") + " to clean up"}
 	case len(works) == 0:
 		return page.Status{Word: "Empty", Reason: "nothing is placed on it"}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
 	case r.waiting > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %d works yet", r.waiting, len(works))}
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %s yet", r.waiting, count(len(works), "work"))}
+	case r.leaving > 0:
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + count(r.leaving, "work") + " to clean up"}
 	}
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
@@ -229,6 +231,8 @@ func placementStatus(works []health.Work, p phase, r reached) page.Status {
 		return page.Status{Tone: page.Bad, Word: string(worst.Health), Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: string(health.NotApplied), Reason: r.refused}
+	case r.applied() && r.leaving > 0:
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet")}
 	case !r.all() || worst == nil && !p.done:
 		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet")}
 	case r.degraded != "":
