@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,72 @@ func TestLostWorks(t *testing.T) {
 	for _, name := range []string{"c1", "c2"} {
 		s.objects(name, `x/a={"v":"2"}`, `x/o={"v":"1"}`)
 		s.deletes(name, "ConfigMap x/b")
+	}
+}
+
+// TestLostState: a hub that has works and does not know what for says so, and lets them be, until documents come back that have them.
+func TestLostState(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.lost = true
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.place("shop", "c1")
+	if got := s.must("GET", "/api/v1/status", ""); !strings.Contains(got, `"unclaimed":[]`) {
+		t.Error(got)
+	}
+	s.stop()
+	if err := os.Remove(filepath.Join(s.options.Store, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.says("No application has what is in 1 work: c1/main-")
+	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is of an earlier day, and it stays as it is. Restore state.db, or ")
+	for path, want := range map[string]string{
+		"/api/v1/status": `"application":"shop","objects":["ConfigMap x/a","ConfigMap x/b"]}]`,
+		"/":              "No application has what is in 1 work: c1/main-",
+		"/metrics":       "\nspokewire_hub_works_unclaimed 1\n",
+	} {
+		if got := s.must("GET", path, ""); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if got, want := s.must("GET", "/api/v1/status", ""), `{"name":"c1","status":"Unclaimed","reason":"it has no document, and no application has what is in 1 work"`; !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got, want := s.now("shop", "1ms"), "Unclaimed  it has no document, and there are works of it"; got != want {
+		t.Errorf("status %q, want %q", got, want)
+	}
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.place("shop", "c1")
+	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)
+	if got, want := s.must("GET", "/api/v1/status", ""), `"objects":["ConfigMap x/b"]}]`; !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, content := range [][]string{{"a=2", "b=2"}, {"a=2"}} {
+		s.must("PUT", "/api/v1/applications/shop", application("shop", content...))
+		s.status("shop")
+		if got := s.must("GET", "/api/v1/status", ""); !strings.Contains(got, `"unclaimed":[]`) {
+			t.Error(got)
+		}
+	}
+	s.objects("c1", `x/a={"v":"2"}`)
+	s.deletes("c1", "ConfigMap x/b")
+}
+
+// TestEmptyFiles: a file that a full disk has cut to nothing is no new one.
+func TestEmptyFiles(t *testing.T) {
+	for _, name := range []string{"state.db", "works.db"} {
+		s := newSite(t)
+		file := filepath.Join(s.options.Store, name)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a hub that takes it runs until then
+		err := start(ctx, s.options, s.bus.Transport(), t.Logf)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "empty: it was cut, as by a full disk, or never written; restore it, or remove it") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -5,12 +5,19 @@
 // agents as ManifestWorks over an MQTT broker, rolls updates out in order and back again, and shows on a page how everything is.
 //
 //	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
-//	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub
+//	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db
+//
+// Give agents a --store: one that restarts without it knows of no work until the hub answers. While the hub or the broker is away it does nothing for what is
+// there; and it cannot tell a hub that has lost its works meanwhile what is to be cleaned up, so that this stays (unless it has an --eviction-grace).
 //
 // The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
 // shop waits for it, and each change for half a minute (--patience). Then look at http://localhost:8080, change something in the samples, and take it back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
+//
+// The hub keeps two files in --store: state.db has what there is to be and was, works.db what was written for agents. Keep, restore and remove them together.
+// Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
+// file is an error, and not taken for a new one.
 //
 // Package internal/document has the documents, internal/hub what becomes of them, internal/rollout how that is done, and function serve, below, how
 // the packages of the SDK are put together.

@@ -41,6 +41,7 @@ type site struct {
 	url      string
 	stop     func()
 	said     *lines
+	lost     bool // states are lost: else every work is of an application
 }
 
 // lines are what the hub says.
@@ -129,7 +130,13 @@ func (s *site) start() {
 	s.t.Helper()
 	s.said = &lines{url: make(chan string, 1)}
 	said := s.said
-	s.stop = background(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), said.say) })
+	say := func(format string, args ...any) {
+		said.say(format, args...)
+		if text := fmt.Sprintf(format, args...); strings.HasPrefix(text, "No application has") && !s.lost {
+			s.t.Error(text)
+		}
+	}
+	s.stop = background(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), say) })
 	select {
 	case s.url = <-said.url:
 	case <-time.After(patience):

@@ -37,9 +37,11 @@ back again, and shows on a web page how everything is.
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
   --store DIR          keep works, revisions with the Secrets that they have read, and
-                       documents in DIR (default hub-data). A hub needs the same one again.
-                       Works that are lost are written anew, and what clusters have beside
-                       them is deleted when the agents of all have applied them
+                       documents in DIR (default hub-data). A hub needs the same one again,
+                       as a whole. Works that are lost (works.db) are written anew, and what
+                       clusters have beside them is deleted when the agents of all have
+                       applied them. Works that nobody remembers the reason of (state.db) are
+                       shown as unclaimed, and stay
   --revisions N        keep N revisions of each application for rollbacks (default 10)
   --patience D         stop an update that waits for clusters when something newer has
                        waited for so long (default 30s)

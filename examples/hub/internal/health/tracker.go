@@ -69,6 +69,7 @@ type Tracker struct {
 	native   interpreter.Interpreter
 	factory  workinformers.SharedInformerFactory
 	informer cache.SharedIndexInformer
+	synced   cache.InformerSynced // every work is in Works that was there at the start
 	queue    workqueue.TypedRateLimitingInterface[string]
 	changed  func()
 
@@ -92,10 +93,19 @@ func New(works workclientset.Interface, manager string, webhooks Webhooks, nativ
 		o.LabelSelector = manifestwork.LabelManager + "=" + manager
 	}))
 	t.informer = t.factory.Work().V1().ManifestWorks().Informer()
-	_, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.note, UpdateFunc: func(_, now any) { t.note(now) }, DeleteFunc: t.forget,
 	})
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	t.synced = handler.HasSynced
+	return t, nil
+}
+
+// Synced waits until all works are known that there were when Start was called. It reports false when ctx has ended before.
+func (t *Tracker) Synced(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), t.synced)
 }
 
 // Start works until ctx ends.

@@ -22,6 +22,9 @@
 // What is known of clusters is what their agents have reported last. An agent that has works is heard of once a minute at least; heard says when that was, to the minute, and
 // one that was not heard of for three is Silent: it may be away, or the broker between.
 //
+// The status of all has "unclaimed": works with objects that no application has, because the hub's state.db was lost or is of an earlier day. They stay as they
+// are until it is restored, or the documents come back that had them: applications take over what is there.
+//
 // Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //
 //	400  a document that cannot be decoded, or is wrong by itself

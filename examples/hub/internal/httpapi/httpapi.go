@@ -313,6 +313,14 @@ type clusterOf struct {
 	Heard *time.Time `json:"heard,omitempty"`
 }
 
+// unclaimedWork is a work with objects that no application has.
+type unclaimedWork struct {
+	Cluster     string   `json:"cluster"`
+	Work        string   `json:"work"`
+	Application string   `json:"application,omitempty"`
+	Objects     []string `json:"objects"`
+}
+
 func statusOf(p page.Application) applicationStatus {
 	out := applicationStatus{Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Clusters: []clusterStatus{}}
 	for _, c := range p.Placements {
@@ -337,7 +345,11 @@ func (a *api) status(*http.Request) (int, any, error) {
 		clusters = append(clusters, of)
 	}
 	slices.SortFunc(clusters, func(a, b clusterOf) int { return cmp.Compare(a.Name, b.Name) })
-	return http.StatusOK, map[string]any{"applications": applications, "clusters": clusters, "refused": state.Input.Error}, nil
+	unclaimed := []unclaimedWork{}
+	for _, u := range state.Unclaimed {
+		unclaimed = append(unclaimed, unclaimedWork(u))
+	}
+	return http.StatusOK, map[string]any{"applications": applications, "clusters": clusters, "refused": state.Input.Error, "unclaimed": unclaimed}, nil
 }
 
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {

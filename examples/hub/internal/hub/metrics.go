@@ -13,6 +13,7 @@ var (
 	applicationsDesc = prometheus.NewDesc("spokewire_hub_applications", "Applications, by the state that the page shows.", []string{"state"}, nil)
 	clustersDesc     = prometheus.NewDesc("spokewire_hub_clusters", "Clusters, by the state that the page shows.", []string{"state"}, nil)
 	refusedDesc      = prometheus.NewDesc("spokewire_hub_documents_refused", "1 while the folder has documents that are refused, so that those of before count, else 0.", nil, nil)
+	unclaimedDesc    = prometheus.NewDesc("spokewire_hub_works_unclaimed", "Works with objects that no application has.", nil, nil)
 	acceptedDesc     = prometheus.NewDesc("spokewire_hub_documents_accepted_timestamp_seconds", "When documents were accepted last, in seconds since 1970; 0 before the first ones.", nil, nil)
 )
 
@@ -23,7 +24,7 @@ type collector struct{ hub *Hub }
 
 // Describe implements [prometheus.Collector].
 func (collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{applicationsDesc, clustersDesc, refusedDesc, acceptedDesc} {
+	for _, d := range []*prometheus.Desc{applicationsDesc, clustersDesc, refusedDesc, unclaimedDesc, acceptedDesc} {
 		out <- d
 	}
 }
@@ -58,5 +59,6 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		accepted = float64(state.Input.Taken.UnixMilli()) / 1000
 	}
 	gauge(refusedDesc, refused)
+	gauge(unclaimedDesc, float64(len(state.Unclaimed)))
 	gauge(acceptedDesc, accepted)
 }

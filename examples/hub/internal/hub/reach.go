@@ -140,12 +140,12 @@ func agentsOf(clusters []string) string {
 	return "the agents of " + list(clusters)
 }
 
-// count is a number of things, in words: "1 work", "2 works".
-func count(n int, thing string) string {
+// countWorks is a number of works, in words.
+func countWorks(n int) string {
 	if n == 1 {
-		return "1 " + thing
+		return "1 work"
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d works", n)
 }
 
 // list names some, and counts the others.

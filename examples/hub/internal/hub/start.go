@@ -22,6 +22,7 @@ func (h *Hub) Start(parent context.Context) error {
 	group.Go(func() error { return h.settle(ctx) })
 	group.Go(func() error { return h.giveUp(ctx) })
 	group.Go(func() error { return h.listen(ctx) })
+	group.Go(func() error { return h.sayUnclaimed(ctx) })
 	group.Go(func() error {
 		if h.options.Dir != "" {
 			return h.follow(ctx)

@@ -32,6 +32,12 @@ func (h *Hub) State() page.State {
 	}
 	h.mu.Unlock()
 	works := h.options.Health.Works()
+	out.Unclaimed = h.unclaimed(works)
+	out.Input.Notice = notice(out.Unclaimed)
+	unclaimed := map[string]int{} // works, by cluster
+	for _, u := range out.Unclaimed {
+		unclaimed[u.Cluster]++
+	}
 	names := map[string]bool{}
 	byCluster, byApplication := map[string][]health.Work{}, map[string][]health.Work{}
 	for _, w := range works {
@@ -46,7 +52,11 @@ func (h *Hub) State() page.State {
 	}
 	for name, works := range byCluster {
 		if set.Document(document.ClusterKind, name) == nil {
-			out.Clusters = append(out.Clusters, h.clusterState(name, nil, works, true))
+			c := h.clusterState(name, nil, works, true)
+			if n := unclaimed[name]; n > 0 {
+				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "it has no document, and no application has what is in " + countWorks(n)}
+			}
+			out.Clusters = append(out.Clusters, c)
 		}
 	}
 	for _, d := range set.Documents(document.ApplicationKind) {
@@ -100,15 +110,15 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {
 	case leaving:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + count(len(works), "work") + " to clean up"}
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + countWorks(len(works)) + " to clean up"}
 	case len(works) == 0:
 		return page.Status{Word: "Empty", Reason: "nothing is placed on it"}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
 	case r.waiting > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %s yet", r.waiting, count(len(works), "work"))}
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %s yet", r.waiting, countWorks(len(works)))}
 	case r.leaving > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + count(r.leaving, "work") + " to clean up"}
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + countWorks(r.leaving) + " to clean up"}
 	}
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
@@ -116,7 +126,7 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 func (h *Hub) applicationState(set *document.Set, name string, a application, works []health.Work) page.Application {
 	status, _ := h.options.Rollouts.Status(name)
 	r := reachOf(a, status, works)
-	out := page.Application{Name: name, Status: applicationStatus(a, status, r)}
+	out := page.Application{Name: name, Status: applicationStatus(a, status, r, set.Document(document.ApplicationKind, name) != nil)}
 	if status.Revision != 0 {
 		out.Revision = strconv.Itoa(status.Revision)
 	}
@@ -152,7 +162,7 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	return out
 }
 
-func applicationStatus(a application, s rollout.Status, r reach) page.Status {
+func applicationStatus(a application, s rollout.Status, r reach, documented bool) page.Status {
 	deployed := s.State == rollout.Deployed
 	waiting, refused, degraded := r.summary()
 	switch {
@@ -174,6 +184,8 @@ func applicationStatus(a application, s rollout.Status, r reach) page.Status {
 		return page.Status{Tone: page.Busy, Word: "Leaving", Since: s.Since}
 	case s.State == rollout.Unplaced:
 		return page.Status{Word: string(s.State), Reason: "no placement brings it to a cluster"}
+	case s.State == "" && !documented:
+		return page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "it has no document, and there are works of it"}
 	case s.State == "":
 		return page.Status{Tone: page.Busy, Word: string(rollout.Pending)}
 	}

@@ -86,7 +86,7 @@ func TestFilter(t *testing.T) {
 func hostile(text string) page.State {
 	status := page.Status{Tone: page.Tone(text), Word: text, Reason: text}
 	return page.State{
-		Input:    page.Input{Origin: text, Error: text},
+		Input:    page.Input{Origin: text, Error: text, Notice: text},
 		Clusters: []page.Cluster{{Name: text, Labels: map[string]string{text: text}, Status: status}},
 		Applications: []page.Application{{
 			Name: text, Revision: text, Status: status,

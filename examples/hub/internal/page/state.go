@@ -28,6 +28,8 @@ type State struct {
 	Clusters     []Cluster
 	Applications []Application
 	Works        []Work
+	// Unclaimed are works with objects that no application has.
+	Unclaimed []Unclaimed
 }
 
 // Input is where applications and placements come from.
@@ -38,6 +40,8 @@ type Input struct {
 	Taken time.Time
 	// Error says why something newer was refused. It is empty when what counts is what is there.
 	Error string
+	// Notice is what else is wrong, and what to do. It may be empty.
+	Notice string
 }
 
 // Tone is how a status is to be taken.
@@ -102,4 +106,12 @@ type Work struct {
 type Object struct {
 	Kind, Namespace, Name string
 	Health                Status
+}
+
+// Unclaimed is a work of which some objects, or all, are of no application.
+type Unclaimed struct {
+	Cluster, Work string
+	// Application is the one that it was made for.
+	Application string
+	Objects     []string
 }

@@ -29,6 +29,11 @@ import (
 // Provider is who provides all clusters, in the words of package appcontext.
 const Provider = "hub"
 
+// ClusterID returns the ID of a cluster.
+func ClusterID(name string) appcontext.ClusterID {
+	return appcontext.ClusterID{Provider: Provider, Name: name}
+}
+
 // maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
 
@@ -127,7 +132,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		r.meter.instrument(templates[j], m.Template)
 	}
 	for _, c := range clusters {
-		cluster := appcontext.Cluster{ClusterID: appcontext.ClusterID{Provider: Provider, Name: c.Metadata.Name}}
+		cluster := appcontext.Cluster{ClusterID: ClusterID(c.Metadata.Name)}
 		variables := map[string]any{
 			"Application": application,
 			"Cluster":     map[string]any{"Name": c.Metadata.Name, "Labels": maps.Clone(c.Metadata.Labels)},

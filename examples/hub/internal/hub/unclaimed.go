@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Works and what they are for are in two files. Where that of the states was lost, or is of an earlier day, works have objects that are of no revision: nobody
+// takes them away any more. They may be all that runs, so the hub says so, and lets them be.
+
+// whatToDo is said of works that no application has.
+const whatToDo = "state.db was lost or is of an earlier day, and it stays as it is. Restore state.db, or bring back the documents that had it: " +
+	"an application takes over what is there, and what is then taken out of its document is deleted"
+
+// unclaimed returns the works with objects that are of no live revision of any application, and of none that is to be.
+func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.taken.IsZero() {
+		return nil // it is not known yet what there is to be
+	}
+	var out []page.Unclaimed
+	for i := range works {
+		w := &works[i]
+		application := applicationOf(w.ManifestWork)
+		if a := h.applications[application]; w.DeletionTimestamp != nil || w.Behind || a != nil && a.problem != "" && a.rendering == nil {
+			continue // on its way out, about to change, or of an application that nobody knows what it has of until it renders
+		}
+		var objects []string
+		for j := range w.Objects {
+			o := w.Objects[j].Object
+			// The definitions of a crd-install stay when their application goes.
+			if id := (appcontext.Identity{Cluster: render.ClusterID(w.Namespace), Object: o}); h.owners[id] == "" && o.Kind != "CustomResourceDefinition" {
+				objects = append(objects, o.String())
+			}
+		}
+		if len(objects) > 0 {
+			slices.Sort(objects)
+			out = append(out, page.Unclaimed{Cluster: w.Namespace, Work: w.Name, Application: application, Objects: objects})
+		}
+	}
+	slices.SortFunc(out, func(a, b page.Unclaimed) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Work, b.Work))
+	})
+	return out
+}
+
+// notice says which works no application has, and what to do.
+func notice(unclaimed []page.Unclaimed) string {
+	if len(unclaimed) == 0 {
+		return ""
+	}
+	var names []string
+	for _, u := range unclaimed {
+		names = append(names, fmt.Sprintf("%s/%s (%s: %s)", u.Cluster, u.Work, cmp.Or(u.Application, "no application"), list(u.Objects)))
+	}
+	return fmt.Sprintf("No application has what is in %s: %s: %s", countWorks(len(unclaimed)), list(names), whatToDo)
+}
+
+// sayUnclaimed says once which works no application has.
+func (h *Hub) sayUnclaimed(ctx context.Context) error {
+	select {
+	case <-h.loaded:
+	case <-ctx.Done():
+		return nil
+	}
+	if !h.options.Health.Synced(ctx) {
+		return nil // ctx has ended
+	}
+	if text := notice(h.unclaimed(h.options.Health.Works())); text != "" {
+		h.options.Say("%s", text)
+	}
+	return nil
+}
