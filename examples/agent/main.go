@@ -121,28 +121,3 @@ func together(ctx context.Context, parts ...part) error {
 	group.Wait()
 	return errors.Join(errs...)
 }
-
-// printTo returns a function that writes a line for what was done. Works are served several at a time.
-func printTo(w io.Writer) func(controller.Event) {
-	var mu sync.Mutex
-	return func(e controller.Event) {
-		mu.Lock()
-		defer mu.Unlock()
-		if text := line(e); text != "" {
-			fmt.Fprintln(w, text) // an agent that nobody listens to goes on
-		}
-	}
-}
-
-// line is empty for what nobody needs to know.
-func line(e controller.Event) string {
-	switch {
-	case e.Err != nil:
-		return fmt.Sprintf("not yet   %s generation %d: %v", e.Work, e.Generation, e.Err)
-	case e.Deleted:
-		return "removed   " + e.Work
-	case e.Changed:
-		return fmt.Sprintf("applied   %s generation %d", e.Work, e.Generation)
-	}
-	return ""
-}

@@ -6,9 +6,16 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
@@ -28,7 +35,8 @@ func TestLine(t *testing.T) {
 		{controller.Event{Work: "w", Generation: 2, Changed: true}, "applied   w generation 2"},
 		{controller.Event{Work: "w", Generation: 2}, ""},
 		{controller.Event{Work: "w", Generation: 2, Err: errors.New("refused")}, "not yet   w generation 2: refused"},
-		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true}, "removed   w"},
+		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true}, "removed   w generation 2: what it brought and is to go with it is gone"},
+		{controller.Event{Work: "w", Err: errors.New("of another hub")}, "not yet   w, which the hub does not have: of another hub"},
 	} {
 		var out strings.Builder
 		printTo(&out)(tt.event)
@@ -44,5 +52,35 @@ func TestTogether(t *testing.T) {
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	if err := together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {
 		t.Error(err)
+	}
+}
+
+// TestWorks: all samples can be on one cluster together, so no two have the same object.
+func TestWorks(t *testing.T) {
+	files, err := filepath.Glob("works/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	owners := map[string]string{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w workv1.ManifestWork
+		if err := yaml.UnmarshalStrict(data, &w); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		for _, m := range w.Spec.Workload.Manifests {
+			var obj metav1.PartialObjectMetadata
+			if err := yaml.Unmarshal(m.Raw, &obj); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			key := fmt.Sprintf("%s %s/%s", obj.GroupVersionKind(), obj.Namespace, obj.Name)
+			if owner := owners[key]; owner != "" {
+				t.Errorf("%s: %s is in %s as well", file, key, owner)
+			}
+			owners[key] = file
+		}
 	}
 }

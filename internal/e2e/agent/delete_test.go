@@ -74,7 +74,7 @@ func deleteOptions(s *scene) {
 		if err != nil {
 			return err
 		}
-		return has(w.Status.Conditions, workv1.WorkDeleting, metav1.ConditionTrue, "1 resources are still there")
+		return has(w.Status.Conditions, workv1.WorkDeleting, metav1.ConditionTrue, "1 resource is still there")
 	})
 	s.by("somebody", s.configMap("held", ""), `{"metadata":{"finalizers":null}}`)
 	s.gone("held")

@@ -14,7 +14,7 @@ import (
 
 // rulesAndFeedback: conditions and values follow the object.
 func rulesAndFeedback(s *scene) {
-	web := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":%q}}`, s.ns)
+	api := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"api","namespace":%q}}`, s.ns)
 	s.create("w", s.sample("conditions-and-feedback.yaml"))
 	s.applied("w")
 	reports := func(what string, ready, healthy, degraded metav1.ConditionStatus, message, values string) {
@@ -41,9 +41,9 @@ func rulesAndFeedback(s *scene) {
 			)
 		})
 	}
-	always := `{"name":"image","fieldValue":{"type":"String","string":"registry.example/web:1"}},{"name":"labels","fieldValue":{"type":"JsonRaw","jsonRaw":"{\"app\":\"web\"}"}}`
+	always := `{"name":"image","fieldValue":{"type":"String","string":"registry.example/api:1"}},{"name":"labels","fieldValue":{"type":"JsonRaw","jsonRaw":"{\"app\":\"api\"}"}}`
 	reports("is degraded after a while", "False", "False", "True", "0 of 2 replicas are ready", "["+always+"]")
-	s.by("controller", web, `{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}`, "status")
+	s.by("controller", api, `{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}`, "status")
 	counts := ""
 	for _, name := range []string{"ReadyReplicas", "Replicas", "AvailableReplicas"} {
 		counts += fmt.Sprintf(`{"name":%q,"fieldValue":{"type":"Integer","integer":2}},`, name)

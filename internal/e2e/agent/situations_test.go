@@ -176,7 +176,7 @@ func (w *world) twoHubs(t *testing.T) {
 	b.until("both", "is refused", func(w *workv1.ManifestWork) error {
 		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, foreign)
 	})
-	b.process.says(t, "not yet   "+b.id("lonely")+" generation 0: AppliedWork "+b.record("lonely").Name+" "+foreign)
+	b.process.says(t, "not yet   "+b.id("lonely")+", which the hub does not have: AppliedWork "+b.record("lonely").Name+" "+foreign)
 	b.delete("both")
 	eventually(t, "the refused work is gone", func() error {
 		if _, err := b.work("both"); err == nil {

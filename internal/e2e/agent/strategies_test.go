@@ -103,6 +103,7 @@ func conflicts(s *scene) {
 			has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, `manifest 0: ConfigMap `),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "ApplyConflict"),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "somebody"),
+			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "updateStrategy.serverSideApply.force"),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestAvailable, metav1.ConditionTrue, ""),
 			has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestApplied, metav1.ConditionTrue, ""),
 		)

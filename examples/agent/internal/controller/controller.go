@@ -70,7 +70,7 @@ type Options struct {
 
 // Event is something that was done.
 type Event struct {
-	// Work is the work's name and Generation the generation served.
+	// Work is the work's name and Generation the generation served, 0 of a work that the hub does not have.
 	Work       string
 	Generation int64
 	// Deleted is true when the work's objects are gone. Otherwise they are applied, or Err says why not.

@@ -212,7 +212,7 @@ func TestLife(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.settle()
-		b.says("w", workv1.WorkDeleting, metav1.ConditionTrue, "1 resources are still there")
+		b.says("w", workv1.WorkDeleting, metav1.ConditionTrue, "1 resource is still there")
 		time.Sleep(10 * time.Second)
 		b.settle()
 		if _, err := b.works.Get(b.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

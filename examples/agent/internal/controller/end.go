@@ -153,10 +153,17 @@ func stillThere(r spoke.Removal, err error) string {
 	n := r.Changes.Count(appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed)
 	for _, change := range r.Changes.Entries {
 		if change.Err != nil {
-			return status.Bounded(fmt.Sprintf("%d resources are still there: %s: %v", n, change.Key, change.Err))
+			return status.Bounded(fmt.Sprintf("%s still there: %s: %v", resourcesAre(n), change.Key, change.Err))
 		}
 	}
-	return fmt.Sprintf("%d resources are still there", n)
+	return resourcesAre(n) + " still there"
+}
+
+func resourcesAre(n int) string {
+	if n == 1 {
+		return "1 resource is"
+	}
+	return fmt.Sprintf("%d resources are", n)
 }
 
 func withCondition(w *workv1.ManifestWork, kind string, condition metav1.Condition) workv1.ManifestWorkStatus {

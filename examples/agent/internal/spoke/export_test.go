@@ -34,5 +34,8 @@ func (c *Cluster) IdentityOf(executor *workv1.ManifestWorkExecutor) (any, error)
 	return c.identity(executor)
 }
 
+// Explain is for tests.
+func Explain(err error) error { return (&identity{}).explain(err) }
+
 // Mine says whose an AppliedWork is.
 func (c *Cluster) Mine(record *v1alpha1.AppliedWork) error { return c.mine(record) }

@@ -6,6 +6,7 @@ package spoke
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
@@ -83,10 +84,25 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain says whose rights are missing.
+// explain says whose rights are missing, and in the words of a work what can be done.
 func (id *identity) explain(err error) error {
+	if conflict := (*appliedwork.OwnershipConflictError)(nil); errors.As(err, &conflict) {
+		return &conflictError{conflict}
+	}
 	if err == nil || id.user == "" || !apierrors.IsForbidden(err) {
 		return err
 	}
 	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or change spec.executor", id.user, err)
 }
+
+// conflictError is a conflict in the words of a work.
+type conflictError struct {
+	conflict *appliedwork.OwnershipConflictError
+}
+
+func (e *conflictError) Error() string {
+	return fmt.Sprintf("%s: others manage fields of the manifest (%s): take them out, or set updateStrategy.serverSideApply.force in its manifestConfigs",
+		e.conflict.Key, strings.Join(e.conflict.Fields, "; "))
+}
+
+func (e *conflictError) Unwrap() error { return e.conflict }

@@ -4,6 +4,7 @@
 package spoke_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -43,6 +44,17 @@ func TestUserOf(t *testing.T) {
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%q, %v", got, err)
 		}
+	}
+}
+
+// TestConflict: a conflict says what can be done in a work.
+func TestConflict(t *testing.T) {
+	err := spoke.Explain(fmt.Errorf("apply: %w", &appliedwork.OwnershipConflictError{
+		Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}, Fields: []string{`conflict with "kubectl": .data.a`},
+	}))
+	const want = `ConfigMap n/c: others manage fields of the manifest (conflict with "kubectl": .data.a): take them out, or set updateStrategy.serverSideApply.force in its manifestConfigs`
+	if conflict := (*appliedwork.OwnershipConflictError)(nil); err.Error() != want || !errors.As(err, &conflict) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+)
+
+// printTo returns a function that writes a line for what was done. Works are served several at a time.
+func printTo(w io.Writer) func(controller.Event) {
+	var mu sync.Mutex
+	return func(e controller.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := line(e); text != "" {
+			fmt.Fprintln(w, text) // an agent that nobody listens to goes on
+		}
+	}
+}
+
+// line is empty for what nobody needs to know.
+func line(e controller.Event) string {
+	work := e.Work + ", which the hub does not have"
+	if e.Generation != 0 {
+		work = fmt.Sprintf("%s generation %d", e.Work, e.Generation)
+	}
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("not yet   %s: %v", work, e.Err)
+	case e.Deleted:
+		return "removed   " + work + ": what it brought and is to go with it is gone"
+	case e.Changed:
+		return "applied   " + work
+	}
+	return ""
+}
