@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work lets a broker keep each source and each cluster in a room of its own.
-//
 // # Access control
 //
 // These are all topics that a source and an agent use with the default profile, as lines of Mosquitto's acl_file: for the

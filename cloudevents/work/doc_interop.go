@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work also serves sources and agents that are built on the OCM SDK.
-//
 // # Coming from the OCM SDK
 //
 // With the profile [codec.ManifestBundle], sources and agents work with those of open-cluster-management.io/sdk-go

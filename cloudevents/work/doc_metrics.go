@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work tells Prometheus what it does.
-//
 // # Metrics
 //
 // With MetricsRegisterer in the options, a source or an agent has the metrics below, from its constructor until Start

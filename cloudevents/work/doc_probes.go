@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work tells Kubernetes how its sources and agents are.
-//
 // # Probes
 //
 // Healthy says whether there is a connection, and since when and why not. For a liveness probe it is the wrong question: a
