@@ -152,7 +152,7 @@ func TestDashboardQueries(t *testing.T) {
 
 // TestMetricsAreDocumented: the package documentation has each metric, with its type and label, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("doc_metrics.go")
+	doc, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}

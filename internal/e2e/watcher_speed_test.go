@@ -6,6 +6,9 @@
 package e2e_test
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,4 +46,51 @@ func TestWatcherHangingRequestSpeed(t *testing.T) {
 	if end > 300*time.Millisecond {
 		t.Errorf("the end took %v", end)
 	}
+}
+
+// TestWatcherMemorySpeed measures what an object takes, all in all, that shares a watch. On a machine that is busy many have a watch
+// of their own before, of which Go keeps something.
+func TestWatcherMemorySpeed(t *testing.T) {
+	const n, goal = 3000, 1024
+	cluster := kube.Shared(t)
+	client := newWriter(t, cluster)
+	ns := client.namespace("memory")
+	createSecrets(client, ns, n)
+	live := func() (bytes, goroutines int64) {
+		for range 5 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse), int64(runtime.NumGoroutine()) //nolint:gosec // far below the limit
+	}
+	w := startWatcher(t, cluster.Config(), consolidated, nil)
+	names := make([]string, n) // which are the user's
+	for i := range n {
+		names[i] = strings.Clone(fmt.Sprint("s", i))
+	}
+	bytes, goroutines := live()
+	begin := time.Now()
+	p := policyID(ns, "p")
+	for _, name := range names {
+		if err := w.AddWatcher(p, secretID(ns, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.synced(p)
+	established := time.Since(begin)
+	w.eventuallyShared(client, n, 0)
+	var each, left int64
+	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) { // until idle connections are closed, and what others of this process hold is free
+		var after int64
+		after, left = live()
+		if each = (after - bytes) / n; each <= goal || time.Now().After(end) {
+			break
+		}
+	}
+	t.Logf("%d objects in %v, %d bytes each, %d goroutines in all, %d connections of %d are open", n, established, each, left-goroutines, w.open.Load(), w.dials.Load())
+	if each > goal {
+		t.Errorf("%d bytes for each object, not %d", each, goal)
+	}
+	runtime.KeepAlive(names)
 }

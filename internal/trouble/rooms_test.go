@@ -22,13 +22,15 @@ import (
 // rooms runs a broker where each source and cluster has the rights that the package doc says, and no others.
 func rooms(t *testing.T, sources, clusters []string) *scene {
 	t.Helper()
-	doc, err := os.ReadFile("../../cloudevents/work/doc_access.go")
+	doc, err := os.ReadFile("../../cloudevents/work/doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, access, _ := strings.Cut(string(doc), "\n// # Access control\n")
+	access, _, _ = strings.Cut(access, "\n// # ")
 	section := map[string]string{}
 	user := ""
-	for line := range strings.Lines(string(doc)) {
+	for line := range strings.Lines(access) {
 		line, ok := strings.CutPrefix(line, "//\t")
 		if name, is := strings.CutPrefix(line, "user "); ok && is {
 			user = strings.TrimSpace(name)
