@@ -119,6 +119,7 @@ type Engine struct {
 	since     time.Time // of the last change of lastErr
 	connected bool
 	lastErr   error
+	refused   error // why the broker refuses a Requirement of this connection
 }
 
 // NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed] when
@@ -163,9 +164,26 @@ func (e *Engine) Pending() int { return e.outbox.pending() }
 // the broker, for good or for now, too large, or impossible to encode. Each attempt counts.
 func (e *Engine) Refusals() int64 { return e.refusals.Load() }
 
-// Ready is closed when the engine was first connected and subscribed and the requests that
-// [Handler.Connected] made are acknowledged by the broker.
+// Ready is closed when the engine was first connected and subscribed and the broker has answered the requests that
+// [Handler.Connected] made. Each [Requirement] among them it must have taken.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
+
+// Refused returns the broker's reason to refuse a [Requirement] of the current connection, so that nothing comes although
+// there is one. It returns nil while the broker refuses none, and while there is no connection: see [Engine.Healthy].
+func (e *Engine) Refused() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.refused == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: connected, but the broker refuses the request that everything begins with: %w", e.options.Name, e.refused)
+}
+
+func (e *Engine) setRefused(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refused = err
+}
 
 // Connected reports whether there is a connection.
 func (e *Engine) Connected() bool {
@@ -288,6 +306,7 @@ func (e *Engine) setConnected(connected bool, maxPacket int, err error) {
 	e.connected = connected
 	e.since = e.options.Clock.Now()
 	e.lastErr = err
+	e.refused = nil
 	if connected {
 		e.metrics.connected()
 		e.maxPacket = maxPacket

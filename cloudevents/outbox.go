@@ -53,6 +53,21 @@ type Refusable interface {
 	Refused(err error)
 }
 
+// Requirement is an [Item] of [Control] without which nothing comes, such as the request that a connection begins with.
+// When the broker refuses it, for whatever reason, it is published again on the same connection; until it is taken the
+// engine is not ready, and [Engine.Refused] says why.
+type Requirement interface {
+	Item
+	// Required reports whether it is one.
+	Required() bool
+}
+
+// required reports whether an item is a [Requirement].
+func required(it Item) bool {
+	r, ok := it.(Requirement)
+	return ok && r.Required()
+}
+
 // turn is one publication of an item.
 type turn struct {
 	item Item
@@ -209,7 +224,7 @@ func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 		o.postponed[lane] = append(o.postponed[lane], it)
 	default:
 		ended = true
-		o.broken = o.broken || lane == Control && how == interrupted
+		o.broken = o.broken || lane == Control && (how == interrupted || how == hopeless && required(it))
 	}
 	if ended {
 		o.forget(it)

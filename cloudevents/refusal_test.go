@@ -4,6 +4,7 @@
 package cloudevents_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,6 +165,77 @@ func TestTemporarilyRefusedRequest(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expectEnds(t, request, nil)
 		<-r.engine.Ready()
+	})
+}
+
+// needed is a note that nothing comes without.
+type needed struct{ *note }
+
+func (needed) Required() bool { return true }
+
+// TestRefusedRequirement: a request that the broker refuses for good is not asked. The engine says so, is not ready, and
+// publishes it again on the same connection, since access rules may change.
+func TestRefusedRequirement(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		request := &note{topic: "request"}
+		r.handler.requests = []cloudevents.Item{needed{request}}
+		r.transport.setNack("request", errTest)
+		if err := r.engine.Refused(); err != nil {
+			t.Errorf("refused before Start: %v", err)
+		}
+		r.start()
+		time.Sleep(time.Minute)
+		select {
+		case <-r.engine.Ready():
+			t.Error("ready although the broker refused the request")
+		default:
+		}
+		if err := r.engine.Refused(); !errors.Is(err, errTest) || r.engine.Healthy() != nil {
+			t.Errorf("refused for %v, health %v", err, r.engine.Healthy())
+		}
+		if n := len(r.transport.topics()); n < 8 || n > 20 {
+			t.Errorf("published %d times in a minute", n)
+		}
+		if n := r.logged("nothing comes without it"); n != 1 {
+			t.Errorf("logged %d times, want once", n)
+		}
+		expectEnds(t, request)
+		r.transport.setNack("request", nil)
+		time.Sleep(10 * time.Second)
+		expectEnds(t, request, nil)
+		<-r.engine.Ready()
+		if err := r.engine.Refused(); err != nil || len(r.transport.attempted()) != 1 {
+			t.Errorf("refused for %v after %d connections", err, len(r.transport.attempted()))
+		}
+
+		// A later connection may be refused what the first was not.
+		r.transport.setNack("request", errTest)
+		r.transport.current().cut(errTest)
+		time.Sleep(time.Second)
+		if err := r.engine.Refused(); !errors.Is(err, errTest) {
+			t.Errorf("on the second connection: %v", err)
+		}
+	})
+}
+
+// TestImpossibleRequirement: what no attempt can publish is given up, and the engine is not ready until a connection on
+// which it can.
+func TestImpossibleRequirement(t *testing.T) {
+	withRig(t, cloudevents.Options{}, func(r *rig) {
+		request := &note{topic: "request"}
+		r.handler.requests = []cloudevents.Item{needed{request}}
+		r.transport.reject = map[string]error{"request": errTest}
+		r.start()
+		time.Sleep(time.Minute)
+		expectEnds(t, request, errTest)
+		select {
+		case <-r.engine.Ready():
+			t.Error("ready without its request")
+		default:
+		}
+		if err := r.engine.Refused(); !errors.Is(err, errTest) {
+			t.Error(err)
+		}
 	})
 }
 

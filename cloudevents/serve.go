@@ -101,6 +101,7 @@ func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
 			continue
 		}
 		if e.outbox.controlIdle() {
+			e.setRefused(nil)
 			e.readyOnce.Do(func() { close(e.ready) })
 		}
 		if enough() {
@@ -187,8 +188,10 @@ func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
 }
 
 // refusalReason says in the log what becomes of an event.
-func refusalReason(how outcome, ended bool, err error) string {
+func refusalReason(it Item, how outcome, ended bool, err error) string {
 	switch {
+	case how == postponed && required(it):
+		return "refused, and nothing comes without it: trying again"
 	case how == postponed:
 		return "refused for now: trying again"
 	case !ended:
@@ -225,13 +228,19 @@ func outcomeOf(err error) outcome {
 
 // settle books the end of a publication, tells the item when it is its last, and logs a refusal, once for each item.
 func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
+	if t.lane == Control && required(t.item) && how != acknowledged && how != interrupted {
+		e.setRefused(err)
+		if how == refused {
+			how = postponed // access rules may change while the connection lasts
+		}
+	}
 	end, news := e.outbox.settle(t, how)
 	e.metrics.settled(how, end, err)
 	if how == refused || how == postponed || how == hopeless {
 		e.refusals.Add(1)
 	}
 	if news {
-		e.unsent.Error(e.logger(ctx), err, refusalReason(how, end, err), "")
+		e.unsent.Error(e.logger(ctx), err, refusalReason(t.item, how, end, err), "")
 	}
 	if it, ok := t.item.(Refusable); ok && how == refused && t.lane == Live {
 		it.Refused(err)

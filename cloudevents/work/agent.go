@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,6 +41,7 @@ type Agent struct {
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
 	wakeAsk   chan struct{} // has room for one token: there is something to ask
+	asks      atomic.Int64  // how often all sources were asked
 
 	// The store's lock guards what follows.
 	sources map[string]*agentSource
@@ -186,7 +188,8 @@ func (a *Agent) Start(ctx context.Context) error {
 	return err
 }
 
-// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works.
+// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works. What the
+// broker refuses is not asked: the agent asks again, every 10 s at last, and [Agent.Readyz] says so.
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
 // Healthy returns nil while the agent is connected and its Store, if it has one, takes what is written; else an

@@ -18,6 +18,7 @@ import (
 func (a *Agent) resync() {
 	a.store.Lock()
 	defer a.store.Unlock()
+	a.asks.Add(1)
 	a.expire(a.options.Clock.Now())
 	a.metrics.resyncBegan()
 	if a.traits.Strict && a.options.Sources != nil {
@@ -62,19 +63,28 @@ func (w *agentWork) entry() codec.SpecEntry {
 	return codec.SpecEntry{ResourceID: w.id, Version: version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 }
 
-// sendList queues a list, in chunks.
+// sendList queues a list, in chunks. One in Control that is for no source alone asks for everything.
 func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.next()
 	r.Time = a.options.Clock.Now().UTC()
 	a.metrics.list(sent, len(r.Entries))
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
 	if a.traits.Strict { // a source would take each chunk for the whole
-		a.engine.Enqueue(lane, &message{a.options.Profile, r})
+		a.enqueueList(lane, r)
 		return
 	}
 	for _, chunk := range codec.SplitSpecResync(r, chunkSize(a.engine)) {
-		a.engine.Enqueue(lane, &message{a.options.Profile, chunk})
+		a.enqueueList(lane, chunk)
 	}
+}
+
+func (a *Agent) enqueueList(lane cloudevents.Lane, r *codec.SpecResync) {
+	m := message{a.options.Profile, r}
+	if lane == cloudevents.Control && r.TargetSource == "" {
+		a.engine.Enqueue(lane, newRequirement(m, &a.asks))
+		return
+	}
+	a.engine.Enqueue(lane, &m)
 }
 
 // sendAsks asks the sources for the works that they alone can tell the truth about.

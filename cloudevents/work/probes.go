@@ -19,10 +19,10 @@ func (s *Source) Livez(*http.Request) error {
 }
 
 // Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
-// asked the agents for what they have; else an error that says what is missing. The clientset works meanwhile: writes
-// wait in the outbox.
+// asked the agents for what they have; else an error that says what is missing. What the broker refuses is not asked.
+// The clientset works meanwhile: writes wait in the outbox.
 func (s *Source) Readyz(*http.Request) error {
-	return inReadiness(s.Healthy(), s.Ready(), nil)
+	return inReadiness(errors.Join(s.Healthy(), s.engine.Refused()), s.Ready(), nil)
 }
 
 // Livez is a check for a liveness probe, as [Source.Livez].
@@ -35,9 +35,9 @@ func (a *Agent) Livez(*http.Request) error {
 
 // Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
 // asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
-// is missing.
+// is missing. What the broker refuses is not asked.
 func (a *Agent) Readyz(*http.Request) error {
-	return inReadiness(a.Healthy(), a.Ready(), a.synced)
+	return inReadiness(errors.Join(a.Healthy(), a.engine.Refused()), a.Ready(), a.synced)
 }
 
 // live returns the error of a client that has stopped. Before Start, which a manager may call late, there is none.

@@ -41,6 +41,7 @@ type Source struct {
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
 	requests  *aside
+	asks      atomic.Int64 // how often all agents were asked
 
 	// The store's lock guards what follows.
 	works    map[workID]*sourceWork // tombstones included
@@ -168,7 +169,7 @@ func (s *Source) Start(ctx context.Context) error {
 }
 
 // Ready is closed when the source was first connected and subscribed and has asked the agents for what they
-// have.
+// have. What the broker refuses is not asked: the source asks again, every 10 s at last, and [Source.Readyz] says so.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
 // Healthy returns nil while the source is connected and its Store, if it has one, takes what is written and, where

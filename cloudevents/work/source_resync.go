@@ -32,11 +32,42 @@ type message struct {
 func (m *message) Message() (cloudevents.Message, error) { return encode(m.profile, m.message) }
 func (m *message) Settled(error)                         {}
 
+// requirement is a message that asks for everything. Without it nothing comes, so it is published until the broker takes it, or
+// until another has taken its place.
+type requirement struct {
+	message
+	asks  *atomic.Int64 // how often everything was asked for
+	ask   int64
+	tried bool
+}
+
+func newRequirement(m message, asks *atomic.Int64) *requirement {
+	return &requirement{message: m, asks: asks, ask: asks.Load()}
+}
+
+// Required implements [cloudevents.Requirement].
+func (r *requirement) Required() bool { return true }
+
+func (r *requirement) Message() (cloudevents.Message, error) {
+	if r.tried && r.replaced() {
+		return cloudevents.Message{}, nil
+	}
+	r.tried = true
+	return r.message.Message()
+}
+
+func (r *requirement) replaced() bool { return r.ask != r.asks.Load() }
+
 // request sends a status resync before anything else.
 func (s *Source) request(r *codec.StatusResync) {
 	r.ID = s.ids.next()
 	r.Time = s.options.Clock.Now().UTC()
-	s.engine.Enqueue(cloudevents.Control, &message{s.options.Profile, r})
+	m := message{s.options.Profile, r}
+	if r.Broadcast {
+		s.engine.Enqueue(cloudevents.Control, newRequirement(m, &s.asks))
+		return
+	}
+	s.engine.Enqueue(cloudevents.Control, &m)
 }
 
 // resync asks all agents for what they have. A source that may lack works asks for everything; one that knows
@@ -51,6 +82,7 @@ func (s *Source) resync() {
 }
 
 func (s *Source) resyncLocked() {
+	s.asks.Add(1)
 	s.expire(s.options.Clock.Now())
 	s.metrics.resyncBegan()
 	if s.traits.Strict {

@@ -124,7 +124,7 @@ func (s *Source) resyncStrict() {
 func (s *Source) askAll() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.next(), s.options.Clock.Now().UTC()
-	s.engine.Enqueue(cloudevents.Control, &askedAll{message{s.options.Profile, r}, s})
+	s.engine.Enqueue(cloudevents.Control, &askedAll{newRequirement(message{s.options.Profile, r}, &s.asks), s})
 }
 
 // answerStrictList sends an agent the hashes that its list asks for: the list tells nothing of statuses, and the agent may
@@ -144,12 +144,12 @@ func (s *Source) answerStrictList(c *sourceCluster, l *agentList, m *codec.SpecR
 
 // askedAll notes that the broker has the request: one that the connection did not outlive is made again.
 type askedAll struct {
-	message
+	*requirement
 	source *Source
 }
 
 func (a *askedAll) Settled(err error) {
-	if err != nil {
+	if err != nil || a.replaced() {
 		return
 	}
 	a.source.store.Lock()

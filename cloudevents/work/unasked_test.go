@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// forbidding is a transport whose broker refuses what is published on topics with a text in them.
+type forbidding struct {
+	cloudevents.Transport
+
+	mu        sync.Mutex
+	forbidden string
+	refused   int
+}
+
+var errForbidden = errors.New("not authorized")
+
+func (f *forbidding) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	conn, err := f.Transport.Connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &forbiddingConn{conn, f}, nil
+}
+
+// forbid refuses from now on; "" refuses nothing.
+func (f *forbidding) forbid(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forbidden, f.refused = text, 0
+}
+
+// refusals counts since forbid.
+func (f *forbidding) refusals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refused
+}
+
+type forbiddingConn struct {
+	cloudevents.Conn
+	rules *forbidding
+}
+
+func (c *forbiddingConn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	c.rules.mu.Lock()
+	refused := c.rules.forbidden != "" && strings.Contains(m.Topic, c.rules.forbidden)
+	if refused {
+		c.rules.refused++
+	}
+	c.rules.mu.Unlock()
+	if refused {
+		done(errForbidden)
+		return nil
+	}
+	return c.Conn.Publish(ctx, m, done)
+}
+
+// where the request of each role goes that everything begins with.
+var beginnings = []struct {
+	name, agent, source string
+	profile             codec.Profile
+	sources             []string
+}{
+	{"ManifestWork", "/sources/resync/cluster1/", "/sources/hub/resync/", codec.ManifestWork, []string{"hub"}},
+	{"ManifestWork, every source", "/sources/resync/cluster1/", "/sources/hub/resync/", codec.ManifestWork, nil},
+	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
+}
+
+// TestAgentThatMayNotAsk: an agent that the broker does not let ask for its works has heard nothing, however long it waits.
+// Its user must not take that for nothing being there, or it would remove what works have brought. When the broker's rules
+// are mended, it goes on without another connection.
+func TestAgentThatMayNotAsk(t *testing.T) {
+	for _, tt := range beginnings {
+		t.Run(tt.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{Profile: tt.profile})
+				h.create("cluster1", newWork("app", "1"))
+				h.complete()
+				s.settle()
+				f := &forbidding{Transport: s.bus.Transport(), forbidden: tt.agent}
+				a := s.agentOn(f, work.AgentOptions{ClusterName: "cluster1", Profile: tt.profile, Sources: tt.sources, ResyncInterval: time.Minute})
+				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
+				time.Sleep(time.Hour)
+				if informer.HasSynced() {
+					t.Error("synced without having asked")
+				}
+				select {
+				case <-a.Ready():
+					t.Error("ready without having asked")
+				default:
+				}
+				expectProbes(t, "refused", a, "", "", "the broker refuses")
+				if err := a.Readyz(nil); !errors.Is(err, errForbidden) {
+					t.Errorf("the cause is lost in %v", err)
+				}
+				if n := f.refusals(); n > 1000 { // of one request: those before it are given up
+					t.Errorf("%d refusals in an hour", n)
+				}
+				f.forbid("")
+				time.Sleep(15 * time.Second)
+				expectProbes(t, "mended", a, "", "", "")
+				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {
+					t.Errorf("mended: synced %t with %d works", informer.HasSynced(), n)
+				}
+
+				f.forbid(tt.agent)
+				s.reconnect()
+				expectProbes(t, "refused later", a, "", "", "the broker refuses")
+			})
+		})
+	}
+}
+
+// TestSourceThatMayNotAsk: as an agent. What it may not send to one cluster does not count.
+func TestSourceThatMayNotAsk(t *testing.T) {
+	for _, tt := range beginnings {
+		t.Run(tt.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				f := &forbidding{Transport: s.bus.Transport(), forbidden: tt.source}
+				h := s.sourceOn(f, work.SourceOptions{SourceID: "hub", Profile: tt.profile, ResyncInterval: time.Minute})
+				h.create("cluster1", newWork("app", "1"))
+				h.complete()
+				time.Sleep(time.Hour)
+				expectProbes(t, "refused", h, "", "", "the broker refuses")
+				select {
+				case <-h.Ready():
+					t.Error("ready without having asked")
+				default:
+				}
+				if n := f.refusals(); n > 2000 {
+					t.Errorf("%d refusals in an hour", n)
+				}
+				f.forbid("/cluster1/")
+				time.Sleep(15 * time.Second)
+				expectProbes(t, "one cluster refused", h, "", "", "")
+				s.reconnect()
+				expectProbes(t, "one cluster refused, connected again", h, "", "", "")
+			})
+		})
+	}
+}
