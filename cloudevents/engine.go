@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,7 +121,9 @@ type Engine struct {
 	since     time.Time // of the last change of lastErr
 	connected bool
 	lastErr   error
-	refused   error // why the broker refuses a Requirement of this connection
+	refused   error     // why the broker refuses a Requirement of this connection
+	down      bool      // the log says that there is no connection
+	lost      time.Time // when it last said that one was lost
 }
 
 // NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed] when
@@ -292,11 +296,50 @@ func (e *Engine) failed(ctx context.Context, err error) {
 	}
 	e.metrics.connectFailed(err)
 	e.mu.Lock()
-	news := e.lastErr == nil || e.lastErr.Error() != err.Error()
+	news := e.lastErr == nil || wording(e.lastErr) != wording(err)
 	e.lastErr = err
+	e.down = e.down || news
 	e.mu.Unlock()
 	if news {
 		klog.FromContext(ctx).Error(err, "Cannot connect to the broker, trying again", "client", e.options.Name)
+	}
+}
+
+// wording is what tells reasons apart: without the local port, which each attempt has another of.
+func wording(err error) string {
+	var network *net.OpError
+	if !errors.As(err, &network) || network.Source == nil {
+		return err.Error()
+	}
+	return strings.Replace(err.Error(), network.Source.String(), "", 1)
+}
+
+// logConnected logs a connection: as news where the log has told that there was none.
+func (e *Engine) logConnected(ctx context.Context) {
+	e.mu.Lock()
+	again := e.down
+	e.down = false
+	e.mu.Unlock()
+	logger := klog.FromContext(ctx)
+	if again {
+		logger.Info("Connected to the broker again", "client", e.options.Name)
+		return
+	}
+	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
+}
+
+// logLost logs the end of a connection, once a minute at most: a client that is thrown out right after each connection
+// would fill the log.
+func (e *Engine) logLost(ctx context.Context, err error) {
+	e.mu.Lock()
+	now := e.options.Clock.Now()
+	news := e.lost.IsZero() || now.Sub(e.lost) >= quietlog.Interval
+	if news {
+		e.down, e.lost = true, now
+	}
+	e.mu.Unlock()
+	if news {
+		klog.FromContext(ctx).Info("Lost the connection to the broker, connecting again", "client", e.options.Name, "reason", err)
 	}
 }
 

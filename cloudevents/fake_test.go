@@ -229,7 +229,7 @@ type rig struct {
 	transport *fakeTransport
 	handler   *handler
 	engine    *cloudevents.Engine
-	log       bytes.Buffer // read it when all goroutines are blocked
+	log       lines
 	stop      context.CancelFunc
 	done      chan error
 }
@@ -247,6 +247,24 @@ func withRig(t *testing.T, o cloudevents.Options, script func(*rig)) {
 		script(r)
 		r.end()
 	})
+}
+
+// lines are a log that may be read at any time.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // start runs the engine until the script ends.

@@ -42,9 +42,8 @@ func slowest() time.Duration { return wait.Jitter(longest, jitter) }
 
 // serve uses one connection until it or ctx ends.
 func (e *Engine) serve(ctx context.Context, conn Conn) {
-	logger := klog.FromContext(ctx)
 	e.setConnected(true, conn.MaxPacketSize(), nil)
-	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
+	e.logConnected(ctx)
 	e.options.Handler.Connected(ctx)
 
 	e.send(ctx, conn, func() bool { return false })
@@ -62,7 +61,7 @@ func (e *Engine) serve(ctx context.Context, conn Conn) {
 	e.setConnected(false, 0, err)
 	e.options.Handler.Disconnected()
 	if ctx.Err() == nil {
-		logger.Info("Lost the connection to the broker, connecting again", "client", e.options.Name, "reason", err)
+		e.logLost(ctx, err)
 	}
 }
 

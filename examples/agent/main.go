@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
 	"github.com/spokewire/sdk-go/examples/agent/internal/serve"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/internal/broker"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -27,12 +28,19 @@ func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "agent", Usage: cli.Usage, Parse: cli.Parse}
+	p := command.Program[cli.Options]{Name: "agent", Usage: cli.Usage, Parse: cli.Parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		return agent(ctx, o, stdout)
 	})
+}
+
+func check(o cli.Options) error {
+	if o.Transport == cli.Kube {
+		return nil
+	}
+	return broker.Check(o.Broker)
 }
 
 // part is one of the things that the agent runs until its end.
@@ -75,7 +83,8 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	parts := []part{h.Start, works.Start}
+	connection := func(ctx context.Context) error { return h.Start(logging.Notices(ctx)) }
+	parts := []part{connection, works.Start}
 	if o.Listen != "" {
 		server, err := serve.Listen(o.Listen, metrics, func() error { return readiness(h, works) })
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
@@ -25,6 +26,28 @@ func TestNeedsCluster(t *testing.T) {
 	commandtest.NeedsCluster(t, "agent", "install the CRD of AppliedWork", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return run(ctx, append([]string{"--cluster", "c", "--broker", "mqtt://127.0.0.1:1"}, args...), stdout, stderr)
 	})
+}
+
+// TestRefusesBroker: what is wrong about the broker is said before anything else, also without a kubeconfig.
+func TestRefusesBroker(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--broker", "tcp://b"}, `--broker: MQTT options: BrokerURL "tcp://b"`},
+		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"}, "--broker-ca: main.go holds no certificate in PEM"},
+		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"}, "--broker-cert and --broker-key go together"},
+		{[]string{"--broker", "mqtt://b", "--password-file", "missing"}, "--password-file: open missing"},
+		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster "A B" is no name of a cluster`},
+	} {
+		var stdout, stderr strings.Builder
+		status := run(t.Context(), append([]string{"--cluster", "c"}, tt.args...), &stdout, &stderr)
+		if status != command.Misuse || !strings.HasPrefix(stderr.String(), "agent: "+tt.want) || stdout.Len() > 0 {
+			t.Errorf("%q: %d, %q, want %q", tt.args, status, stderr.String(), tt.want)
+		}
+	}
 }
 
 func TestLine(t *testing.T) {

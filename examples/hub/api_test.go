@@ -8,8 +8,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,9 +35,50 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x more":          `unknown argument "more"`,
 	})
 	stderr.Reset()
-	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout, &stderr); status != 1 || !strings.Contains(stderr.String(), "ftp") {
+	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "ftp") {
 		t.Errorf("%d, %s", status, stderr.String())
 	}
+	stderr.Reset()
+	args := []string{"--broker", "mqtts://127.0.0.1:1", "--broker-ca", "main.go", "--store", filepath.Join(t.TempDir(), "store")}
+	if status := run(t.Context(), args, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "--broker-ca: main.go holds no certificate") {
+		t.Errorf("%d, %s", status, stderr.String())
+	}
+}
+
+// TestSaysWhyItIsNotConnected: without --verbose too, and once.
+func TestSaysWhyItIsNotConnected(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout, stderr := &output{}, &output{}
+	ended := make(chan int)
+	go func() {
+		ended <- run(ctx, []string{"--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", t.TempDir()}, stdout, stderr)
+	}()
+	const want = "Cannot connect to the broker, trying again: connect to mqtt://127.0.0.1:1: "
+	for end := time.Now().Add(patience); !strings.Contains(stderr.String(), want) && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if status := <-ended; status != 0 || strings.Count(stderr.String(), want) != 1 {
+		t.Errorf("%d, %s, %s", status, stdout, stderr)
+	}
+}
+
+// output is what a process writes, which may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // TestStartRefuses: what is wrong at first ends the hub, with an error that says where.

@@ -44,6 +44,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/internal/broker"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -56,7 +57,7 @@ func main() { command.Main(run) }
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "hub", Usage: cli.Usage, Parse: cli.Parse}
+	p := command.Program[cli.Options]{Name: "hub", Usage: cli.Usage, Parse: cli.Parse, Check: func(o cli.Options) error { return broker.Check(o.Broker) }}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
@@ -122,8 +123,9 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return clusters.Start(logging.Notices(ctx)) })
 	for _, run := range []func(context.Context) error{
-		own.Start, webhooks.Start, clusters.Start, clusters.Health.Start, engine.Start, rollouts.Start,
+		own.Start, webhooks.Start, clusters.Health.Start, engine.Start, rollouts.Start,
 	} {
 		group.Go(func() error { return run(ctx) })
 	}

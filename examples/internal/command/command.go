@@ -45,12 +45,18 @@ type Program[O any] struct {
 	Usage string
 	// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 	Parse func(args []string) (O, error)
+	// Check looks at what the command line names, as files, once before the start. Its error is a mistake in the command
+	// line as well. Nil checks nothing.
+	Check func(O) error
 }
 
 // Run reads the arguments, and answers a request for help or a mistake itself; otherwise it runs do. It returns the
 // exit status: 0, [Failed] where there was an error of do or of the output, or [Misuse].
 func (p Program[O]) Run(args []string, stdout, stderr io.Writer, do func(O) error) int {
 	o, err := p.Parse(args)
+	if err == nil && p.Check != nil {
+		err = p.Check(o)
+	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		_, err = io.WriteString(stdout, p.Usage)

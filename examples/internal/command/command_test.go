@@ -35,6 +35,13 @@ func parse(args []string) (options, error) {
 	return o, errors.Join(flags.NotEmpty("word"), command.Within("times", o.times, 1, 3))
 }
 
+func check(o options) error {
+	if o.word == "curse" {
+		return errors.New("--word: not here")
+	}
+	return nil
+}
+
 // full is where nothing can be written to.
 type full struct{}
 
@@ -53,6 +60,7 @@ func TestRun(t *testing.T) {
 		{reason: "help is no error", args: []string{"-h"}, stdout: usage},
 		{reason: "help that nobody gets is one", args: []string{"--help"}, full: true, status: command.Failed, stderr: "shout: no space\n"},
 		{reason: "a mistake", args: []string{"what"}, status: command.Misuse, stderr: "shout: unknown argument \"what\"\nRun with --help to see what there is.\n"},
+		{reason: "a mistake in what it names", args: []string{"--word", "curse"}, status: command.Misuse, stderr: "shout: --word: not here\nRun with --help to see what there is.\n"},
 		{reason: "a failure", full: true, status: command.Failed, stderr: "shout: no space\n"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -61,7 +69,7 @@ func TestRun(t *testing.T) {
 			if tt.full {
 				stdout = full{}
 			}
-			p := command.Program[options]{Name: "shout", Usage: usage, Parse: parse}
+			p := command.Program[options]{Name: "shout", Usage: usage, Parse: parse, Check: check}
 			status := p.Run(tt.args, stdout, &stderr, func(o options) error {
 				_, err := io.WriteString(stdout, strings.Repeat(o.word, o.times))
 				return err

@@ -5,6 +5,7 @@ package logging_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,5 +31,38 @@ func TestRoute(t *testing.T) {
 		if strings.Contains(out.String(), "noise") {
 			t.Errorf("verbose %v: %q has noise", verbose, out.String())
 		}
+	}
+}
+
+// TestNotices: what an operator must see is there without --verbose too, in a line each, and nothing else is.
+func TestNotices(t *testing.T) {
+	var out bytes.Buffer
+	ctx, restore := logging.Route(t.Context(), &out, false)
+	defer restore()
+	logger := klog.FromContext(logging.Notices(ctx)).WithValues("client", "hub")
+	klog.FromContext(ctx).Info("from another part")
+	logger.V(2).Info("details")
+	for range 3 {
+		logger.Error(errors.New("no\nway"), "Cannot connect", "attempt", "next")
+	}
+	logger.Info("Connected again")
+	klog.FromContext(logging.Notices(ctx)).Error(nil, "Odd", "left over")
+	const want = "Cannot connect: no way (client: hub, attempt: next)\nConnected again (client: hub)\nOdd\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestNoticesAreInTheLog: with --verbose they are where all else is, and without Route they go where klog's go.
+func TestNoticesAreInTheLog(t *testing.T) {
+	var out bytes.Buffer
+	ctx, restore := logging.Route(t.Context(), &out, true)
+	defer restore()
+	klog.FromContext(logging.Notices(ctx)).Info("Connected again")
+	if !strings.Contains(out.String(), `"Connected again"`) {
+		t.Errorf("%q", out.String())
+	}
+	if ctx := t.Context(); logging.Notices(ctx) != ctx {
+		t.Error("there is nothing to change without Route")
 	}
 }

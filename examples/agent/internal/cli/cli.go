@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
@@ -186,11 +188,8 @@ func (o *Options) checkValues() error {
 			return err
 		}
 	}
-	if err := codec.ValidateName("--cluster", o.Cluster); err != nil {
-		return err
-	}
-	if (o.Broker.CertFile == "") != (o.Broker.KeyFile == "") {
-		return errors.New("--broker-cert and --broker-key go together")
+	for _, wrong := range validation.IsDNS1123Label(o.Cluster) { // it is a namespace of the hub's
+		return fmt.Errorf("--cluster %q is no name of a cluster: %s", o.Cluster, wrong)
 	}
 	for name, d := range map[string]time.Duration{"poll": o.Poll, "degraded-after": o.DegradedAfter} {
 		if d < time.Second {

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package logging
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// noticesKey is the context's key of the logger of [Notices].
+type noticesKey struct{}
+
+// Notices returns the context for a part that runs long and depends on others, as the connection to a broker does. What it
+// logs as an error, or as news for everybody, is one line each, also without --verbose: an operator must see why nothing
+// comes. A line like the one before it is left out. With --verbose, and without [Route], the context is returned as it is.
+func Notices(ctx context.Context) context.Context {
+	if sink, ok := ctx.Value(noticesKey{}).(*notices); ok {
+		return klog.NewContext(ctx, logr.New(sink))
+	}
+	return ctx
+}
+
+// notices is a [logr.LogSink] that writes for people.
+type notices struct {
+	lines *distinct
+	with  []any // pairs of keys and values, of those loggers that have some of their own
+}
+
+// distinct writes lines, none twice in a row.
+type distinct struct {
+	mu   sync.Mutex
+	w    io.Writer
+	last string
+}
+
+func newNotices(w io.Writer) *notices { return &notices{lines: &distinct{w: w}} }
+
+// Init implements [logr.LogSink].
+func (n *notices) Init(logr.RuntimeInfo) {}
+
+// Enabled implements [logr.LogSink]: details are for --verbose.
+func (n *notices) Enabled(level int) bool { return level == 0 }
+
+// Info implements [logr.LogSink].
+func (n *notices) Info(_ int, message string, pairs ...any) { n.write(message, pairs) }
+
+// Error implements [logr.LogSink].
+func (n *notices) Error(err error, message string, pairs ...any) {
+	if err != nil {
+		message = fmt.Sprintf("%s: %v", message, err)
+	}
+	n.write(message, pairs)
+}
+
+// WithValues implements [logr.LogSink].
+func (n *notices) WithValues(pairs ...any) logr.LogSink {
+	return &notices{lines: n.lines, with: append(n.with[:len(n.with):len(n.with)], pairs...)}
+}
+
+// WithName implements [logr.LogSink].
+func (n *notices) WithName(string) logr.LogSink { return n }
+
+// write writes the message, and in brackets what is said beside it.
+func (n *notices) write(message string, pairs []any) {
+	pairs = append(n.with[:len(n.with):len(n.with)], pairs...)
+	var beside []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		beside = append(beside, fmt.Sprintf("%v: %v", pairs[i], pairs[i+1]))
+	}
+	if len(beside) > 0 {
+		message += " (" + strings.Join(beside, ", ") + ")"
+	}
+	n.lines.write(strings.Map(printable, message))
+}
+
+// printable keeps what others have chosen, as the names of topics, within its line.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
+}
+
+func (d *distinct) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if line != d.last {
+		d.last = line
+		_, _ = fmt.Fprintln(d.w, line) // as a log does, it goes on where nobody takes it
+	}
+}
