@@ -89,6 +89,10 @@ func TestStartRefuses(t *testing.T) {
 		"an unknown cluster": {application("shop", "a=1") + "---\n" + placement("p", "shop", "names: [c9]"), `bad.yaml, document 2: spec.clusters.names[0]: there is no Cluster "c9"`},
 		"an unknown app":     {placement("p", "shop", all), `bad.yaml, document 1: spec.applications[0]: there is no Application "shop"`},
 		"no template":        {strings.Replace(application("shop", "a=1"), "{apiVersion", "{{ if }}{apiVersion", 1), "bad.yaml, document 1: spec.parts[0].manifests[0].template:"},
+		"an object that no cluster takes": {
+			strings.Replace(application("shop", "a=1"), "kind: ConfigMap", "kind: Frob<b>", 1) + "---\n" + cluster("c1", "") + "---\n" + placement("p", "shop", all),
+			"bad.yaml, document 1: spec.parts[0].manifests[0].template: for the cluster c1: Frob<b> x/a: kind: Invalid value: \"Frob<b>\": may have mixed case",
+		},
 		"objects without --kubeconfig": {
 			strings.Replace(application("shop", "a=1"), "{apiVersion", `{{ fromSecret "a" "b" "c" }}{apiVersion`, 1) + "---\n" + cluster("c1", "") + "---\n" + placement("p", "shop", all),
 			"no --kubeconfig",

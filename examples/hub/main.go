@@ -115,7 +115,8 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Missing: clusters.Missing, Say: say, Changed: changed})
 	h = hub.New(hub.Options{
 		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
-		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, Settled: clusters.InventoryComplete, Forget: clusters.Forget, Heard: clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
+		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, Check: clusters.Check, Settled: clusters.InventoryComplete,
+		Forget: clusters.Forget, Heard: clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
 	})
 	registry.MustRegister(h.Collector())
 	if view, err = page.New(h, page.Options{}); err != nil {

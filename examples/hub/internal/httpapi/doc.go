@@ -34,8 +34,8 @@
 //	409  what cannot be done now: no earlier revision, a cluster that was not removed
 //	413  a body over 1 MiB
 //	421  a request for another host than localhost, where only this machine can reach the API
-//	422  a document that is right by itself, but names another one that there is not, is named by one, or does not render; a rollback, or
-//	     the end of one, that needs an object which another application has by now
+//	422  a document that is right by itself, but names another one that there is not, is named by one, does not render, or
+//	     renders objects that no cluster takes; a rollback, or the end of one, that needs an object which another application has by now
 //
 // After an error everything is as it was. A change that has begun is made also where who asked for it hangs up. Of two who put the same document
 // the last one counts.

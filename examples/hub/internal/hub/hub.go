@@ -46,6 +46,8 @@ type Options struct {
 	Source string
 	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
 	Dir string
+	// Check returns a [*render.InvalidError] for what the agent of a cluster cannot be given. It must not wait for agents.
+	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
 	// Settled is called once, when all applications are what they are to be for the first time, and the agents of their clusters have applied that.
 	Settled func(context.Context) error
 	// Forget lets go of the works of a cluster that are being deleted.

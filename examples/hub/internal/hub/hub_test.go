@@ -189,7 +189,7 @@ func (f *fixture) start() {
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, Heard: clusters.Heard, Beat: f.beat,
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, Check: clusters.Check, Heard: clusters.Heard, Beat: f.beat,
 		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
@@ -287,6 +287,34 @@ func TestBadValue(t *testing.T) {
 	if err := f.put(t.Context(), shop("x{{ fromSecret `n` `s` `k` }}")); !errors.As(err, &wrong) {
 		t.Errorf("another document that does not render: %v", err)
 	}
+	f.objects.set("two", nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
+		t.Fatal(err)
+	}
+	f.has("c1", "two")
+	f.is("Deployed", "")
+}
+
+// TestInvalidValue: a value that makes an object which no cluster takes holds up its application as a whole, and is not shown.
+func TestInvalidValue(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	labelled := strings.Replace(shop("{{ fromSecret `n` `s` `k` }}"), "namespace: x", "namespace: x, labels: {l: \"{{ fromSecret `n` `s` `k` }}\"}", 1)
+	for _, text := range []string{labelled, "kind: Cluster\nmetadata: {name: c1}\n", everywhere} {
+		if err := f.put(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.has("c1", "one")
+	f.objects.set("s3 cr3t", nil)
+	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
+		t.Fatal(err)
+	}
+	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: FieldValueInvalid (of values that may be of a Secret")
+	if state := fmt.Sprint(f.State()); strings.Contains(state, "cr3t") {
+		t.Errorf("the value shows: %s", state)
+	}
+	f.has("c1", "one")
 	f.objects.set("two", nil)
 	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
 		t.Fatal(err)

@@ -204,11 +204,18 @@ func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*docume
 		h.turns <- struct{}{}
 		defer func() { <-h.turns }()
 		var err error
-		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}})
+		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}}, h.checking(ctx))
 		return err
 	}
 	err = h.options.Objects.Read(ctx, d.Name, with)
 	return out, err
+}
+
+// checking returns what checks objects before any of their application is written.
+func (h *Hub) checking(ctx context.Context) render.Check {
+	return func(cluster string, resources []appcontext.Resource) error {
+		return h.options.Check(ctx, cluster, resources)
+	}
 }
 
 // renderKept renders with the values of the revision that is wanted, if that is of the same document; else it returns nil.
@@ -223,7 +230,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	}
 	h.turns <- struct{}{}
 	defer func() { <-h.turns }()
-	out, err := render.Render(d, clusters, render.Kept{Values: source.Values, Other: render.Without{}})
+	out, err := render.Render(d, clusters, render.Kept{Values: source.Values, Other: render.Without{}}, h.checking(ctx))
 	if err != nil {
 		return nil
 	}

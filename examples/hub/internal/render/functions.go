@@ -18,7 +18,7 @@ import (
 func (r *renderer) functions() template.FuncMap {
 	m := &r.meter
 	return template.FuncMap{
-		"fromSecret":    r.from("Secret"),
+		"fromSecret":    r.from(secretKind),
 		"fromConfigMap": r.from("ConfigMap"),
 		"quote": func(text string) (string, error) {
 			data, err := json.Marshal(text)

@@ -37,6 +37,9 @@ func ClusterID(name string) appcontext.ClusterID {
 // maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
 
+// secretKind is the kind of what errors must not quote.
+const secretKind = "Secret"
+
 // Ref names a value of a Secret or a ConfigMap.
 type Ref struct{ Kind, Namespace, Name, Key string }
 
@@ -60,6 +63,22 @@ type MissingError struct {
 
 // Error returns all of it.
 func (e *MissingError) Error() string { return e.Ref.String() + ": " + e.Problem }
+
+// Check returns an [*InvalidError] for objects that no agent of a cluster could be given, or nil.
+type Check func(cluster string, resources []appcontext.Resource) error
+
+// InvalidError is of an object that no agent can be given.
+type InvalidError struct {
+	// Resource is its number, -1 where it is none in particular.
+	Resource int
+	// Field is its field, "" for all of it, and Reason one word about that. Neither has a value.
+	Field, Reason string
+	// Text says what is wrong, and may have values.
+	Text string
+}
+
+// Error returns no value.
+func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e.Reason, ": ") }
 
 // Rendering is what became of an application.
 type Rendering struct {
@@ -88,10 +107,13 @@ func (r *Rendering) Digest() string {
 }
 
 // Render renders an application for some clusters. The error is a [*document.Error] with the path of the template, and beside
-// it a [*MissingError] where that is the cause.
-func Render(d *document.Document, clusters []*document.Cluster, objects Objects) (*Rendering, error) {
+// it a [*MissingError] where that is the cause. All that a template makes for a cluster is checked, unless check is nil.
+func Render(d *document.Document, clusters []*document.Cluster, objects Objects, check Check) (*Rendering, error) {
+	if check == nil {
+		check = func(string, []appcontext.Resource) error { return nil }
+	}
 	application := d.Object.(*document.Application)
-	r := &renderer{where: d.Where, objects: objects, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}}
+	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
@@ -109,6 +131,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects)
 type renderer struct {
 	where   string
 	objects Objects
+	check   Check
 	values  map[string]string
 	meter   meter
 }
@@ -141,8 +164,12 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 			text := limited{left: maxBytes}
 			r.meter.begin()
 			err := templates[j].Execute(&text, variables)
+			before := len(cluster.Resources)
 			if err == nil {
 				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
+			}
+			if err == nil {
+				err = r.checked(c.Metadata.Name, cluster.Resources[before:])
 			}
 			if err != nil {
 				return app, r.failed(path(j), c.Metadata.Name, err)
@@ -151,6 +178,31 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		app.Clusters = append(app.Clusters, cluster)
 	}
 	return app, nil
+}
+
+// checked checks what a template has made. Where any has read a Secret, its errors have no values.
+func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
+	if len(made) == 0 {
+		return nil
+	}
+	err := r.check(cluster, made)
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	text := invalid.Text
+	for ref := range r.values {
+		if strings.HasPrefix(ref, secretKind+" ") {
+			text = invalid.Reason + " (of values that may be of a Secret nothing more is said)"
+		}
+	}
+	if invalid.Field != "" {
+		text = invalid.Field + ": " + text
+	}
+	if invalid.Resource >= 0 {
+		text = made[invalid.Resource].String() + ": " + text
+	}
+	return errors.New(text)
 }
 
 // failed says where a template is, and for which cluster it failed.

@@ -74,7 +74,7 @@ func TestRender(t *testing.T) {
 		configMap(`{{ printf "%-3s|%5.2f|%d" "a" 1.5 7 | quote }}`):                                                            `{"v":"a  | 1.50|7"}`,
 		configMap(`{{ print "a" 1 | quote }}{{- /* no text */ -}}`):                                                            `{"v":"a1"}`,
 	} {
-		r, err := render.Render(application(t, template), clusters(t, "c1"), objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"})
+		r, err := render.Render(application(t, template), clusters(t, "c1"), objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", template, err)
 			continue
@@ -121,7 +121,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"html", "{{ $x := printf `%999999d` 1 }}{{ $y := html $x $x }}", "error calling html: it makes more than"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"})
+			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"}, nil)
 			var wrong *document.Error
 			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") || !strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*render.MissingError)) {
 				t.Errorf("%v, want %q", err, tt.problem)
@@ -132,19 +132,19 @@ func TestRenderRefuses(t *testing.T) {
 		})
 	}
 	// Templates are read also where they are not rendered.
-	if _, err := render.Render(application(t, "{{ if }}"), nil, objects{}); err == nil {
+	if _, err := render.Render(application(t, "{{ if }}"), nil, objects{}, nil); err == nil {
 		t.Error("a broken template of an application that is nowhere is taken")
 	}
 }
 
 func TestMissing(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
-	_, err := render.Render(d, clusters(t, "c1"), objects{})
+	_, err := render.Render(d, clusters(t, "c1"), objects{}, nil)
 	var missing *render.MissingError
 	if !errors.As(err, &missing) || missing.Ref.Name != "s" || !strings.Contains(err.Error(), "spec.parts[0].manifests[0].template") {
 		t.Errorf("%v", err)
 	}
-	_, err = render.Render(d, clusters(t, "c1"), render.Without{})
+	_, err = render.Render(d, clusters(t, "c1"), render.Without{}, nil)
 	if err == nil || errors.As(err, &missing) && missing.Problem == "" || !strings.Contains(err.Error(), "no --kubeconfig") {
 		t.Errorf("%v", err)
 	}
@@ -155,7 +155,7 @@ func TestDigest(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
 	digest := func(o render.Objects, names ...string) string {
 		t.Helper()
-		r, err := render.Render(d, clusters(t, names...), o)
+		r, err := render.Render(d, clusters(t, names...), o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func FuzzRender(f *testing.F) {
 		one := *d
 		one.Object = &document.Application{Spec: document.ApplicationSpec{Parts: []document.Part{{Name: "a", Manifests: []document.Manifest{{Template: template}}}}}}
 		began := time.Now()
-		_, err := render.Render(&one, []*document.Cluster{c}, objects{secret: "s3cr3t"})
+		_, err := render.Render(&one, []*document.Cluster{c}, objects{secret: "s3cr3t"}, nil)
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("it took %s", took)
 		}

@@ -101,7 +101,7 @@ func (f *fixture) target(content string, clusters ...string) rollout.Target {
 		c.Metadata.Name = name
 		on = append(on, c)
 	}
-	r, err := render.Render(d, on, render.Without{})
+	r, err := render.Render(d, on, render.Without{}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

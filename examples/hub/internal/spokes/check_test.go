@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package spokes_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+func resource(t *testing.T, manifest string) appcontext.Resource {
+	t.Helper()
+	object, err := appcontext.ParseObject([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return appcontext.Resource{Object: object, Manifest: []byte(manifest)}
+}
+
+// TestCheck: what a work would not take is found without writing anything, also before the broker has answered.
+func TestCheck(t *testing.T) {
+	webhooks, err := caller.New(caller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer webhooks.Close()
+	s, err := spokes.Open(spokes.Options{
+		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"), Webhooks: webhooks, Native: native.New(), Changed: func() {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	good := resource(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"x"}}`)
+	for manifest, want := range map[string]render.InvalidError{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                                     {},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"b","name":"b"}}`:                  {},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":"b a d"}}}`:              {Resource: 1, Field: "metadata.labels", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{"b a d":""}}}`:          {Resource: 1, Field: "metadata.annotations", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":"no time"}}`:       {Resource: 1, Reason: "BadRequest", Text: `metadata: Invalid value: {"creationTimestamp":"no time"`},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":7}}}`:                    {Resource: 1, Reason: "BadRequest", Text: "metadata: Invalid value: "},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":[{"name":"none"}]}}`: {Resource: 1, Field: "metadata.ownerReferences"},
+	} {
+		err := s.Check(t.Context(), "c1", []appcontext.Resource{good, resource(t, manifest)})
+		var got *render.InvalidError
+		switch errors.As(err, &got); {
+		case want.Resource == 0:
+			if err != nil {
+				t.Errorf("%s: %v", manifest, err)
+			}
+		case got == nil || got.Resource != want.Resource || !strings.HasPrefix(got.Field, want.Field) || got.Reason == "" || want.Reason != "" && got.Reason != want.Reason || !strings.Contains(got.Text, want.Text):
+			t.Errorf("%s: %+v %q, want %+v", manifest, got, err, want)
+		}
+	}
+	works, err := s.Clientset().WorkV1().ManifestWorks(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(works.Items) > 0 {
+		t.Errorf("%v, %v", works, err)
+	}
+}
