@@ -22,7 +22,7 @@ var (
 
 // Error says of which class an error is, and with which object it happened.
 type Error struct {
-	// Class is ErrUnreachable, ErrRetryable or ErrTerminal.
+	// Class is ErrUnreachable, ErrRetryable or ErrTerminal, or wraps one to say who refused: compare it by errors.Is.
 	Class error
 	// Object is the one that it happened with; its Kind is empty where it was none in particular.
 	Object appcontext.Object

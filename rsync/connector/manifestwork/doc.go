@@ -72,6 +72,8 @@
 // They are [connector.Error]s with the class that the engine goes by. None has content of manifests: of what a hub finds
 // invalid, the fields are named and not the values, and what an admission webhook says is left out.
 //
+// Where the hub answers, the text says so: "the hub refused", not "the cluster refused".
+//
 //	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; what Options.Reachable says
 //	retryable    no such namespace (yet), or one that is being deleted; a work that is being deleted; others that are always faster;
 //	             too many requests, an internal error of the hub

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -49,8 +50,14 @@ func (c *conn) failed(ctx context.Context, doing, name string, err error) error 
 	if name != "" {
 		what = "the work " + name
 	}
-	return &connector.Error{Class: class, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text))}
+	return &connector.Error{Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text))}
 }
+
+// ofHub is a class in the words of the hub, which answers in the place of the cluster: nobody has asked that.
+type ofHub struct{ class error }
+
+func (o ofHub) Error() string { return strings.Replace(o.class.Error(), "the cluster", "the hub", 1) }
+func (o ofHub) Unwrap() error { return o.class }
 
 // explain tells what an error of a hub, a source or the network means, without what it quotes of manifests.
 func explain(err error) (text string, class error) {
@@ -78,7 +85,7 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 		strings.Contains(s.Message, "larger than max"): // gRPC's, likewise
 		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message, connector.ErrTerminal
 	case apierrors.IsInvalid(err):
-		return "the hub finds it invalid: " + fields(s), connector.ErrTerminal
+		return "it is invalid: " + fields(s), connector.ErrTerminal
 	case apierrors.HasStatusCause(err, namespaceTerminating):
 		return "the namespace is being deleted", connector.ErrRetryable
 	case strings.Contains(s.Message, "admission webhook"):
@@ -107,18 +114,33 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	return fmt.Sprintf("the hub answered %d %s", s.Code, s.Reason), connector.ErrRetryable
 }
 
-// fields names what is wrong, without the values that the hub's message quotes.
+// fields names what is wrong and why, without the values that the hub's message quotes.
 func fields(s *metav1.Status) string {
 	var all []string
 	if s.Details != nil {
 		for _, cause := range s.Details.Causes {
-			all = append(all, fmt.Sprintf("%s (%s)", cause.Field, cause.Type))
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", cause.Field, cause.Type, detail(cause.Message)), ": "))
 		}
 	}
 	if len(all) == 0 {
 		return string(s.Reason)
 	}
 	return strings.Join(all, ", ")
+}
+
+// detail returns what the message of a cause says after the value that it quotes. It is "" where that value cannot be told from the rest, or is in it again.
+func detail(message string) string {
+	_, rest, _ := strings.Cut(message, ": ")
+	quoted, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return ""
+	}
+	value, err := strconv.Unquote(quoted)
+	text, found := strings.CutPrefix(rest[len(quoted):], ": ")
+	if err != nil || !found || value != "" && strings.Contains(text, value) {
+		return ""
+	}
+	return text
 }
 
 // moved reports whether a write failed because the work is not any more as it was read: changed, made or gone.
