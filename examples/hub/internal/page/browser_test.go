@@ -155,6 +155,30 @@ func TestBrowser(t *testing.T) {
 		b.quiet()
 	})
 
+	t.Run("long reasons", func(t *testing.T) {
+		state := small()
+		for _, s := range []*page.Status{&state.Clusters[0].Status, &state.Applications[0].Status, &state.Applications[0].Placements[0].Status} {
+			s.Reason = strings.Repeat("for the cluster cluster1: what it says is long; ", 30) + strings.Repeat("x", 300)
+		}
+		state.Clusters[1].Labels = map[string]string{"example.com/" + strings.Repeat("x", 63): strings.Repeat("y", 63)}
+		b := browse(t, browser, state)
+		for _, width := range []int{320, 800, 1300} {
+			b.Resize(width, 900)
+			if got := value[int](b, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("%d pixels wide: %d pixels to scroll", width, got)
+			}
+			if got := value[[]string](b, `[...document.querySelectorAll("tbody th, td[data-label=Cluster], td[data-label=Revision] code")].filter((cell) => {
+				const text = document.createRange();
+				text.selectNodeContents(cell);
+				return !/[ -]/.test(cell.innerText) && new Set([...text.getClientRects()].map((line) => line.top)).size > 1;
+			}).map((cell) => cell.innerText)`); len(got) > 0 {
+				t.Errorf("%d pixels wide: words are broken: %q", width, got)
+			}
+			t.Logf("screenshot: %s", b.Screenshot(fmt.Sprintf("page-long-%d", width)))
+		}
+		b.quiet()
+	})
+
 	t.Run("assistive technology", func(t *testing.T) {
 		b := browse(t, browser, small())
 		for _, width := range []int{1400, 390} { // as tables and as cards
