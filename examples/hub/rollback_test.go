@@ -110,12 +110,63 @@ func TestRollbackOfWaiting(t *testing.T) {
 	if got := s.must("POST", "/api/v1/applications/shop/rollback", ""); !strings.Contains(before, `"revision":"`+revisionIn(got)+`"`) {
 		t.Errorf("%s, while this was under way: %s", got, before)
 	}
+	if held := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(held, `"status":"Rolling","reason":"`) || !strings.Contains(held, "held at revision 2 until its document changes\",\"clusters\"") {
+		t.Errorf("it does not say that it is held: %s", held)
+	}
 	s.agent("c2")
 	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"2"}`)
 	s.objects("c2", `x/a={"v":"2"}`)
+}
+
+// TestRollbackOfPlacements: what differs by clusters only is nothing to go back to, and who asks for it is told so.
+func TestRollbackOfPlacements(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1")
+	s.place("shop", "c2")
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Fatal(got)
+	}
+	code, text := s.call("POST", "/api/v1/applications/shop/rollback", "")
+	if code != http.StatusConflict || !strings.Contains(text, "the revisions before 2 differ from it by their clusters only, and those follow the placements: there is no such revision to go back to") {
+		t.Errorf("%d %s", code, text)
+	}
+	const same = "nothing changes, but it is held there"
+	if text := s.must("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`); !strings.Contains(text, `{"revision":1,"note":"revision 1 differs`) || !strings.Contains(text, same) {
+		t.Error(text)
+	}
+	if got := s.status("shop"); got != "Rolled back 2 held at revision 1 until its document changes" {
+		t.Error(got)
+	}
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.status("shop")
+	if text := s.must("POST", "/api/v1/applications/shop/rollback", ""); strings.TrimSpace(text) != `{"revision":2}` {
+		t.Error(text)
+	}
+	s.objects("c2", `x/a={"v":"1"}`)
+}
+
+// TestRevisionOfCluster: a cluster has no revision that its agent has never applied.
+func TestRevisionOfCluster(t *testing.T) {
+	s := newSite(t, "c1")
+	leave := s.agent("c3")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.place("shop", "c1", "c3")
+	leave()
+	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // it has no agent
+	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`)
+	s.says("revision 2 is written")
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b goes, which c2 and c3 do not confirm
+	s.says("is updated to 3")
+	text := s.must("GET", "/api/v1/applications/shop/status", "")
+	if !strings.Contains(text, `{"name":"c2","health":`) || !strings.Contains(text, `{"name":"c3","revision":"2","health":`) {
+		t.Error(text)
+	}
 }
 
 // revisionIn returns the number of the revision in an answer to a rollback.

@@ -19,6 +19,9 @@
 // It is Degraded when all is applied, and an agent says that something has not been as it should be for long. ?wait returns when it is neither Rolling
 // nor Failed any more, and at the latest after that time.
 //
+// A rollback goes back to another document, or to other values that templates have read. Where an application runs follows the placements, before and after: a
+// revision that differs by its clusters only is none to go back to, and where it is asked for by its number the answer has a "note" that says so.
+//
 // What is known of clusters is what their agents have reported last. An agent that has works is heard of once a minute at least; heard says when that was, to the minute, and
 // one that was not heard of for three is Silent: it may be away, or the broker between.
 //

@@ -266,8 +266,8 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 			return http.StatusBadRequest, problem{Error: "the body must be empty, or an object with the number of a revision", Field: "revision"}, nil
 		}
 	}
-	number, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
-	return http.StatusAccepted, map[string]int{"revision": number}, err
+	out, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
+	return http.StatusAccepted, out, err
 }
 
 func (a *api) resume(r *http.Request) (int, any, error) {

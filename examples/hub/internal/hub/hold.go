@@ -65,53 +65,53 @@ func (h *Hub) release(ctx context.Context, name string) error {
 	return err
 }
 
-// Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns the number, and [ErrNotFound]
+// RolledBack is what a rollback has come to.
+type RolledBack struct {
+	Revision int `json:"revision"`
+	// Note says what is to be known about it, if anything.
+	Note string `json:"note,omitempty"`
+}
+
+// Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns which one, and [ErrNotFound]
 // for an application that there is not, [ErrNoRevision], or a [*document.Error] where the revision cannot be on the clusters of today.
-func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error) {
+func (h *Hub) Rollback(ctx context.Context, name string, number int) (out RolledBack, err error) {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	defer done()
 	set := h.Documents()
 	d := set.Document(document.ApplicationKind, name)
 	if d == nil {
-		return 0, fmt.Errorf("the application %s: %w", name, ErrNotFound)
+		return out, fmt.Errorf("the application %s: %w", name, ErrNotFound)
 	}
 	revisions, wanted, err := h.options.Rollouts.Revisions(ctx, name)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	before, err := h.options.Store.Get(ctx, holdPrefix+name+"/")
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	found := number
 	if number == 0 {
-		if held, err := h.holdOf(ctx, d); err != nil {
-			return 0, err
-		} else if held != nil {
-			found = rollout.Before(revisions, held.Revision)
-		} else if found = wanted; h.begun(name, revisions, wanted) {
-			found = rollout.Before(revisions, wanted)
+		if found, err = h.before(ctx, d, revisions, wanted); err != nil {
+			return out, err
 		}
-	}
-	if found == 0 {
-		return 0, ErrNoRevision
 	}
 	source, err := h.options.Rollouts.Source(ctx, name, found)
 	if errors.Is(err, rsync.ErrNotFound) {
 		err = fmt.Errorf("revision %d of the application %s: %w", found, name, ErrNotFound)
 	}
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	data, err := json.Marshal(hold{Revision: found, Rejected: hashOf(d), Source: *source})
 	if err != nil {
-		return 0, err
+		return out, err
 	}
 	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(before.Key, data)}); err != nil {
-		return 0, err
+		return out, err
 	}
 	r := h.alone(set, h.render(ctx, set, d))
 	if r.rendering == nil {
@@ -121,10 +121,44 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (int, error
 		}
 		_, err := h.options.Store.Txn(ctx, nil, []store.Op{undo})
 		h.watchAgain(ctx, set, d)
-		return 0, errors.Join(r.err, err)
+		return out, errors.Join(r.err, err)
+	}
+	out.Revision = found
+	if h.is(name, source) {
+		out.Note = fmt.Sprintf("revision %d differs from what the application is to be by its clusters at most, and those follow the placements: nothing changes, but it is held there", found)
 	}
 	h.roll(r, fmt.Sprintf("rollback to %d", found))
-	return found, nil
+	return out, nil
+}
+
+// before returns the revision to which an application is rolled back that is wanted to be some revision, or has a hold.
+func (h *Hub) before(ctx context.Context, d *document.Document, revisions []rollout.Revision, wanted int) (int, error) {
+	held, err := h.holdOf(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	from := wanted
+	switch {
+	case held != nil:
+		from = held.Revision
+	case !h.begun(d.Name, revisions, wanted):
+		return wanted, nil
+	}
+	if found := rollout.Before(revisions, from); found != 0 {
+		return found, nil
+	}
+	if slices.ContainsFunc(revisions, func(r rollout.Revision) bool { return r.Number < from }) {
+		return 0, fmt.Errorf("the revisions before %d differ from it by their clusters only, and those follow the placements: %w", from, ErrNoRevision)
+	}
+	return 0, ErrNoRevision
+}
+
+// is reports whether an application is to be what a revision was made from already.
+func (h *Hub) is(name string, source *rollout.Source) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.applications[name]
+	return a != nil && a.newest.Content == source.Digest()
 }
 
 // begun reports whether the newest that an application is to be is its wanted revision already: what is under way may keep it waiting.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -141,7 +142,7 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	if d := document.Get[*document.Application](set, document.ApplicationKind, name); d != nil {
 		parts = len(d.Spec.Parts)
 	}
-	phases := h.phases(name, status.Revision, parts)
+	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
 	for cluster, works := range clusters {
 		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster], r[cluster])}
 		if len(works) > 0 && h.silent(cluster) {
@@ -150,7 +151,7 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 				p.Status.Tone = page.Unknown
 			}
 		}
-		if status.From != 0 {
+		if _, there := was[cluster]; there && slices.ContainsFunc(works, wasApplied) {
 			p.Revision = strconv.Itoa(status.From)
 		}
 		if (phases[cluster].done || status.State == rollout.Deployed) && r[cluster].all() {
@@ -162,7 +163,26 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	return out
 }
 
+// wasApplied reports whether an agent has ever said that it has applied a work, as it was then.
+func wasApplied(w health.Work) bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
+}
+
+// applicationStatus is how an application is, and whether it is held: its document does not count then.
 func applicationStatus(a application, s rollout.Status, r reach, documented bool) page.Status {
+	out := progress(a, s, r, documented)
+	if a.held == 0 {
+		return out
+	}
+	held := fmt.Sprintf("held at revision %d until its document changes", a.held)
+	if out.Word == string(rollout.Deployed) {
+		out.Word = "Rolled back"
+	}
+	out.Reason = strings.TrimPrefix(out.Reason+"; "+held, "; ")
+	return out
+}
+
+func progress(a application, s rollout.Status, r reach, documented bool) page.Status {
 	deployed := s.State == rollout.Deployed
 	waiting, refused, degraded := r.summary()
 	switch {
@@ -176,8 +196,6 @@ func applicationStatus(a application, s rollout.Status, r reach, documented bool
 		return page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: waiting, Since: s.Since}
 	case deployed && degraded != "":
 		return page.Status{Tone: page.Bad, Word: "Degraded", Reason: degraded}
-	case deployed && a.held != 0:
-		return page.Status{Tone: page.Good, Word: "Rolled back", Reason: fmt.Sprintf("held at revision %d until its document changes", a.held), Since: s.Since}
 	case deployed:
 		return page.Status{Tone: page.Good, Word: string(s.State), Since: s.Since}
 	case s.State == rollout.Rolling && s.Revision == 0:
