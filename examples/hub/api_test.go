@@ -269,11 +269,10 @@ func TestServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer.Body.Close()
-	http.DefaultClient.CloseIdleConnections()
-	if answer.StatusCode != http.StatusForbidden {
-		t.Errorf("a page of others gets %s", answer.Status)
+	if text := errorIn(t, answer); answer.StatusCode != http.StatusForbidden || !strings.Contains(text, "another origin") {
+		t.Errorf("a page of others gets %s: %q", answer.Status, text)
 	}
+	http.DefaultClient.CloseIdleConnections()
 	// Nor where their name leads here, so that a browser takes it for one page with ours.
 	for host, want := range map[string]int{"elsewhere.example.com:8080": 421, "192.0.2.1": 421, "localhost": 200, "localhost:8080": 200, "[::1]:8080": 200} {
 		for _, path := range []string{"/", "/api/v1/status", "/metrics"} {
@@ -286,11 +285,22 @@ func TestServes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer.Body.Close()
-			if answer.StatusCode != want {
+			if api := strings.HasPrefix(path, "/api/"); answer.StatusCode != want || api && want != 200 && !strings.Contains(errorIn(t, answer), "ask for localhost") {
 				t.Errorf("%s of %s: %s, want %d", path, host, answer.Status, want)
 			}
+			answer.Body.Close()
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// errorIn returns the error of an answer of the API.
+func errorIn(t *testing.T, answer *http.Response) string {
+	t.Helper()
+	defer answer.Body.Close()
+	var body struct{ Error string }
+	if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || answer.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %s: %v", answer.Status, answer.Header.Get("Content-Type"), err)
+	}
+	return body.Error
 }

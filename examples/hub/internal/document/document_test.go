@@ -28,6 +28,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"an unknown field within a list", strings.Replace(part, "template", "tmplate", 1), "spec.parts[0].manifests[0].tmplate", "unknown field"},
 		{"fields have one spelling", head + "kind: Cluster\nmetadata: {Name: a}\n", "metadata.Name", "unknown field"},
 		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name", "it is a number"},
+		{"a name that YAML takes for something else", head + "kind: Cluster\nmetadata: {name: y}\n", "metadata.name", "it is a bool, and must be a text: put it in quotes"},
 		{"a label of another type", head + "kind: Cluster\nmetadata: {name: a, labels: {a: b, region: 1}}\n", "metadata.labels.region", "it is a number"},
 		{"a label with a prefix", head + "kind: Cluster\nmetadata: {name: a, labels: {example.com/n: {a: b}}}\n", "metadata.labels[example.com/n]", "it is an object"},
 		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1), "spec.parts[0].manifests[1].template", "it is an array"},

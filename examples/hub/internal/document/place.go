@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -25,6 +26,9 @@ func typeError(where string, raw []byte, err error) error {
 		article = "an"
 	}
 	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is %s %s, and cannot be that", article, wrong.Value)}
+	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String && (kind == "bool" || kind == "number") { // YAML has more words for these than one knows
+		out.Problem = fmt.Sprintf("it is a %s, and must be a text: put it in quotes", wrong.Value)
+	}
 	// The error does not name elements of lists and keys of maps. Where a type decodes itself its offset is that of a part.
 	if place := placeAt(raw, wrong.Offset); strings.HasPrefix(brackets.ReplaceAllString(place, ""), out.Field) {
 		out.Field = place

@@ -31,6 +31,7 @@
 // Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //
 //	400  a document that cannot be decoded, or is wrong by itself
+//	403  a change that a browser asks for in the name of a page of another origin
 //	404  no such document, kind, revision or path, or a cluster to forget that nobody waits for
 //	405  a method that the path does not have, or a change where documents come from a folder; Allow has the methods
 //	408  a body that takes more than 30 s to come

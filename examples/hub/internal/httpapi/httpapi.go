@@ -73,7 +73,11 @@ func New(options Options) http.Handler {
 	handle("DELETE /api/v1/applications/{name}/rollback", a.resume)
 	handle("POST /api/v1/clusters/{name}/forget", a.forget)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
-	return http.NewCrossOriginProtection().Handler(mux)
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Refuse(w, http.StatusForbidden, "a page of another origin asks for it: that may not change anything")
+	}))
+	return protection.Handler(mux)
 }
 
 // none says why there is nothing for a request: the path, or only the method.
@@ -132,6 +136,9 @@ func explain(err error) (int, problem) {
 	}
 	return http.StatusInternalServerError, problem{Error: err.Error()}
 }
+
+// Refuse answers with an error, as the API does.
+func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, problem{Error: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")

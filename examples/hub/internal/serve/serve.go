@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 )
 
@@ -71,7 +72,12 @@ func local(at net.Addr, next http.Handler) http.Handler {
 			host = name
 		}
 		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "" && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "this is not that host: ask for localhost, or have the proxy before it do so", http.StatusMisdirectedRequest)
+			const problem = "this is not that host: ask for localhost, or have the proxy before it do so"
+			if strings.HasPrefix(r.URL.Path, "/api/") {
+				httpapi.Refuse(w, http.StatusMisdirectedRequest, problem)
+			} else {
+				http.Error(w, problem, http.StatusMisdirectedRequest)
+			}
 			return
 		}
 		next.ServeHTTP(w, r)
