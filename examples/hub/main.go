@@ -3,6 +3,7 @@
 
 // Hub runs applications on clusters: it takes documents that say what runs where, from a folder or by its HTTP API, sends them to the clusters'
 // agents as ManifestWorks over an MQTT broker, rolls updates out in order and back again, and shows on a page how everything is.
+// With a broker at localhost:1883, such as a Mosquitto that was just installed and started:
 //
 //	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
 //	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db
@@ -19,7 +20,38 @@
 // Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
 // file is an error, and not taken for a new one.
 //
-// Package internal/document has the documents, internal/hub what becomes of them, internal/rollout how that is done, and function serve, below, how
+// # Webhooks
+//
+// samples/webhooks.yaml has the hub ask a webhook whether Workloads are healthy, a kind that it does not know. Nobody has to be there as long as no application
+// has one. This one is in the tree, and serves at :9443 with the tls.crt and tls.key of a folder:
+//
+//	go run ./examples/interpreter-webhook serve --certs DIR
+//
+// Its certificate must be for localhost, and caBundle must have, in base64, the CA that has signed it, unless the system trusts that. Then give an application
+// a Workload, as in examples/interpreter-webhook/testdata/objects.yaml, and before it its CustomResourceDefinition with hook: crd-install. It is Healthy when its
+// status.readyReplicas are not fewer than its spec.replicas, and Unknown while the webhook is away.
+//
+// # Metrics
+//
+// /metrics has, for Prometheus:
+//
+//	spokewire_hub_applications{state}                     applications, by the state that the page shows: Deployed, Rolling, Held up, Failed and so on
+//	spokewire_hub_clusters{state}                         clusters: Current, Waiting, Failed, Silent, Leaving, Unclaimed, Empty
+//	spokewire_hub_works_unclaimed                         works with objects that no application has: the states are lost, or of an earlier day
+//	spokewire_hub_documents_refused                       1 while documents of the folder are refused, so that those of before count
+//	spokewire_hub_documents_accepted_timestamp_seconds    when documents were accepted last
+//	spokewire_rsync_*                                     the engine: events, contexts, clusters
+//	spokewire_cloudevents_*                               works, the connection to the broker and what goes over it
+//	spokewire_interpreter_caller_*                        webhooks: calls, their time and what they came to
+//	spokewire_dynamicwatcher_*                            watches of what templates read, with --kubeconfig
+//	go_*, process_*                                       the process
+//
+// A state that nothing is in has no sample. To alert on: Held up, Failed or Degraded applications and Silent or Failed clusters for some minutes,
+// documents that stay refused, and works that are unclaimed.
+//
+// # Packages
+//
+// Package internal/document has the documents, internal/hub what becomes of them, internal/rollout how that is done, and function start, below, how
 // the packages of the SDK are put together.
 package main
 

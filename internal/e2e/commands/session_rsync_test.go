@@ -13,8 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
 	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
 // engine serves at a free port, and returns how its clients are called.
@@ -114,4 +120,37 @@ func aWebhook(x *terminal) {
 		}
 		return err
 	})
+	x.asSampled(address, ca.PEM)
+}
+
+// asSampled asks a webhook about a Workload as the hub does that has the sample of such a webhook.
+func (x *terminal) asSampled(address, ca string) {
+	x.t.Helper()
+	text, err := os.ReadFile(filepath.Join(x.tree, "examples/hub/samples/webhooks.yaml"))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var sample v1alpha1.ResourceInterpreterWebhookConfiguration
+	if err := yaml.UnmarshalStrict(text, &sample); err != nil {
+		x.t.Fatal(err)
+	}
+	hook := &sample.Webhooks[0].ClientConfig
+	hook.URL, hook.CABundle = new(strings.Replace(*hook.URL, "localhost:9443", address, 1)), []byte(ca)
+	asks, err := caller.New(caller.Options{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer asks.Close()
+	if err := asks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{sample}}); err != nil {
+		x.t.Fatal(err)
+	}
+	w := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}, "status": map[string]any{"readyReplicas": int64(3)}}}
+	w.SetAPIVersion("workload.example.io/v1alpha1")
+	w.SetKind("Workload")
+	w.SetName("web")
+	w.SetNamespace("prod")
+	answer, err := asks.Interpret(x.t.Context(), interpreter.Query{Operation: v1alpha1.InterpretHealth, Object: w})
+	if err != nil || !answer.Healthy {
+		x.t.Errorf("%+v, %v", answer, err)
+	}
 }

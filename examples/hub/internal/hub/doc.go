@@ -12,16 +12,5 @@
 // After a rollback an application stays with the revision, that is with its document and the values that it has read, until its document changes or
 // [Hub.Resume] ends that. The clusters are always those that it is placed on now.
 //
-// # Metrics
-//
-// Beside those of the SDK's packages there are, as they are when they are asked for:
-//
-//	spokewire_hub_applications{state}                     applications, by the state that the page shows: Deployed, Rolling, Held up, Failed and so on
-//	spokewire_hub_clusters{state}                         clusters: Current, Waiting, Failed, Silent, Leaving, Unclaimed, Empty
-//	spokewire_hub_works_unclaimed                         works with objects that no application has: the states are lost, or of an earlier day
-//	spokewire_hub_documents_refused                       1 while documents of the folder are refused, so that those of before count
-//	spokewire_hub_documents_accepted_timestamp_seconds    when documents were accepted last
-//
-// A state that nothing is in has no sample. To alert on: Held up, Failed or Degraded applications and Silent or Failed clusters for some minutes,
-// documents that stay refused, and works that are unclaimed.
+// The metrics of all that are in the doc of the command.
 package hub
