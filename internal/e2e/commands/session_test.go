@@ -54,7 +54,7 @@ func hubAndAgent(x *terminal) {
 	port := freePort(x.t)
 	x.swap = append(x.swap, ":8080", ":"+port)
 	x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples", "--listen", "127.0.0.1:"+port, "--patience", "1s")
-	agent := x.start("serving cluster1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub")
+	agent := x.start("serving cluster1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 
 	sample := "examples/hub/samples/shop.yaml"
