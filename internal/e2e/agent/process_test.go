@@ -6,6 +6,7 @@ package agent_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -213,4 +215,20 @@ func (w *lockedWriter) Write(content []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.output.Write(content)
+}
+
+// fetch asks the newest process for what it serves.
+func (p *process) fetch(path string) (status int, body string, err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	p.mu.Lock()
+	lines := strings.Split(p.output.String(), "listening on ")
+	p.mu.Unlock()
+	addr, _, _ := strings.Cut(lines[len(lines)-1], "\n")
+	response, err := client.Get("http://" + addr + path)
+	if err != nil {
+		return 0, "", err
+	}
+	content, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	return response.StatusCode, string(content), err
 }

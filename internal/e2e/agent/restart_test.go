@@ -6,13 +6,11 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -147,20 +145,10 @@ func (w *world) stored(t *testing.T) {
 // serves waits until the newest process answers so.
 func (s *scene) serves(path string, status int, want string) {
 	s.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	eventually(s.t, fmt.Sprintf("%s is %d", path, status), func() error {
-		s.process.mu.Lock()
-		lines := strings.Split(s.process.output.String(), "listening on ")
-		s.process.mu.Unlock()
-		addr, _, _ := strings.Cut(lines[len(lines)-1], "\n")
-		response, err := client.Get("http://" + addr + path)
-		if err != nil {
-			return err
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err == nil && (response.StatusCode != status || !strings.Contains(string(body), want)) {
-			err = fmt.Errorf("%s: %s", response.Status, body)
+		got, body, err := s.process.fetch(path)
+		if err == nil && (got != status || !strings.Contains(body, want)) {
+			err = fmt.Errorf("%d: %s", got, body)
 		}
 		return err
 	})

@@ -59,6 +59,7 @@ func TestRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("Store", func(t *testing.T) { w.stored(t) })
+	t.Run("Refused", func(t *testing.T) { w.refused(t) })
 	t.Run("Untracked", func(t *testing.T) { w.managed(t, "kube", "untracked").untracked() })
 	for _, transport := range transports {
 		t.Run("Eviction/"+transport, func(t *testing.T) {
