@@ -34,7 +34,16 @@
 // # Each field of a ManifestWork
 //
 // This is what the agent does with the API v1.3.0 (open-cluster-management.io/api/work/v1), field by field. The folder works
-// has samples.
+// has samples. To try them, with an agent as the second above, on a hub that has the CRD of ManifestWorks (one of OCM does;
+// otherwise it is in folder work/v1 of the module open-cluster-management.io/api):
+//
+//	kubectl --kubeconfig hub.kubeconfig create namespace cluster1
+//	kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works
+//	kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml
+//	kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works
+//
+// All are applied, in the namespace shop that namespace.yaml makes, but for the Secret of executor.yaml, which its service account
+// may not create; the work says so. Their images do not exist. Namespace shop stays, with what the delete options leave.
 //
 //	spec
 //	  workload.manifests             applied, namespaces and CRDs first; what is not in the work any more is deleted. One that
@@ -181,15 +190,15 @@
 //   - A conflict has the reason ApplyConflict, as the API says.
 //   - Complete manifests stay so when their object is gone. The agent carries out ttlSecondsAfterFinished; there the hub does.
 //   - ReadOnly objects that do not exist are Available=False; Applied is True.
-//   - Progressing and Degraded are reported without rules. Objects of AppliedWorks are orphaned when that happens, not before:
-//     who deletes an AppliedWork by hand deletes what Orphan would have left.
+//   - Progressing and Degraded are reported without rules. What Orphan leaves loses its owner reference when the work ends
+//     or does not have it any more, not before: who deletes an AppliedWork by hand deletes that too.
 //   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted:
 //     delete its ManifestWorks with the delete option Orphan first.
 //
 // # Metrics and probes
 //
 // With --listen :8080 the agent serves /healthz, which is 200 while the process is there, and /readyz, which is 503 with the reason while
-// the works of the hub are not known or the broker is away, for the probes of a Deployment, and /metrics for Prometheus:
+// the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
 //
 //	spokewire_agent_works                             how many works there are
 //	spokewire_agent_work_conditions{type,status}      how many of them are Applied, Available, Progressing, Degraded, Complete,

@@ -4,6 +4,7 @@
 package commands_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -81,22 +82,30 @@ func agentOfAnAPIServer(x *terminal) {
 		x.t.Fatal(err)
 	}
 	x.file("hub.kubeconfig", string(config))
-	for _, name := range []string{"cluster1", "shop"} {
-		if _, err := x.kubectl("{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}", "apply", "-f", "-"); err != nil {
-			x.t.Fatal(err)
-		}
-	}
+	x.take("examples/agent/works")
 	x.start("serving cluster1", "go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig")
-	sample := filepath.Join(x.tree, "examples/agent/works/delete-options.yaml")
-	if _, err := x.kubectl("", "apply", "-f", sample); err != nil {
-		x.t.Fatal(err)
+	x.run("created", "kubectl --kubeconfig hub.kubeconfig create namespace cluster1")
+	x.run("created", "kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works")
+	for name, want := range map[string]string{
+		"conditions-and-feedback": "True", "delete-options": "True", "executor": "False", "job": "True", "namespace": "True", "update-strategies": "True",
+	} {
+		e2etest.Eventually(x.t, name+" is Applied="+want, func() error {
+			out, err := x.kubectl("", "get", "manifestwork", "-n", "cluster1", name, "-o", "jsonpath={.status.conditions[?(@.type=='Applied')]}")
+			if err == nil && (!strings.Contains(out, fmt.Sprintf(`"status":%q`, want)) || name == "executor" && !strings.Contains(out, "denied\\\" is forbidden")) {
+				err = errors.New(out)
+			}
+			return err
+		})
 	}
-	x.value("shop", "goes", "value", "1")
-	if _, err := x.kubectl("", "delete", "-f", sample); err != nil { // waits
-		x.t.Fatal(err)
+	x.run("system:serviceaccount:shop:deployer", "kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml")
+	for _, name := range []string{"goes", "allowed", "updated", "created-once"} {
+		x.value("shop", name, "value", "1")
 	}
-	if _, err := x.kubectl("", "get", "configmap", "-n", "shop", "goes"); err == nil {
-		x.t.Error("the object is still there")
+	x.run("deleted", "kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works") // waits
+	for _, name := range []string{"goes", "allowed", "updated", "created-once"} {
+		if _, err := x.kubectl("", "get", "configmap", "-n", "shop", name); err == nil {
+			x.t.Errorf("%s is still there", name)
+		}
 	}
 	x.value("shop", "stays", "value", "1")
 }

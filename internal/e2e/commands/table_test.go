@@ -29,6 +29,10 @@ var table = map[string]row{
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db": in("a hub and an agent"),
 	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db":       in("a hub and an agent"),
 	"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig":                in("an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig create namespace cluster1":                                              in("an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works":                                          in("an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml":                          in("an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works":                                         in("an agent of an API hub"),
 
 	"go run ./examples/fleet-bench --floor --svg fleet.svg": shorter("--floor --svg fleet.svg --agents 2 --works 20 --duration 100ms", "round trips"),
 	"go run ./examples/fleet-bench":                         shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
