@@ -46,7 +46,7 @@ func New(t testing.TB) *Authority {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -107,6 +107,22 @@ func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
 	file = filepath.Join(folder, name+".crt")
 	replace(t, file, a.PEM)
 	return file
+}
+
+// Revoke puts a list of revoked certificates, those that are named and no others, into the file name.crl of a folder.
+func (a *Authority) Revoke(t testing.TB, folder, name string, revoked ...*Identity) {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(time.Now().UnixNano()), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(time.Hour)}
+	for _, id := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{
+			SerialNumber: id.Certificate.Leaf.SerialNumber, RevocationTime: time.Now().Add(-time.Minute),
+		})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.Certificate, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace(t, filepath.Join(folder, name+".crl"), encode("X509 CRL", der))
 }
 
 // Write puts the certificate and its key into the files name.crt and name.key of a folder, and returns their paths.

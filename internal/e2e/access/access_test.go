@@ -4,11 +4,16 @@
 package access_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
@@ -155,8 +160,16 @@ func TestWrongName(t *testing.T) {
 	agent1, _ := agent(t, h.as("cluster1"), "cluster1")
 	apply(t, agent1, "cluster1", "app")
 	applied(t, source, "cluster1", "app")
-	if works := list(t, liar, "cluster1"); len(works) != 0 {
-		t.Errorf("an agent with the certificate of cluster2 has works of cluster1: %v", works)
+	// It may not ask, so it never says that there is nothing.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	works, err := liar.Clientset().WorkV1().ManifestWorks("cluster1").List(ctx, metav1.ListOptions{})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an agent with the certificate of cluster2 lists %v of cluster1, %v", works, err)
+	}
+	var reason *mqtt.ReasonError
+	if err := liar.Readyz(nil); !errors.As(err, &reason) || reason.Code != notAuthorized {
+		t.Errorf("Readyz returns %v", err)
 	}
 }
 
@@ -213,5 +226,37 @@ func TestTakenOver(t *testing.T) {
 		if topic != topics("hub", "")["compare all"] {
 			t.Errorf("the thief heard %s", topic)
 		}
+	}
+}
+
+// TestRevoked: a certificate that was taken back makes no new connection from SIGHUP on. The connection that it has stays until
+// the broker is restarted, which all others survive.
+func TestRevoked(t *testing.T) {
+	h := newHouse(t)
+	s, _ := source(t, h.as("hub"), "hub")
+	id := h.ca.Issue(t, "cluster1")
+	gone, log := agent(t, h.with(id), "cluster1")
+	stays, _ := agent(t, h.as("cluster2"), "cluster2")
+	create(t, s, "cluster1", "before")
+	apply(t, gone, "cluster1", "before")
+
+	h.ca.Revoke(t, h.folder, "clients-ca", id)
+	if err := syscall.Kill(h.broker.PID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the list is read", func() bool { return strings.Contains(h.broker.Log(), "Reloading config") })
+	_, late := agent(t, h.with(id), "cluster1")
+	eventually(t, "there is no new connection", func() bool { return late.has("Cannot connect to the broker") })
+	create(t, s, "cluster1", "after")
+	apply(t, gone, "cluster1", "after")
+	applied(t, s, "cluster1", "after")
+
+	h.broker.Restart()
+	eventually(t, "the connection is not made anew", func() bool { return log.has("Cannot connect to the broker", "check CertFile and KeyFile") })
+	create(t, s, "cluster2", "after")
+	apply(t, stays, "cluster2", "after")
+	applied(t, s, "cluster2", "after")
+	if err := gone.Healthy(); err == nil {
+		t.Error("the certificate that was taken back is connected")
 	}
 }

@@ -52,6 +52,7 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{t: t, folder: t.TempDir(), ca: certtest.New(t)}
 	h.ca.Write(t, h.folder, "clients-ca")
+	h.ca.Revoke(t, h.folder, "clients-ca")
 	certFile, _ := certtest.New(t).Issue(t, "broker").Write(t, h.folder, "broker")
 	h.broker = mosquitto.Start(t, mosquitto.Options{CertFile: certFile, Config: func(port int) string {
 		conf := h.example("mosquitto.conf")
@@ -59,6 +60,7 @@ func newHouse(t *testing.T) *house {
 			"listener 8883":         fmt.Sprintf("listener %d 127.0.0.1", port),
 			"/etc/mosquitto/certs/": h.folder + "/",
 			"/etc/mosquitto/acl":    h.write("acl", h.example("acl")),
+			"#crlfile ":             "crlfile ",
 		} {
 			if !strings.Contains(conf, old) {
 				t.Fatalf("mosquitto.conf has no %q", old)
@@ -93,7 +95,13 @@ func (h *house) write(name, content string) string {
 // those of clients.
 func (h *house) as(name string) mqtt.Options {
 	h.t.Helper()
-	certFile, keyFile := h.ca.Issue(h.t, name).Write(h.t, h.t.TempDir(), "client")
+	return h.with(h.ca.Issue(h.t, name))
+}
+
+// with is as, for a certificate.
+func (h *house) with(id *certtest.Identity) mqtt.Options {
+	h.t.Helper()
+	certFile, keyFile := id.Write(h.t, h.t.TempDir(), "client")
 	return mqtt.Options{BrokerURL: h.broker.URL(), CertFile: certFile, KeyFile: keyFile, TLS: &tls.Config{InsecureSkipVerify: true}}
 }
 
@@ -306,17 +314,4 @@ func connectWith(h *house, name string) byte {
 		return 0xff
 	}
 	return ack.ReasonCode
-}
-
-// list returns the names of an agent's works.
-func list(t *testing.T, a *work.Agent, cluster string) (names []string) {
-	t.Helper()
-	works, err := a.Clientset().WorkV1().ManifestWorks(cluster).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range works.Items {
-		names = append(names, w.Name)
-	}
-	return names
 }
