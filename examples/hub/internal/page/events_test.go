@@ -235,14 +235,14 @@ func TestCoalesced(t *testing.T) {
 		client := serve(t, p)
 		version := current(t, client)
 		browsers := []*stream{follow(t, client, version), follow(t, client, version), follow(t, client, version)}
-		go func() {
+		var all sync.WaitGroup
+		all.Go(func() {
 			for i := range 1001 {
 				h.edit(word(fmt.Sprintf("State%04d", i)))
 				p.Changed()
 				time.Sleep(2 * time.Millisecond)
 			}
-		}()
-		var all sync.WaitGroup
+		})
 		for _, browser := range browsers {
 			all.Go(func() {
 				events := 0
