@@ -312,6 +312,42 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestLive: a revision counts for what it may have on clusters, and one that has nothing yet from when an event is queued that brings it.
+func TestLive(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	f.Set("shop", f.target("a=1", "c1"))
+	f.settle()
+	f.Set("shop", f.target("a=2", "c1"))
+	f.settle()
+	live := func(want ...string) {
+		t.Helper()
+		contexts, err := f.Live(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range contexts {
+			got = append(got, c.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v are live, not %v", got, want)
+		}
+	}
+	first, second := rollout.ContextID("shop", 1), rollout.ContextID("shop", 2)
+	live(second)
+	f.stop()
+	engine, err := rsync.New(f.store, f.clusters, rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Rollback(t.Context(), second, first); err != nil {
+		t.Fatal(err)
+	}
+	f.Manager = rollout.New(engine, f.store, f.options) // neither is started: the process ended before the event began
+	live(first, second)
+}
+
 func TestContextID(t *testing.T) {
 	for _, name := range []string{"shop", "a.b"} {
 		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name || number != 12 || !ok {

@@ -162,11 +162,15 @@ func (m *Manager) Live(ctx context.Context, application string) ([]*appcontext.A
 	for _, known := range r.Revisions {
 		id := ContextID(application, known.Number)
 		status, err := m.engine.Status(ctx, id)
-		if errors.Is(err, rsync.ErrNotFound) || err == nil && !(revisionState{known.Number, status.State}).live() {
+		if errors.Is(err, rsync.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
+		}
+		busy := slices.ContainsFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
+		if !busy && !(revisionState{known.Number, status.State}).live() {
+			continue
 		}
 		c, err := m.engine.AppContext(ctx, id)
 		if err != nil {
