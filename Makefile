@@ -22,9 +22,6 @@ NESTED  := internal/e2e internal/kube internal/kube/etcd internal/peers internal
 MODULES := . $(NESTED)
 export GOWORK = off
 
-# The race detector waits a second for late reports when a program ends, and the tests end hundreds.
-export GORACE ?= atexit_sleep_ms=100
-
 # PACKAGES is how many packages are tested at a time: two for each processor.
 PACKAGES = $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 

@@ -4,10 +4,8 @@
 // Package consumer holds tests of what a user gets with go get: a controller that knows nothing of the SDK, a module of
 // its own in testdata, takes it from a GOPROXY that is built from this tree, one package at a time.
 //
-// testdata/controller is that module; testdata/newer and testdata/older are other requirements for it. Of what k8s.io/api and
-// k8s.io/apimachinery import, the newer ones have the SDK's versions: else nearly everything is compiled once more for them,
-// which takes minutes where nothing is cached. testdata/uses has a program, or for a test kit a test, for each public package,
-// and testdata/budgets.txt what each one may cost:
+// testdata/controller is that module; testdata/newer and testdata/older are other requirements for it. testdata/uses has a
+// program, or for a test kit a test, for each public package, and testdata/budgets.txt what each one may cost:
 //
 //	go test -C internal/e2e ./consumer -run TestConsumer -update
 //
