@@ -41,10 +41,10 @@ help: ## say what each verb does
 kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd, once
 	@internal/kube/build.sh
 
-check: generate-diff fmt lint test ## everything that a change must pass
+check: generate-diff fmt vet lint test ## everything that a change must pass
 
 test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
-	$(GO) test -race -vet=off -p $(PACKAGES) ./... # half of them wait; make lint vets all
+	$(GO) test -race -vet=off -p $(PACKAGES) ./... # half of them wait; make vet is for all
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
 	$(GO) test -race -vet=off -count=1 -p $(PACKAGES) -parallel 8 -timeout 40m ./... # mostly they wait; what they build is not seen by the cache
@@ -91,7 +91,7 @@ generate-diff: ## fail when a generated file is not up to date
 fmt: ## fail when gofmt would change a file
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
 
-vet: ## go vet on the SDK and on the end-to-end tests, which make lint does too
+vet: ## go vet on the SDK and on the end-to-end tests
 	$(GO) vet ./...
 	cd internal/e2e && $(GO) vet ./...
 
