@@ -50,12 +50,13 @@ func publicPackages(t *testing.T) []string {
 	return packages
 }
 
-// fill gets all modules that any of the packages needs into the module cache, where the checksum database has a say.
+// fill gets all modules that any of the packages needs into the module cache, where the checksum database has a say:
+// those that the uses are built from, and those that go get raises and wants the checksum of, built or not.
 func fill(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
 	t.Helper()
 	c := newConsumer(t, variant, env, packages...)
 	before := c.requirements(t)
-	c.run(t, "go", "mod", "edit", "-require="+sdkPath+"@"+sdk.version)
+	c.get(t, sdk, packages...)
 	c.run(t, "go", "list", "-mod=mod", "-deps", "-test", "./...")
 	if after := c.requirements(t); len(changes(before, after)) == 0 {
 		t.Errorf("%s: nothing changed in go.mod", variant)
@@ -98,7 +99,7 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 	t.Helper()
 	c := newConsumer(t, "controller", env, pkg)
 	before, sums := c.requirements(t), c.sums(t)
-	c.run(t, "go", "get", sdkPath+"/"+pkg+"@"+sdk.version)
+	c.get(t, sdk, pkg)
 	after := c.requirements(t)
 	if after[sdkPath] != sdk.version {
 		t.Errorf("go.mod has the SDK at %q", after[sdkPath])
@@ -161,11 +162,7 @@ func (c consumer) foreign(t *testing.T, args ...string) int {
 func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
 	c := newConsumer(t, variant, env, packages...)
 	before := c.requirements(t)
-	get := []string{"get"}
-	for _, pkg := range packages {
-		get = append(get, sdkPath+"/"+pkg+"@"+sdk.version)
-	}
-	c.run(t, "go", get...)
+	c.get(t, sdk, packages...)
 	after := c.requirements(t)
 	for _, change := range changes(before, after) {
 		path, raised := strings.CutPrefix(change, "raise ")

@@ -78,6 +78,16 @@ func (c consumer) run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
+// get adds packages of the SDK to the module.
+func (c consumer) get(t *testing.T, sdk proxy, packages ...string) {
+	t.Helper()
+	args := []string{"get"}
+	for _, pkg := range packages {
+		args = append(args, sdkPath+"/"+pkg+"@"+sdk.version)
+	}
+	c.run(t, "go", args...)
+}
+
 // requirements are the versions in the module's go.mod.
 func (c consumer) requirements(t *testing.T) map[string]string {
 	t.Helper()
