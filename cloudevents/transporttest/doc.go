@@ -17,5 +17,6 @@
 // [SessionKeeper], [RawPublisher]. Tests that need a missing ability are skipped and say so.
 //
 // The broker must hold 10,000 messages for one receiver. No test waits for a time to pass; a test that waits
-// in vain for something to happen fails after a minute. After each test no goroutine of the transport may be left.
+// in vain for something to happen fails after a minute. Ten seconds after each test no
+// goroutine of the transport may be left.
 package transporttest

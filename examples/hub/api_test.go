@@ -32,6 +32,7 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --dir=":        "--dir must not be empty",
 		"--broker mqtt://x --patience 0":  "--patience must be more than 0",
 		"--broker mqtt://x --revisions 1": "--revisions must be from 2 to 1000",
+		"--broker mqtt://x --source a/b":  "--source: must not contain '/'",
 		"--broker mqtt://x more":          `unknown argument "more"`,
 	})
 	stderr.Reset()

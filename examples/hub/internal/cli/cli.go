@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -102,5 +103,5 @@ func (o Options) validate(flags command.Flags) error {
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return nil
+	return codec.ValidateName("--source", o.Source)
 }
