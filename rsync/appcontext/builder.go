@@ -5,6 +5,7 @@ package appcontext
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,17 +14,21 @@ import (
 type Builder struct {
 	context  AppContext
 	apps     []*AppBuilder
+	byName   map[string]*AppBuilder
 	problems []*Problem
 }
 
 // AppBuilder adds to one app of a Builder.
 type AppBuilder struct {
-	builder *Builder
-	app     App
+	builder  *Builder
+	app      App
+	clusters map[ClusterID]int // indexes in app.Clusters
 }
 
 // NewBuilder begins a context.
-func NewBuilder(id string) *Builder { return &Builder{context: AppContext{ID: id}} }
+func NewBuilder(id string) *Builder {
+	return &Builder{context: AppContext{ID: id}, byName: map[string]*AppBuilder{}}
+}
 
 // Meta sets what the context belongs to.
 func (b *Builder) Meta(meta Meta) *Builder {
@@ -33,13 +38,11 @@ func (b *Builder) Meta(meta Meta) *Builder {
 
 // App returns the app of that name, after adding it where it is new. Apps keep the order in which they were added.
 func (b *Builder) App(name string) *AppBuilder {
-	for _, a := range b.apps {
-		if a.app.Name == name {
-			return a
-		}
+	if a := b.byName[name]; a != nil {
+		return a
 	}
-	a := &AppBuilder{builder: b, app: App{Name: name}}
-	b.apps = append(b.apps, a)
+	a := &AppBuilder{builder: b, app: App{Name: name}, clusters: map[ClusterID]int{}}
+	b.apps, b.byName[name] = append(b.apps, a), a
 	return a
 }
 
@@ -76,19 +79,21 @@ func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) 
 }
 
 func (a *AppBuilder) cluster(id ClusterID) *Cluster {
-	if c := a.app.Cluster(id); c != nil {
-		return c
+	at, known := a.clusters[id]
+	if !known {
+		at = len(a.app.Clusters)
+		a.app.Clusters, a.clusters[id] = append(a.app.Clusters, Cluster{ClusterID: id}), at
 	}
-	a.app.Clusters = append(a.app.Clusters, Cluster{ClusterID: id})
-	return &a.app.Clusters[len(a.app.Clusters)-1]
+	return &a.app.Clusters[at]
 }
 
-// Build returns the context, or an [*Error] with all that is wrong.
+// Build returns the context, or an [*Error] with all that is wrong. What is added later is not in it.
 func (b *Builder) Build() (*AppContext, error) {
 	out := b.context
 	out.Apps = make([]App, len(b.apps))
 	for i, a := range b.apps {
 		out.Apps[i] = a.app
+		out.Apps[i].Clusters = slices.Clone(a.app.Clusters)
 	}
 	v := validator{problems: b.problems[:len(b.problems):len(b.problems)]}
 	v.context(&out, false)
