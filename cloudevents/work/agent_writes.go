@@ -44,6 +44,9 @@ func (a *Agent) list(ctx context.Context, q *store.Query) (store.Page, error) {
 // heard waits for the initial sync, as list does.
 func (a *Agent) heard(ctx context.Context) error { return a.waitSynced(ctx) }
 
+// certain has nothing to ask: an agent's works are its own.
+func (a *Agent) certain(context.Context) (bool, error) { return false, nil }
+
 func (a *Agent) reached(version uint64) error { return reached(a.store, version) }
 
 // waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent

@@ -60,7 +60,8 @@ type SourceOptions struct {
 	// name of the shared subscription, one topic level. Store must then be a [SharedStore] that all of them reach. All
 	// show the same works, with resourceVersions of their own; one at a time writes, the one whose clientset was last
 	// written to, or that [Source.Lead] was called on: leader election is the user's. A write on another replica takes the
-	// writing over; one that another has overtaken fails with ServiceUnavailable. Replicas write only once started.
+	// writing over; one that another has overtaken fails with ServiceUnavailable. Before a write says that there is no such
+	// work, or nothing to change, it sees what others have written; reads may be behind. Replicas write only once started.
 	// What a broker had given to a replica whose link breaks is lost, with most brokers; it is asked for anew when that
 	// replica, or one in its place, connects. Where none may come, ResyncInterval finds it.
 	SharedGroup string

@@ -184,14 +184,19 @@ func (s *Source) Healthy() error {
 // take "nothing" for an answer: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
 // what is deleted through its clientset.
 func (s *Source) InventoryComplete(ctx context.Context) error {
-	if err := s.Lead(ctx); err != nil {
+	if err := s.lead(ctx); err != nil {
 		return err
 	}
 	s.store.Lock()
+	if err := s.writable(false); err != nil {
+		s.store.Unlock()
+		return err
+	}
+	term := s.term()
 	s.complete, s.asked = true, false
 	s.keepMeta()
 	s.store.Unlock()
-	if err := s.journal.flush(ctx); err != nil {
+	if err := s.stored(ctx, term); err != nil {
 		return err
 	}
 	if s.traits.Strict { // statuses tell as well what the agents have
@@ -210,19 +215,26 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 // deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
 // Works that are not deleted stay.
 func (s *Source) Forget(ctx context.Context, cluster string) error {
-	if err := s.Lead(ctx); err != nil {
+	if err := s.lead(ctx); err != nil {
 		return err
 	}
-	s.forget(cluster)
-	return s.journal.flush(ctx)
+	term, err := s.forget(cluster)
+	if err != nil {
+		return err
+	}
+	return s.stored(ctx, term)
 }
 
-func (s *Source) forget(cluster string) {
+func (s *Source) forget(cluster string) (term uint64, err error) {
 	s.store.Lock()
 	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return 0, err
+	}
 	c := s.clusters[cluster]
 	if c == nil {
-		return
+		s.keepMeta() // changes nothing, but a replica is told where another one writes
+		return s.term(), nil
 	}
 	var deleting []*sourceWork
 	s.store.All(cluster, func(w *sourceWork) {
@@ -243,6 +255,7 @@ func (s *Source) forget(cluster string) {
 		s.keepCluster(c)
 		c.reported.clear()
 	}
+	return s.term(), nil
 }
 
 // cluster returns what is known of a cluster. The store's lock is held.

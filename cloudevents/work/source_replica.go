@@ -45,7 +45,7 @@ type replica struct {
 	claim   []byte        // the record under keyWriter that is this replica's
 	claims  uint64        // how many it has made
 	turn    chan struct{} // holds a token while somebody claims
-	term    uint64        // numbers the times in which writes is true
+	term    uint64        // counts the changes of writes: what was written in one and is not durable in it is lost
 	writes  bool
 	follows bool          // has seen all that was in the store when it began to follow
 	changed chan struct{} // closed and replaced when writes or follows changes
@@ -116,8 +116,32 @@ func (s *Source) writing() bool { return s.replica == nil || s.replica.writes }
 // when the replica knows all that the one before has stored. A write of the clientset does the same, so that only a
 // replica which may have nothing to write needs to be told. Without SharedGroup there is nothing to do.
 //
-// It returns ServiceUnavailable where Start has not been called, or its context has ended, and ctx's error.
+// It returns ServiceUnavailable where Start has not been called, or its context has ended, and ctx's error. Where this
+// replica writes already, it asks the store whether that still holds.
 func (s *Source) Lead(ctx context.Context) error {
+	if err := s.lead(ctx); err != nil || s.replica == nil {
+		return err
+	}
+	s.store.Lock()
+	term := s.replica.term
+	s.keepMeta() // changes nothing, but goes to the store under the condition that nobody else writes
+	s.store.Unlock()
+	if err := s.stored(ctx, term); !errors.Is(err, errReplaced) {
+		return err
+	}
+	return s.lead(ctx)
+}
+
+// certain has a replica see what others have written. It reports whether that may be more than it saw before.
+func (s *Source) certain(ctx context.Context) (bool, error) {
+	if s.replica == nil {
+		return false, nil
+	}
+	return true, s.Lead(ctx)
+}
+
+// lead is Lead for who is about to write, and is told by that where this replica does not know yet that another writes.
+func (s *Source) lead(ctx context.Context) error {
 	r := s.replica
 	if r == nil {
 		return ctx.Err()
@@ -141,7 +165,7 @@ func (s *Source) Lead(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-r.turn }()
-	return s.lead(ctx)
+	return s.claim(ctx)
 }
 
 func (r *replica) hasEnded() bool {
@@ -153,8 +177,8 @@ func (r *replica) hasEnded() bool {
 	}
 }
 
-// lead claims the writing and waits until the claim, and so all that was stored before it, has come back.
-func (s *Source) lead(ctx context.Context) error {
+// claim claims the writing and waits until the claim, and so all that was stored before it, has come back.
+func (s *Source) claim(ctx context.Context) error {
 	r := s.replica
 	for {
 		s.store.Lock()
@@ -287,6 +311,7 @@ func (s *Source) stopWriting() {
 		s.logger.Info("Another replica writes now")
 	}
 	s.replica.writes = false
+	s.replica.term++
 	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)

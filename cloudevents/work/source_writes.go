@@ -40,7 +40,7 @@ func (s *Source) object(namespace, name string) *workv1.ManifestWork {
 	return object(s.store, namespace, name)
 }
 
-// heard does not wait: a source makes its works itself.
+// heard does not wait: a source makes its works itself. Those of other replicas are another matter, see certain.
 func (s *Source) heard(context.Context) error { return nil }
 
 func (s *Source) reached(version uint64) error { return reached(s.store, version) }
@@ -90,11 +90,12 @@ func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interfa
 // create adds an object.
 func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error) {
 	if !dryRun {
-		if err := s.Lead(ctx); err != nil {
+		if err := s.lead(ctx); err != nil {
 			return nil, err
 		}
 	}
 	generated := obj.Name == "" && obj.GenerateName != ""
+	taken := &doubt{s, dryRun}
 	for attempt := 1; ; attempt++ {
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
@@ -102,6 +103,13 @@ func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bo
 		out, term, err := s.createOne(ctx, obj, dryRun)
 		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
 			continue
+		}
+		if apierrors.IsAlreadyExists(err) {
+			if again, err := taken.again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
 		}
 		if err == nil && !dryRun {
 			err = s.stored(ctx, term)
@@ -229,7 +237,7 @@ func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource, invali
 
 // commit replaces an object.
 func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
-	if err := s.Lead(ctx); err != nil {
+	if err := s.lead(ctx); err != nil {
 		return nil, false, err
 	}
 	out, term, err := s.commitOne(current, next, traceOf(ctx, s.options.TraceParent))
@@ -274,7 +282,7 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 // remove begins the deletion of an object.
 func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error) {
 	if !dryRun {
-		if err := s.Lead(ctx); err != nil {
+		if err := s.lead(ctx); err != nil {
 			return nil, false, err
 		}
 	}

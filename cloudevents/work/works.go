@@ -27,6 +27,8 @@ type role interface {
 	object(namespace, name string) *workv1.ManifestWork
 	// heard waits until the role has heard of all objects that there are.
 	heard(ctx context.Context) error
+	// certain has the role see what others have written. It reports whether that may be more than before.
+	certain(ctx context.Context) (bool, error)
 	// reached returns an error for a resourceVersion from the future.
 	reached(version uint64) error
 	// create adds an object that nobody else holds and returns its snapshot.
@@ -200,11 +202,19 @@ type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, inval
 // mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
 // unless another writer was faster.
 func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
+	doubt := w.doubt(o.dryRun)
 	for range maxCommits {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		current, err := w.find(ctx, name)
+		if apierrors.IsNotFound(err) {
+			if again, err := doubt.again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -229,6 +239,11 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 			track(current, next, o.sub, managerOrProcess(o.manager))
 		}
 		if unchanged(current, next) {
+			if again, err := doubt.again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
 			return current.DeepCopy(), nil
 		}
 		if o.dryRun {
@@ -243,6 +258,24 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		}
 	}
 	return nil, conflict(name)
+}
+
+// doubt is that of a write for which there seems to be nothing to do: others may have written what is not seen here yet.
+type doubt struct {
+	role role
+	over bool
+}
+
+// doubt is for one write; dry runs have none.
+func (w *works) doubt(dryRun bool) *doubt { return &doubt{w.role, dryRun} }
+
+// again reports, once, whether to look again.
+func (d *doubt) again(ctx context.Context) (bool, error) {
+	if d.over {
+		return false, nil
+	}
+	d.over = true
+	return d.role.certain(ctx)
 }
 
 // precondition holds uid and resourceVersion of a change against the current object. An apply may be without a
@@ -294,8 +327,16 @@ func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	if err := w.named(ctx, "delete", name); err != nil {
 		return err
 	}
+	doubt := w.doubt(len(opts.DryRun) > 0)
 	for range maxCommits {
 		current := w.role.object(w.namespace, name)
+		if current == nil || current.DeletionTimestamp != nil {
+			if again, err := doubt.again(ctx); err != nil {
+				return err
+			} else if again {
+				continue
+			}
+		}
 		if current == nil {
 			return apierrors.NewNotFound(resource, name)
 		}

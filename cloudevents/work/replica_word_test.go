@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// distantStore is a shared store across a network: what the writer writes takes a while before and after it is done, and
+// those who follow are behind.
+type distantStore struct {
+	*work.MemoryStore
+	before, after, behind func() time.Duration
+}
+
+func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+func (d *distantStore) ApplyIf(ctx context.Context, condition work.Change, changes []work.Change) error {
+	time.Sleep(d.before())
+	defer func() { time.Sleep(d.after()) }()
+	return d.MemoryStore.ApplyIf(ctx, condition, changes)
+}
+
+func (d *distantStore) Follow(ctx context.Context, f func([]work.Change) error) error {
+	return d.MemoryStore.Follow(ctx, func(changes []work.Change) error {
+		time.Sleep(d.behind())
+		return f(changes)
+	})
+}
+
+// patchLabel sets the label k.
+func patchLabel(ctx context.Context, h *hub, name, value string) error {
+	data := fmt.Appendf(nil, `{"metadata":{"labels":{"k":%q}}}`, value)
+	_, err := h.works("cluster1").Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+	return err
+}
+
+// TestOvertakenWrites: of writes that wait for the store while another replica takes over, none returns nil and is lost.
+func TestOvertakenWrites(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := &distantStore{work.NewMemoryStore(), always(100 * time.Millisecond), always(0), always(0)}
+		first, second := s.replicaOf(store), s.replicaOf(store)
+		s.settle()
+		for _, name := range []string{"w0", "w1"} {
+			first.create("cluster1", newWork(name, "1"))
+		}
+		s.settle()
+		writes := map[string]func(ctx context.Context) error{
+			"Patch": func(ctx context.Context) error { return patchLabel(ctx, first, "w1", "new") },
+			"Create": func(ctx context.Context) error {
+				_, err := first.works("cluster1").Create(ctx, newWork("w2", "1"), metav1.CreateOptions{})
+				return err
+			},
+			"Delete": func(ctx context.Context) error {
+				return first.works("cluster1").Delete(ctx, "w0", metav1.DeleteOptions{})
+			},
+			"Forget":            func(ctx context.Context) error { return first.Forget(ctx, "cluster9") },
+			"InventoryComplete": func(ctx context.Context) error { return first.InventoryComplete(ctx) },
+		}
+		var group sync.WaitGroup
+		group.Go(func() { _ = patchLabel(s.t.Context(), first, "w0", "new") }) // under way
+		time.Sleep(20 * time.Millisecond)
+		for name, write := range writes { // these wait for it
+			group.Go(func() {
+				if err := write(s.t.Context()); !apierrors.IsServiceUnavailable(err) {
+					t.Errorf("%s: %v, want ServiceUnavailable: another replica writes", name, err)
+				}
+			})
+		}
+		time.Sleep(20 * time.Millisecond)
+		if err := second.Lead(s.t.Context()); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		s.settle()
+		sameWorks(t, first, second)
+	})
+}
+
+// TestWritesOfOneBehind: a replica whose view of the store is behind does not take what it does not know for nothing.
+func TestWritesOfOneBehind(t *testing.T) {
+	verbs := map[string]func(s *scene, second *hub) error{
+		"Patch":       func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "w", "b") },
+		"Patch again": func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "old", "b") },
+		"Delete": func(s *scene, second *hub) error {
+			return second.works("cluster1").Delete(s.t.Context(), "w", metav1.DeleteOptions{})
+		},
+		"Update": func(s *scene, second *hub) error {
+			_, err := second.works("cluster1").Update(s.t.Context(), newWork("w", "2"), metav1.UpdateOptions{})
+			if apierrors.IsInvalid(err) { // it has no resourceVersion
+				return nil
+			}
+			return err
+		},
+		"Lead and Get": func(s *scene, second *hub) error {
+			if err := second.Lead(s.t.Context()); err != nil {
+				return err
+			}
+			_, err := second.works("cluster1").Get(s.t.Context(), "w", metav1.GetOptions{})
+			return err
+		},
+	}
+	for name, write := range verbs {
+		for _, wrote := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/wrote=%t", name, wrote), func(t *testing.T) {
+				inScene(t, func(s *scene) {
+					store := &distantStore{work.NewMemoryStore(), always(0), always(0), always(300 * time.Millisecond)}
+					first, second := s.replicaOf(store), s.replicaOf(store)
+					s.settle()
+					first.create("cluster1", newWork("old", "1"))
+					s.settle()
+					writer := first
+					if wrote {
+						writer = second
+					}
+					if err := patchLabel(s.t.Context(), writer, "old", "b"); err != nil {
+						t.Fatal(err)
+					}
+					s.settle()
+					first.create("cluster1", newWork("w", "1"))
+					if err := patchLabel(s.t.Context(), first, "old", "a"); err != nil {
+						t.Fatal(err)
+					}
+					if err := write(s, second); err != nil && !apierrors.IsServiceUnavailable(err) {
+						t.Error(err)
+					}
+					s.settle()
+					sameWorks(t, first, second)
+					if got := second.get("cluster1", "old").Labels["k"]; name == "Patch again" && got != "b" {
+						t.Errorf("the patch returned nil, and the label is %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// maybe is what a work may be, for a user who knows all answers to the writes of it.
+type maybe struct {
+	exists   bool
+	label    string
+	deleting bool
+}
+
+// TestReplicasKeepTheirWord: whichever replicas users write to at the same time, over a slow store, what was answered holds.
+// Each work has one user, who knows what it can be.
+func TestReplicasKeepTheirWord(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			inScene(t, func(s *scene) {
+				wait := func(most time.Duration) func() time.Duration {
+					return func() time.Duration { return rand.N(most) }
+				}
+				store := &distantStore{work.NewMemoryStore(), wait(20 * time.Millisecond), wait(20 * time.Millisecond), wait(40 * time.Millisecond)}
+				replicas := []*hub{s.replicaOf(store), s.replicaOf(store), s.replicaOf(store)}
+				s.settle()
+				var group sync.WaitGroup
+				for i := range uint64(4) {
+					user := &replicaUser{t: t, name: fmt.Sprintf("w%d", i), replicas: replicas, can: []maybe{{}}, random: rand.New(rand.NewPCG(seed, i))}
+					group.Go(func() {
+						for step := range 40 {
+							user.step(s.t.Context(), step)
+							time.Sleep(time.Duration(user.random.IntN(60)) * time.Millisecond)
+						}
+					})
+				}
+				group.Wait()
+				s.settle()
+				synctest.Wait()
+				sameWorks(t, replicas[0], replicas[1])
+				sameWorks(t, replicas[0], replicas[2])
+			})
+		})
+	}
+}
+
+// replicaUser writes one work.
+type replicaUser struct {
+	t        *testing.T
+	name     string
+	replicas []*hub
+	can      []maybe // what the work can be
+	random   *rand.Rand
+	log      []string
+}
+
+// step does something, and holds the answer against what the work can be.
+func (u *replicaUser) step(ctx context.Context, step int) {
+	at := u.random.IntN(len(u.replicas))
+	r, value := u.replicas[at], fmt.Sprint(step)
+	works := r.works("cluster1")
+	var verb string
+	var err error
+	var effect func(maybe) maybe
+	absent := false // what the work must have been for the write to succeed
+	switch n := u.random.IntN(10); {
+	case n < 2:
+		verb, absent = "create", true
+		obj := newWork(u.name, "1")
+		obj.Labels = map[string]string{"k": value}
+		_, err = works.Create(ctx, obj, metav1.CreateOptions{})
+		effect = func(maybe) maybe { return maybe{exists: true, label: value} }
+	case n < 7:
+		verb = "patch"
+		err = patchLabel(ctx, r, u.name, value)
+		effect = func(m maybe) maybe { m.label = value; return m }
+	case n < 8 && step > 20:
+		verb = "delete"
+		err = works.Delete(ctx, u.name, metav1.DeleteOptions{})
+		effect = func(m maybe) maybe { m.deleting = true; return m }
+	default:
+		u.look(ctx, r, at)
+		return
+	}
+	u.log = append(u.log, fmt.Sprintf("%s %s on %d: %v", verb, value, at, err))
+	var next []maybe
+	for _, m := range u.can {
+		done := m.exists != absent
+		switch {
+		case err == nil && done:
+			next = append(next, effect(m))
+		case apierrors.IsServiceUnavailable(err):
+			next = append(next, m)
+			if done {
+				next = append(next, effect(m))
+			}
+		case apierrors.IsNotFound(err) && !m.exists, apierrors.IsAlreadyExists(err) && m.exists:
+			next = append(next, m)
+		}
+	}
+	u.holds(next)
+}
+
+// look has a replica lead, and reads.
+func (u *replicaUser) look(ctx context.Context, r *hub, at int) {
+	if err := r.Lead(ctx); err != nil {
+		u.log = append(u.log, fmt.Sprintf("lead on %d: %v", at, err))
+		return
+	}
+	var seen maybe
+	obj, err := r.works("cluster1").Get(ctx, u.name, metav1.GetOptions{})
+	if err == nil {
+		seen = maybe{exists: true, label: obj.Labels["k"], deleting: obj.DeletionTimestamp != nil}
+	}
+	u.log = append(u.log, fmt.Sprintf("see on %d: %+v", at, seen))
+	var next []maybe
+	if slices.Contains(u.can, seen) {
+		next = []maybe{seen}
+	}
+	u.holds(next)
+}
+
+func (u *replicaUser) holds(next []maybe) {
+	if len(next) == 0 {
+		u.t.Errorf("%s can only have been %+v, but\n%s", u.name, u.can, u.log[max(0, len(u.log)-8):])
+		next = []maybe{{}, {exists: true}}
+	}
+	slices.SortFunc(next, func(a, b maybe) int { return slices.Compare([]string{fmt.Sprint(a)}, []string{fmt.Sprint(b)}) })
+	u.can = slices.Compact(next)
+}
