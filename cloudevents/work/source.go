@@ -40,6 +40,7 @@ type Source struct {
 	replica   *replica // nil without a SharedGroup
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
+	strangers *quietlog.Log // works that are to go because this source does not know them
 	requests  *aside
 	asks      atomic.Int64 // how often all agents were asked
 
@@ -99,6 +100,8 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),
 		refusals: quietlog.New("Refused an event", options.Clock),
+
+		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
 	s.requests = newAside(s.take)
 	if err := s.measure(); err != nil {
@@ -162,7 +165,8 @@ func (s *Source) Start(ctx context.Context) error {
 		every(s.options.Clock, listTimeout, s.expireLists))
 	if err == nil {
 		s.requests.drop()
-		s.refusals.Flush(klog.FromContext(ctx).WithValues("source", s.options.SourceID))
+		s.refusals.Flush(s.logger)
+		s.strangers.Flush(s.logger)
 		s.metrics.unregister()
 	}
 	return err

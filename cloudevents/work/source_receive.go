@@ -4,6 +4,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -222,6 +223,8 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	s.works[workID{c.name, id}] = w
 	c.tombstones[id] = w
 	s.buried = append(s.buried, w)
+	s.strangers.Error(s.logger, fmt.Errorf(
+		"the agent of cluster %q has %s: this source has forgotten it, or another one has the same ID", c.name, cmp.Or(name, id)), "unknown", c.name)
 	return w, nil
 }
 
