@@ -78,9 +78,13 @@ type sourceCluster struct {
 	reported       reports                // of works without a record, in a strict profile
 }
 
-// NewSource validates the options, claims the transport and returns a source that is not started. Its
-// clientset works at once: what is written waits in the outbox. The errors name the option that is wrong, which
-// MetricsRegisterer is where it has metrics of this ID; a transport in use gives [cloudevents.ErrClaimed].
+// NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
+// clientset works at once: what is written waits in the outbox. It returns when Load has: a Store whose Load waits, as for a
+// database that is starting up, makes it wait, with a context that does not end.
+//
+// The errors name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID, and Store where
+// Load fails; a transport in use gives [cloudevents.ErrClaimed]. A call that fails leaves nothing behind, and can be
+// repeated with the same options and transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -101,14 +105,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
 	s.requests = newAside(s.take)
-	if err := s.measure(); err != nil {
-		return nil, fmt.Errorf("work.NewSource: %w", err)
-	}
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
-		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, s.metrics, options.DrainTimeout)
+		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, nil, options.DrainTimeout)
 		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
 			s.joinReplicas(shared)
 		}
@@ -116,6 +117,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 			c.reported.sweep(options.Clock.Now())
 		}
 		s.keepMeta()
+	}
+	if err := s.measure(); err != nil {
+		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.SourceID,
