@@ -105,7 +105,7 @@
 //
 //	before  clientset, err := versioned.NewForConfig(restConfig)
 //	hub     source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller"})
-//	        go source.Start(ctx) // or mgr.Add(source): it is a controller-runtime Runnable
+//	        go source.Start(ctx) // or mgr.Add(source), a manager of controller-runtime: see Probes for leader election
 //	        clientset := source.Clientset()
 //	agent   agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
 //	        go agent.Start(ctx)
@@ -290,6 +290,22 @@
 //
 //	err = mgr.AddHealthzCheck("manifestworks", source.Livez)
 //	err = mgr.AddReadyzCheck("manifestworks", source.Readyz)
+//
+// Before Start, Livez returns nil and Readyz an error. A manager that elects a leader starts a source or an agent on the leader
+// only, and a replica that stands by must be ready as well: a rolling update ends an old pod when a new one is ready, and the
+// new one leads when the old one has ended. So with leader election the check begins when the replica is elected:
+//
+//	err = mgr.AddReadyzCheck("manifestworks", func(r *http.Request) error {
+//		select {
+//		case <-mgr.Elected():
+//			return source.Readyz(r)
+//		default: // it stands by
+//			return nil
+//		}
+//	})
+//
+// Replicas that share a Store all run, whoever leads. There the manager gets a type that embeds the source and has a method
+// NeedLeaderElection, which returns false, and Readyz is the check as it is.
 //
 // # Coming from the OCM SDK
 //
