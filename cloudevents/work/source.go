@@ -187,14 +187,16 @@ func (s *Source) Healthy() error {
 // come. From then on a work of this source that an agent holds and the source does not know is deleted, and agents
 // take "nothing" for an answer: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
 // what is deleted through its clientset.
+//
+// Without SharedGroup it may be called before Start. It returns ServiceUnavailable as [Source.Lead] does, when Start has
+// returned, and where another replica takes the writing over meanwhile; else ctx's error, or that of the Store.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.Lead(ctx); err != nil {
 		return err
 	}
-	s.store.Lock()
-	s.complete, s.asked = true, false
-	s.keepMeta()
-	s.store.Unlock()
+	if err := s.inventoryComplete(); err != nil {
+		return err
+	}
 	if err := s.journal.flush(ctx); err != nil {
 		return err
 	}
@@ -210,23 +212,45 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	return nil
 }
 
+func (s *Source) inventoryComplete() error {
+	s.store.Lock()
+	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return err
+	}
+	s.complete, s.asked = true, false
+	s.keepMeta()
+	return nil
+}
+
 // Forget gives up on a cluster that will never come back: works that wait for its agent to finish their
 // deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
 // Works that are not deleted stay.
+//
+// A name that no cluster can have, as [AgentOptions].ClusterName says, is a [*codec.Error]; a cluster that is not known is
+// forgotten already. Otherwise its errors are those of [Source.InventoryComplete].
 func (s *Source) Forget(ctx context.Context, cluster string) error {
+	if err := codec.ValidateName("cluster", cluster); err != nil {
+		return fmt.Errorf("work.Source.Forget: %w", err)
+	}
 	if err := s.Lead(ctx); err != nil {
 		return err
 	}
-	s.forget(cluster)
+	if err := s.forget(cluster); err != nil {
+		return err
+	}
 	return s.journal.flush(ctx)
 }
 
-func (s *Source) forget(cluster string) {
+func (s *Source) forget(cluster string) error {
 	s.store.Lock()
 	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return err
+	}
 	c := s.clusters[cluster]
 	if c == nil {
-		return
+		return nil
 	}
 	var deleting []*sourceWork
 	s.store.All(cluster, func(w *sourceWork) {
@@ -247,6 +271,7 @@ func (s *Source) forget(cluster string) {
 		s.keepCluster(c)
 		c.reported.clear()
 	}
+	return nil
 }
 
 // cluster returns what is known of a cluster. The store's lock is held.
