@@ -75,8 +75,9 @@
 //
 // # What all have in common
 //
-// New validates its options and starts nothing. Start runs until its context ends, and returns when nothing of it is left, so
-// each type with a Start is a Runnable of controller-runtime's manager. Options are structs whose zero value is useful. Errors
-// are those of the API machinery where we stand in for Kubernetes, and named ones elsewhere. Metrics go to the Registerer in the
-// options, logs to the logger in the context; no payload and no credential gets into either.
+// New validates its options and starts nothing; a source or an agent with a Store also reads that. Start runs until its context
+// ends, and returns when nothing of it is left, so each type with a Start is a Runnable of controller-runtime's manager, which
+// starts it on the leader where it elects one. Options are structs whose zero value is useful. Errors are those of the API
+// machinery where we stand in for Kubernetes, and named ones elsewhere. Metrics go to the Registerer in the options, logs to the
+// logger in the context; no payload and no credential gets into either.
 package sdk

@@ -98,9 +98,13 @@ func (a *syncAnswer) complete() bool {
 	return a.done
 }
 
-// NewAgent validates the options, claims the transport and returns an agent that is not started. The errors
-// name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID; a transport in use gives
-// [cloudevents.ErrClaimed].
+// NewAgent validates the options, reads the Store, claims the transport and returns an agent that is not started. It
+// returns when Load has: a Store whose Load waits, as for a database that is starting up, makes it wait, with a context
+// that does not end.
+//
+// The errors name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID, and Store where
+// Load fails; a transport in use gives [cloudevents.ErrClaimed]. A call that fails leaves nothing behind, and can be
+// repeated with the same options and transport.
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewAgent: a transport is required")
@@ -127,9 +131,6 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
 	a.requests = newAside(a.take)
-	if err := a.measure(); err != nil {
-		return nil, fmt.Errorf("work.NewAgent: %w", err)
-	}
 	if !hold {
 		close(a.synced)
 	}
@@ -137,8 +138,11 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		if err := a.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewAgent: AgentOptions.Store: %w", err)
 		}
-		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, a.metrics, options.DrainTimeout)
+		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, nil, options.DrainTimeout)
 		a.keepMeta()
+	}
+	if err := a.measure(); err != nil {
+		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.AgentID,

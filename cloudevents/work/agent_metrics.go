@@ -22,7 +22,8 @@ const (
 // agentSizes are the metrics that only an agent has.
 type agentSizes struct{ sources, synced *prometheus.Desc }
 
-// measure makes the metrics of the agent and registers them, where the options want them.
+// measure makes the metrics of the agent and registers them, where the options want them. They may be read at once, so what
+// they are read from is there: a scrape does not wait for a Store to load.
 func (a *Agent) measure() error {
 	r := a.options.MetricsRegisterer
 	if r == nil {
@@ -35,11 +36,11 @@ func (a *Agent) measure() error {
 		sources: m.set.Desc("sources", "Sources that were heard of."),
 		synced:  m.set.Desc("synced", "Whether the initial sync is over, so that lists and informers have what there is."),
 	}
-	if err := m.register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) }); err != nil {
-		return err
-	}
 	a.metrics = m
-	return nil
+	if a.journal != nil {
+		a.journal.metrics = m
+	}
+	return m.register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) })
 }
 
 // specOutcome names what a spec has led to.

@@ -43,9 +43,11 @@
 // Errors are StatusErrors with the API server's reasons, codes, details and causes. Objects get the defaults of the
 // ManifestWork CRD and are held to its schema; applies merge by it, with managers, conflicts and force as on the API
 // server. The pages of a list are all of the version of the first, and a list of exactly a version, or a watch from
-// it, is of that version; when more than 1,024 writes came since, the error is Expired, and that of a page has the
-// token that gets the rest of what there is now. The clients of other resources, discovery and the REST client
-// exist and answer MethodNotSupported.
+// it, is of that version. For these the last writes are remembered, at least 1,024 and at least a quarter as many as there
+// are works; when more came since, or the process has started since, the error is Expired. The pages of a list need none of
+// them while what the list began with is kept: for 5 minutes after each page, and of the eight lists in pages that were read
+// last. The error Expired of a page has the token that gets the rest of what there is now. The clients of other resources,
+// discovery and the REST client exist and answer MethodNotSupported.
 //
 // # What differs from the API server
 //
@@ -105,7 +107,7 @@
 //
 //	before  clientset, err := versioned.NewForConfig(restConfig)
 //	hub     source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller"})
-//	        go source.Start(ctx) // or mgr.Add(source): it is a controller-runtime Runnable
+//	        go source.Start(ctx) // or mgr.Add(source), a manager of controller-runtime: see Probes for leader election
 //	        clientset := source.Clientset()
 //	agent   agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
 //	        go agent.Start(ctx)
@@ -210,8 +212,9 @@
 //
 // With MetricsRegisterer in the options, a source or an agent has the metrics below, from its constructor until Start
 // has returned. All begin with spokewire_cloudevents_ and have two labels more: kind, which is source or agent, and
-// client, its ID. No label has the name of a cluster or a work. What is a size is read when Prometheus asks, which takes
-// a lock once; what happens is counted without any allocation.
+// client, its ID. That of an agent has the name of its cluster in it, unless [AgentOptions].AgentID says otherwise; no other
+// label has the name of a cluster, and none that of a work, so that a source has as many series for one cluster as for a
+// thousand. What is a size is read when Prometheus asks, which takes a lock once; what happens is counted without any allocation.
 //
 //	metric                                type       labels     what
 //	events_sent_total                     counter    type       events that the broker has acknowledged
@@ -290,6 +293,22 @@
 //
 //	err = mgr.AddHealthzCheck("manifestworks", source.Livez)
 //	err = mgr.AddReadyzCheck("manifestworks", source.Readyz)
+//
+// Before Start, Livez returns nil and Readyz an error. A manager that elects a leader starts a source or an agent on the leader
+// only, and a replica that stands by must be ready as well: a rolling update ends an old pod when a new one is ready, and the
+// new one leads when the old one has ended. So with leader election the check begins when the replica is elected:
+//
+//	err = mgr.AddReadyzCheck("manifestworks", func(r *http.Request) error {
+//		select {
+//		case <-mgr.Elected():
+//			return source.Readyz(r)
+//		default: // it stands by
+//			return nil
+//		}
+//	})
+//
+// Replicas that share a Store all run, whoever leads. There the manager gets a type that embeds the source and has a method
+// NeedLeaderElection, which returns false, and Readyz is the check as it is.
 //
 // # Coming from the OCM SDK
 //

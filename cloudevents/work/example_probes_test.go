@@ -14,7 +14,7 @@ import (
 )
 
 // Livez and Readyz have the type of a healthz.Checker. With controller-runtime they go to AddHealthzCheck and
-// AddReadyzCheck of the manager; here they are served without it.
+// AddReadyzCheck of the manager, with leader election as in the example LeaderElection; here they are served without it.
 func Example_probes() {
 	probe := func(check func(*http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

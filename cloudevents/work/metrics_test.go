@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -286,6 +287,38 @@ func TestMetricsOfWrites(t *testing.T) {
 		metertest.Expect(t, off, map[string]float64{"writes_refused_total reason=disconnected": 1, "outbox_limit": 0})
 		if n := metertest.Values(t, full)["outbox_oldest_seconds"]; n < 10 {
 			t.Errorf("the oldest waits for %v s", n)
+		}
+	})
+}
+
+// TestLabelsNameNoCluster: of the labels only the ID of an agent has the name of a cluster, and none that of a work.
+func TestLabelsNameNoCluster(t *testing.T) {
+	inScene(t, func(s *scene) {
+		registry := prometheus.NewPedanticRegistry()
+		h := s.source(work.SourceOptions{MetricsRegisterer: registry})
+		a := s.agent(work.AgentOptions{ClusterName: "paris", MetricsRegisterer: registry})
+		h.create("paris", newWork("bistro", "1"))
+		s.settle()
+		a.report("bistro", "open")
+		s.settle()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := map[string]bool{}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				for _, label := range metric.GetLabel() {
+					if label.GetName() == "client" {
+						ids[label.GetValue()] = true
+					} else if v := label.GetValue(); strings.Contains(v, "paris") || strings.Contains(v, "bistro") {
+						t.Errorf("%s has the label %s=%q", family.GetName(), label.GetName(), v)
+					}
+				}
+			}
+		}
+		if diff := cmp.Diff(map[string]bool{"hub": true, "paris-work-agent": true}, ids); diff != "" {
+			t.Errorf("clients (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -103,9 +103,9 @@ type SourceOptions struct {
 type AgentOptions struct {
 	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level: not
 	// empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at a time: where several
-	// processes stand by for it, each starts its agent when it has won the leader election. With two at a time the
-	// sources take as done what either reports: one that applies nothing may report works gone that the other has
-	// still to clean up.
+	// processes stand by for it, each starts its agent when it has won the leader election, and asks [Agent.Readyz] only
+	// from then on: see Probes in the package documentation. With two at a time the sources take as done what either
+	// reports: one that applies nothing may report works gone that the other has still to clean up.
 	ClusterName string
 	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
 	AgentID string

@@ -10,7 +10,8 @@ import (
 
 // Livez is a check for a liveness probe: it fails when Start has returned, and does not return when the source is
 // stuck, so that the probe runs into its timeout. It does not fail while the broker is away: a restart would not bring
-// it back, and would lose what waits in the outbox. Like [Source.Readyz] it is a healthz.Checker of controller-runtime.
+// it back, and would lose what waits in the outbox. Before Start it returns nil. Like [Source.Readyz] it is a
+// healthz.Checker of controller-runtime.
 func (s *Source) Livez(*http.Request) error {
 	s.store.Lock()
 	closed := s.store.Closed()
@@ -21,6 +22,9 @@ func (s *Source) Livez(*http.Request) error {
 // Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
 // asked the agents for what they have; else an error that says what is missing. What the broker refuses is not asked.
 // The clientset works meanwhile: writes wait in the outbox.
+//
+// It is an error also before Start. Where a manager elects a leader, a replica that stands by must be ready without it: the
+// package documentation has a check that does that, under Probes.
 func (s *Source) Readyz(*http.Request) error {
 	return inReadiness(errors.Join(s.Healthy(), s.engine.Refused()), s.Ready(), nil)
 }
@@ -35,7 +39,7 @@ func (a *Agent) Livez(*http.Request) error {
 
 // Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
 // asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
-// is missing. What the broker refuses is not asked.
+// is missing. What the broker refuses is not asked. With leader election it is as [Source.Readyz].
 func (a *Agent) Readyz(*http.Request) error {
 	return inReadiness(errors.Join(a.Healthy(), a.engine.Refused()), a.Ready(), a.synced)
 }

@@ -79,9 +79,13 @@ type sourceCluster struct {
 	reported       reports                // of works without a record, in a strict profile
 }
 
-// NewSource validates the options, claims the transport and returns a source that is not started. Its
-// clientset works at once: what is written waits in the outbox. The errors name the option that is wrong, which
-// MetricsRegisterer is where it has metrics of this ID; a transport in use gives [cloudevents.ErrClaimed].
+// NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
+// clientset works at once: what is written waits in the outbox. It returns when Load has: a Store whose Load waits, as for a
+// database that is starting up, makes it wait, with a context that does not end.
+//
+// The errors name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID, and Store where
+// Load fails; a transport in use gives [cloudevents.ErrClaimed]. A call that fails leaves nothing behind, and can be
+// repeated with the same options and transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -104,14 +108,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
 	s.requests = newAside(s.take)
-	if err := s.measure(); err != nil {
-		return nil, fmt.Errorf("work.NewSource: %w", err)
-	}
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
-		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, s.metrics, options.DrainTimeout)
+		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, nil, options.DrainTimeout)
 		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
 			s.joinReplicas(shared)
 		}
@@ -119,6 +120,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 			c.reported.sweep(options.Clock.Now())
 		}
 		s.keepMeta()
+	}
+	if err := s.measure(); err != nil {
+		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
 		Name:         options.SourceID,
@@ -187,19 +191,17 @@ func (s *Source) Healthy() error {
 // come. From then on a work of this source that an agent holds and the source does not know is deleted, and agents
 // take "nothing" for an answer: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
 // what is deleted through its clientset.
+//
+// Without SharedGroup it may be called before Start. It returns ServiceUnavailable as [Source.Lead] does, when Start has
+// returned, and where another replica takes the writing over meanwhile; else ctx's error, or an InternalError where the Store fails.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.lead(ctx); err != nil {
 		return err
 	}
-	s.store.Lock()
-	if err := s.writable(false); err != nil {
-		s.store.Unlock()
+	term, err := s.inventoryComplete()
+	if err != nil {
 		return err
 	}
-	term := s.term()
-	s.complete, s.asked = true, false
-	s.keepMeta()
-	s.store.Unlock()
 	if err := s.stored(ctx, term); err != nil {
 		return err
 	}
@@ -215,10 +217,27 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	return nil
 }
 
+func (s *Source) inventoryComplete() (term uint64, err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return 0, err
+	}
+	s.complete, s.asked = true, false
+	s.keepMeta()
+	return s.term(), nil
+}
+
 // Forget gives up on a cluster that will never come back: works that wait for its agent to finish their
 // deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
 // Works that are not deleted stay.
+//
+// A name that no cluster can have, as [AgentOptions].ClusterName says, is a [*codec.Error]; a cluster that is not known is
+// forgotten already. Otherwise its errors are those of [Source.InventoryComplete].
 func (s *Source) Forget(ctx context.Context, cluster string) error {
+	if err := codec.ValidateName("cluster", cluster); err != nil {
+		return fmt.Errorf("work.Source.Forget: %w", err)
+	}
 	if err := s.lead(ctx); err != nil {
 		return err
 	}

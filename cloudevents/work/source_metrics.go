@@ -22,7 +22,8 @@ const (
 // sourceSizes are the metrics that only a source has.
 type sourceSizes struct{ unconfirmed, clusters, complete, writing, events *prometheus.Desc }
 
-// measure makes the metrics of the source and registers them, where the options want them.
+// measure makes the metrics of the source and registers them, where the options want them. They may be read at once, so what
+// they are read from is there: a scrape does not wait for a Store to load.
 func (s *Source) measure() error {
 	r := s.options.MetricsRegisterer
 	if r == nil {
@@ -39,11 +40,11 @@ func (s *Source) measure() error {
 		writing: m.set.Desc("replica_writing", "Whether this is the replica that writes; 1 for a source that has no others."),
 		events:  m.set.Desc("replica_events_waiting", "Events that wait in the shared Store for the replica that writes."),
 	}
-	if err := m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) }); err != nil {
-		return err
-	}
 	s.metrics = m
-	return nil
+	if s.journal != nil {
+		s.journal.metrics = m
+	}
+	return m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) })
 }
 
 // outcome names what a status has led to.

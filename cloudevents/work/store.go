@@ -25,9 +25,10 @@ import (
 // All methods may be called from any goroutine, and return soon when their context ends: Start waits for them, and ends
 // that of a write which takes longer than Start has at its own end.
 type Store interface {
-	// Load calls f for each record, in any order, and returns f's first error. The value must not be kept or changed
-	// after f has returned. A record that cannot be read keeps the source or agent from starting, with an error that names
-	// it: to go on without it would be to forget a work, which a peer may take for its deletion.
+	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and [NewAgent] call it, with a
+	// context that does not end, and wait for it. The value must not be kept or changed after f has returned. A record that
+	// cannot be read keeps the source or agent from starting, with an error that names it: to go on without it would be to
+	// forget a work, which a peer may take for its deletion.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or none of them. When it returns nil they outlast the process and the machine's power;
 	// when it returns an error they may or may not have been made, and are made again later, together with whatever has

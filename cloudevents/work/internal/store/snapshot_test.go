@@ -135,6 +135,43 @@ func TestPagesEnd(t *testing.T) {
 	})
 }
 
+// TestPagesOfManyLists: eight lists in pages can go on at once, whatever is written. The next takes the place of that whose
+// last page is the longest ago.
+func TestPagesOfManyLists(t *testing.T) {
+	run(t, false, func(s *script) {
+		begin := func() store.Query {
+			s.put("a", "w0")
+			page := s.list(store.Query{Limit: 5})
+			return store.Query{Limit: 5, At: page.Version, AfterNamespace: "a", AfterName: "w4"}
+		}
+		for i := range 10 {
+			s.put("a", fmt.Sprintf("w%d", i))
+		}
+		var lists []store.Query
+		for range 8 {
+			time.Sleep(time.Second)
+			lists = append(lists, begin())
+		}
+		for range 3000 {
+			s.put("a", "w1")
+		}
+		for i := range lists {
+			time.Sleep(time.Second)
+			if got := s.list(lists[i]); len(got.Objects) != 5 {
+				t.Errorf("list %d: %d objects", i, len(got.Objects))
+			}
+		}
+		time.Sleep(time.Second)
+		s.list(lists[0])
+		begin()
+		for i := range lists {
+			if _, err := s.store.List(&lists[i]); apierrors.IsResourceExpired(err) != (i == 1) {
+				t.Errorf("list %d beside eight others: %v", i, err)
+			}
+		}
+	})
+}
+
 // TestLogGrows: a watch can begin where a list ended although a quarter of a large store is written meanwhile, and the
 // log shrinks with the store.
 func TestLogGrows(t *testing.T) {

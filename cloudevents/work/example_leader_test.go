@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// addSource has a manager start a source and probe it. A manager that elects a leader starts the source once it is elected;
+// until then it stands by, and is ready for that. For an agent it is the same.
+func addSource(mgr ctrl.Manager, source *work.Source) error {
+	return errors.Join(
+		mgr.Add(source),
+		mgr.AddHealthzCheck("manifestworks", source.Livez),
+		mgr.AddReadyzCheck("manifestworks", func(r *http.Request) error {
+			select {
+			case <-mgr.Elected():
+				return source.Readyz(r)
+			default:
+				return nil
+			}
+		}),
+	)
+}
+
+// Of the replicas of a controller that elects a leader, those that stand by have a source that is not started. They must be
+// ready all the same: a rolling update ends the old pods when the new ones are ready.
+func Example_leaderElection() {
+	lease := &memoryLease{} // in place of one on the cluster
+	pod := func(name string) (mgr *probedManager, stop func()) {
+		mgr = must(newManager(lease, name))
+		source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"}))
+		if err := addSource(mgr, source); err != nil {
+			fmt.Println(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		mgr.run(ctx)
+		return mgr, func() {
+			cancel()
+			if err := <-mgr.stopped; err != nil {
+				fmt.Println(err)
+			}
+		}
+	}
+	old, stopOld := pod("old")
+	<-old.Elected()
+	updated, stop := pod("new")
+	fmt.Println("the new pod stands by:", updated.readyz(nil))
+	stopOld()
+	<-updated.Elected()
+	fmt.Println("the new pod leads")
+	stop()
+	// Output:
+	// the new pod stands by: <nil>
+	// the new pod leads
+}
