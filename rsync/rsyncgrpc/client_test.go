@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 	check(t, s.engine.Create(ctx, shop(t, "here", "1", "c1")))
 	check(t, s.engine.Create(ctx, shop(t, "stopped", "1", "c1")))
 	check(t, s.engine.Stop(ctx, "stopped"))
-	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here"))))
+	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here", rsync.IdempotencyKey("mine")))))
 	first := func(e rsyncgrpc.Engine, id string, from int64) error {
 		for _, err := range e.Watch(ctx, id, from) {
 			return err
@@ -138,6 +138,10 @@ func TestErrors(t *testing.T) {
 		{"a bad ID: wait", func(e rsyncgrpc.Engine) error { _, err := e.Wait(ctx, rsync.EventRef{}); return err }, rsync.ErrInvalidInput},
 		{"a key that is too long", func(e rsyncgrpc.Engine) error {
 			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey(strings.Repeat("k", 300)))
+			return err
+		}, rsync.ErrInvalidInput},
+		{"a key of another call", func(e rsyncgrpc.Engine) error {
+			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey("mine"))
 			return err
 		}, rsync.ErrInvalidInput},
 		{"from and to are one", func(e rsyncgrpc.Engine) error { _, err := e.Rollback(ctx, "here", "here"); return err }, rsync.ErrInvalidInput},
