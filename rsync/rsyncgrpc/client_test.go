@@ -149,6 +149,8 @@ func TestErrors(t *testing.T) {
 		{"its objects are out there", func(e rsyncgrpc.Engine) error { return e.Delete(ctx, "here") }, rsync.ErrInvalidState},
 		{"it is stopped", func(e rsyncgrpc.Engine) error { _, err := e.Terminate(ctx, "stopped"); return err }, rsync.ErrStopped},
 		{"a context that is not valid", func(e rsyncgrpc.Engine) error { return e.Create(ctx, &appcontext.AppContext{ID: "a b"}) }, appcontext.ErrInvalid},
+		{"no app context", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, appcontext.ErrInvalid},
+		{"no app context: input", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, rsync.ErrInvalidInput},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			remote, local := tt.call(client), tt.call(s.engine)
@@ -238,6 +240,11 @@ func TestDeadlines(t *testing.T) {
 	cancel()
 	if _, err := client.Status(cancelled, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want Canceled", err)
+	}
+	for name, e := range map[string]rsyncgrpc.Engine{"client": client, "engine": s.engine} {
+		for change, err := range e.Watch(cancelled, "a", 0) {
+			t.Errorf("%s: a watch whose context has ended has %+v, %v", name, change, err)
+		}
 	}
 	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
 }
