@@ -14,9 +14,10 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Collector ends AppliedWorks. Deleting one is enough for everything to go, sooner or later, in no order; a Collector is
-// faster, keeps an order, respects policies and guards, and says what is in the way. It may be used concurrently, for one
-// AppliedWork by one caller at a time. As a [Pruner] it remembers what it has seen: one should last as long as the process.
+// Collector ends AppliedWorks. Deleting one is enough for everything to go, sooner or later, in no order; a Collector
+// keeps an order, respects policies and guards, and says what is in the way. It is faster too where the limits of the client
+// allow more than Kubernetes' collector has: see [Options].Client. It may be used concurrently, for one AppliedWork by one caller
+// at a time. As a [Pruner] it remembers what it has seen: one should last as long as the process.
 type Collector struct {
 	*cluster
 	tracker *Tracker
@@ -52,6 +53,8 @@ type ReleaseOptions struct {
 // Kubernetes' collector take what may have come late. From its beginning nothing is applied for the AppliedWork any more,
 // also when this process ends. It is one pass and waits for nothing: while the change set is not Done, the AppliedWork is
 // kept; call it again, after a while or after [Collector.WaitGone]. Of an AppliedWork that is gone, nothing is left to do.
+//
+// It makes a request for each object, as fast as the limits of [Options].Client allow.
 //
 // Guards hold as for Prune; a protected namespace only loses our reference. The error joins those of the change set, or is
 // an [ErrInvalidInput] or the API server's. The change set is never nil.

@@ -5,6 +5,7 @@
 // work does not want any more, and everything when the work ends, even when no agent is left to help. The record is an
 // AppliedWork (package v1alpha1), which all the objects name as their owner.
 //
+//	config.QPS, config.Burst = 100, 200 // how fast objects come and go: see Limits
 //	client := dynamic.NewForConfigOrDie(config)
 //	err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource))
 //	…
@@ -57,6 +58,13 @@
 // An object that moves from one work to another is best adopted first: apply with AdoptAlways, and prune the other
 // work then or at the same time. Until then both own it.
 //
+// # Limits
+//
+// Each object takes a request or more, so the limits of the client decide how fast objects are applied and deleted.
+// client-go's default is a QPS of 5: five objects a second, where Kubernetes' collector deletes some 20 after the
+// AppliedWork, as kube-controller-manager has a QPS of 20. Set QPS and Burst of the rest.Config as high as the API server may be
+// asked; where its priority and fairness limit clients, a QPS of -1 is no limit.
+//
 // # Inventories
 //
 // status.appliedResources has group, version, kind, resource, namespace, name and UID of each object. An empty UID means
@@ -88,7 +96,8 @@
 //   - UID is set when an object was applied, which is what its code does, and not "on successful deletion" as its comment says.
 //   - Owner references are on namespaced and cluster-scoped objects, as its code has it, where the enhancement speaks of
 //     namespaced ones only. They block the owner's deletion here, and do not there.
-//   - Deleting the AppliedWork, as it does when a Work ends, is enough here too. Teardown is faster.
+//   - Deleting the AppliedWork, as it does when a Work ends, is enough here too. Teardown is faster where the client's
+//     limits allow it.
 //   - AppliedtWorkStatus, as the enhancement spells it, is a deprecated alias of AppliedWorkStatus.
 //
 // # Coming from OCM's AppliedManifestWork

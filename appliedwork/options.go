@@ -29,8 +29,9 @@ const (
 
 // Options is how to reach the managed cluster. Client and Discovery are required.
 type Options struct {
-	// Client makes all requests but those of discovery and, where Inventory is set, of inventories. Its QPS and burst limit how fast objects are applied and deleted:
-	// client-go's defaults are 5 and 10 requests per second.
+	// Client makes all requests but those of discovery and, where Inventory is set, of inventories. The QPS and Burst of its
+	// configuration limit how fast objects are applied and deleted. client-go's defaults are 5 requests a second and 10 at once, with
+	// which Teardown is slower than Kubernetes' own collector: set them higher.
 	Client dynamic.Interface
 	// Inventory makes the requests for the inventories: the AppliedWorks that are ours to keep. It is for when Client is somebody
 	// who may not: with impersonation, say. Defaults to Client.

@@ -32,15 +32,18 @@ type creation struct {
 	conditions     []store.Compare // of its next transaction
 }
 
-// Create stores a context, in the state Created. It returns an [*appcontext.Error] for one that is not valid, ErrConflict
-// where there is one of that ID, and store.ErrTooLarge for what the store cannot hold. After other errors of the store the
-// context may be there, as a whole: Create again, which returns ErrConflict then.
+// Create stores a context, in the state Created. It returns an [*appcontext.Error] for one that is not valid, which for nil is
+// ErrInvalidInput too, ErrConflict where there is one of that ID, and store.ErrTooLarge for what the store cannot hold. After
+// other errors of the store the context may be there, as a whole: Create again, which returns ErrConflict then.
 //
 // A context that is too large for one transaction takes several, of which the last makes it visible, so nobody ever sees half of
 // one. They must not take longer than ten minutes together: what a process has left that ended between them is removed when an
 // engine starts after that time. The engine that creates need not be started.
 func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	if err := appcontext.Validate(c); err != nil {
+		if c == nil {
+			return fmt.Errorf("%w: %w", ErrInvalidInput, err)
+		}
 		return err
 	}
 	h := head{ID: c.ID, Generation: rand.Text(), Meta: c.Meta}

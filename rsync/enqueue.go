@@ -99,11 +99,10 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 			return ref, nil
 		}
 		if len(result.Current) > 2 && result.Current[2].Exists() {
-			var seq uint64
-			if err := json.Unmarshal(result.Current[2].Value, &seq); err != nil {
-				return EventRef{}, &brokenError{result.Current[2].Key}
+			ref, err := e.queuedBefore(ctx, id, result.Current[2], &element)
+			if err != nil || ref.Seq != 0 {
+				return ref, err
 			}
-			return EventRef{id, seq}, nil
 		}
 		if result.Current[1].Exists() {
 			return EventRef{}, fmt.Errorf("app context %q: %w", id, ErrStopped)
@@ -111,6 +110,28 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		kv = result.Current[0]
 	}
 	return EventRef{}, fmt.Errorf("queue %s of app context %q: %w", element.Event, id, ErrConflict)
+}
+
+// queuedBefore returns the event that was queued with the key of an element, which must be of the same call; none when the history
+// has let go of it and of the key meanwhile.
+func (e *Engine) queuedBefore(ctx context.Context, id string, key store.KeyValue, element *Element) (EventRef, error) {
+	var seq uint64
+	if err := json.Unmarshal(key.Value, &seq); err != nil {
+		return EventRef{}, &brokenError{key.Key}
+	}
+	kv, err := e.store.Get(ctx, elementKey(id, seq))
+	if err != nil || !kv.Exists() {
+		return EventRef{}, err
+	}
+	var before Element
+	if err := json.Unmarshal(kv.Value, &before); err != nil {
+		return EventRef{}, &brokenError{kv.Key}
+	}
+	if before.Event != element.Event || before.UCID != element.UCID {
+		return EventRef{}, fmt.Errorf("%w: another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
+			ErrInvalidInput, id, element.IdempotencyKey, before.call(), seq, element.call())
+	}
+	return EventRef{id, seq}, nil
 }
 
 func (e *Engine) enqueueOps(id string, kv store.KeyValue, element Element) (EventRef, []store.Compare, []store.Op, error) {

@@ -47,7 +47,7 @@ const (
 	ReasonRefused          Reason = "Refused"          // the cluster will never take it
 	ReasonHookFailed       Reason = "HookFailed"       // an object that had to become ready has failed
 	ReasonDependency       Reason = "Dependency"       // an app that this one depends on failed
-	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used
+	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used, or Options.Comparer panicked at it
 )
 
 // sentinel is the error that belongs to a reason.

@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -46,6 +47,14 @@ type Element struct {
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
 	Queued         time.Time `json:"queued"`
 	Finished       time.Time `json:"finished,omitzero"`
+}
+
+// call says what was asked for.
+func (e *Element) call() string {
+	if e.UCID != "" {
+		return fmt.Sprintf("%s from %q", e.Event, e.UCID)
+	}
+	return string(e.Event)
 }
 
 // Phase is how far an app on a cluster is in an event.
@@ -120,7 +129,8 @@ type CallOption struct{ idempotencyKey string }
 
 // IdempotencyKey makes a call that was made before, with the same key on the same context, return the event of that one
 // instead of queueing another, as long as the history has it. Use it to call again after an error of which it is not known
-// whether the event was queued.
+// whether the event was queued. A call of another event, or of an Update from another context, must have another key: it returns
+// ErrInvalidInput and queues nothing. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }
 
 // IdempotencyKeyOf returns the key that options have, or "": for those who carry calls to an engine elsewhere.

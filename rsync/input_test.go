@@ -135,6 +135,48 @@ func TestIdempotencyKey(t *testing.T) {
 	})
 }
 
+// TestIdempotencyKeyOfAnotherCall: a key that another call was made with is refused, and nothing is queued. Else the caller of
+// Terminate would believe that the objects go.
+func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{HistoryLimit: 3})
+		ctx, key := t.Context(), rsync.IdempotencyKey("request-1")
+		for _, id := range []string{"a", "b", "c"} {
+			s.create(id, "web@c1 x=1")
+		}
+		refused := func(what string, ref rsync.EventRef, err error) {
+			t.Helper()
+			if !errors.Is(err, rsync.ErrInvalidInput) || ref != (rsync.EventRef{}) || !strings.Contains(fmt.Sprint(err), `"request-1"`) {
+				t.Errorf("%s: got %v, %v; want ErrInvalidInput with the key", what, ref, err)
+			}
+		}
+		first := s.ref(s.engine.Instantiate(ctx, "a", key))
+		s.done(first, nil)
+		ref, err := s.engine.Terminate(ctx, "a", key)
+		refused("Terminate", ref, err)
+		ref, err = s.engine.Update(ctx, "b", "a", key)
+		refused("Update", ref, err)
+		if again := s.ref(s.engine.Instantiate(ctx, "a", key)); again != first {
+			t.Errorf("%v and then %v", first, again)
+		}
+		update := s.ref(s.engine.Update(ctx, "a", "b", key)) // another context: the key is new there
+		ref, err = s.engine.Update(ctx, "c", "b", key)
+		refused("Update from another context", ref, err)
+		if again := s.ref(s.engine.Rollback(ctx, "a", "b", key)); again != update {
+			t.Errorf("%v and then %v", update, again)
+		}
+		s.done(update, nil)
+		status, err := s.engine.Status(ctx, "a")
+		if err != nil || len(status.Queue) != 2 { // the UpdateDelete is the second
+			t.Errorf("%v, %v", status, err)
+		}
+		for range 10 {
+			s.done(s.engine.Read(ctx, "b"))
+		}
+		s.done(s.engine.Terminate(ctx, "b", key)) // the history has forgotten the key with the event
+	})
+}
+
 // TestMaxRetries: a cluster that goes on refusing, or does not answer, fails the event after so many attempts.
 func TestMaxRetries(t *testing.T) {
 	for mode, want := range map[fake.Mode]rsync.Reason{

@@ -51,7 +51,8 @@ type Options struct {
 	ConnectorIdle time.Duration
 	// DeleteOrder defaults to ReverseOrder.
 	DeleteOrder DeleteOrder
-	// Comparer says which resources an update applies. Defaults to [appcontext.Bytes].
+	// Comparer says which resources an update applies. One that panics fails the event with ReasonInvalidContext. Defaults to
+	// [appcontext.Bytes].
 	Comparer appcontext.Comparer
 	// Transitions is the state machine. Defaults to [TransitionsDefault].
 	Transitions Transitions

@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -70,14 +71,29 @@ type planner struct {
 	order   DeleteOrder
 	changed appcontext.Comparer
 	diff    *appcontext.Differences
+	broken  string // why there is no plan
+}
+
+// compare is changed, and takes note of a panic, so that it does not end the process. What it panicked with may be content of a
+// manifest, and is not told.
+func (p *planner) compare(before, after *appcontext.Resource) (changed bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.broken = fmt.Sprintf("Options.Comparer panicked with a %T at %s", v, after.Object)
+		}
+	}()
+	return p.changed(before, after)
 }
 
 func (p *planner) plan() []*task {
 	switch p.event {
 	case Update:
-		p.diff = appcontext.Diff(p.other, p.context, p.changed)
+		p.diff = appcontext.Diff(p.other, p.context, p.compare)
 	case UpdateDelete:
-		p.diff = appcontext.Diff(p.context, p.other, p.changed)
+		p.diff = appcontext.Diff(p.context, p.other, p.compare)
+	}
+	if p.broken != "" {
+		return nil
 	}
 	var tasks []*task
 	for i := range p.context.Apps {

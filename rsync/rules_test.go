@@ -26,6 +26,8 @@ var rules = []ruletest.Rule{
 		{"enqueue.go", "store.Unchanged(kv), store.Absent(stopKey(id))}", "store.Unchanged(kv), " + none + "}"}}},
 	{Name: "an idempotency key queues once", Test: "TestIdempotencyKey", Edits: edits{
 		{"enqueue.go", "compares = append(compares, store.Absent(key))", "compares = append(compares, " + none + ")"}}},
+	{Name: "an idempotency key is of one call", Test: "TestIdempotencyKeyOfAnotherCall", Edits: edits{
+		{"enqueue.go", "if before.Event != element.Event ||", "if before.Seq == 0 && before.Event != element.Event &&"}}},
 
 	// Owners.
 	{Name: "the fence", Test: "TestLateWritesOfTheOnlyEngine", Edits: edits{

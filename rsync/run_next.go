@@ -179,7 +179,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	}
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
-		w.tasks = p.plan()
+		w.tasks, w.broken = p.plan(), p.broken
 	}
 	for _, t := range w.tasks {
 		for i := range r.img.statuses {

@@ -122,9 +122,10 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestTransactionsPerEvent: the number of transactions does not grow with that of resources, nor with that of retries.
+// TestTransactionsPerEvent: the number of transactions does not grow with that of resources, nor with that of retries; nor does that
+// of all calls to the store. What users wait with is not counted.
 func TestTransactionsPerEvent(t *testing.T) {
-	count := func(t *testing.T, resources, clusters int, trouble bool) (txns int) {
+	count := func(t *testing.T, resources, clusters int, trouble bool) (txns, calls int) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, nil, rsync.Options{})
 			text := ""
@@ -140,7 +141,7 @@ func TestTransactionsPerEvent(t *testing.T) {
 			}
 			s.create("a", text)
 			time.Sleep(time.Second)
-			before := s.memory.Counts().Txns
+			before := s.memory.Counts()
 			ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 			if trouble {
 				time.Sleep(time.Hour)
@@ -148,24 +149,39 @@ func TestTransactionsPerEvent(t *testing.T) {
 					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
 				}
 			}
+			time.Sleep(time.Minute)
+			after := s.memory.Counts()
+			txns = after.Txns - before.Txns
+			calls = txns + after.Gets - before.Gets + after.Ranges - before.Ranges
 			s.done(ref, nil)
-			txns = s.memory.Counts().Txns - before
+			if more := s.memory.Counts().Txns - after.Txns; more != 0 {
+				t.Errorf("after a minute the event was not done: %d more transactions", more)
+			}
 		})
-		return txns
+		return txns, calls
 	}
-	one, hundred := count(t, 1, 1, false), count(t, 100, 1, false)
+	one, oneCalls := count(t, 1, 1, false)
+	hundred, hundredCalls := count(t, 100, 1, false)
 	if one != hundred || one > 4 {
 		t.Errorf("with one resource there are %d transactions, with a hundred %d", one, hundred)
 	}
-	ten := count(t, 100, 10, false)
+	if oneCalls != hundredCalls || oneCalls > 8 {
+		t.Errorf("with one resource there are %d calls, with a hundred %d", oneCalls, hundredCalls)
+	}
+	ten, _ := count(t, 100, 10, false)
 	if ten > 3+10 {
 		t.Errorf("on ten clusters there are %d transactions", ten)
 	}
-	hour := count(t, 100, 10, true)
+	thousand, _ := count(t, 1, 1000, false)
+	if thousand > 3+1000 {
+		t.Errorf("on a thousand clusters there are %d transactions", thousand)
+	}
+	hour, _ := count(t, 100, 10, true)
 	if hour > 3+2*10 {
 		t.Errorf("after an hour of trouble there are %d transactions", hour)
 	}
-	t.Logf("transactions: 1 resource %d, 100 resources %d, on 10 clusters %d, with an hour of retries %d", one, hundred, ten, hour)
+	t.Logf("calls of the store: 1 resource %d, 100 resources %d", oneCalls, hundredCalls)
+	t.Logf("transactions: 1 resource %d, 100 resources %d, on 10 clusters %d, on 1000 %d, on 10 with an hour of retries %d", one, hundred, ten, thousand, hour)
 }
 
 // TestDeadCluster: a thousand contexts wait for one cluster. There is at most one probe a second in all, and all are done

@@ -71,9 +71,9 @@ type Change struct {
 }
 
 // Watch tells of what changes in a context from a revision on: of the one that a Status or the last Change had, the next
-// one. 0 begins with what there is now. It ends with ctx, when the context is deleted, and after an error: ErrNotFound,
-// ErrInvalidInput for a negative revision, or store.ErrCompacted when the store does not have the revision, because it is too long
-// ago or, in a store that was restored, yet to come; then begin with 0.
+// one. 0 begins with what there is now. It ends with ctx, without an error of that, when the context is deleted, and after an error:
+// ErrNotFound, ErrInvalidInput for a negative revision, or store.ErrCompacted when the store does not have the revision, because
+// it is too long ago or, in a store that was restored, yet to come; then begin with 0.
 //
 // Of a context that is not there any more a Watch from a revision before its deletion tells what there was until then.
 func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[Change, error] {
@@ -91,6 +91,8 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 		status, err := e.Status(ctx, id)
 		gone := errors.Is(err, ErrNotFound) && fromRevision > 0
 		switch {
+		case ctx.Err() != nil:
+			return
 		case err != nil && !gone:
 			yield(Change{}, err)
 			return

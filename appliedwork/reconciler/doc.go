@@ -4,6 +4,9 @@
 // Package reconciler runs the helpers of package appliedwork in a controller of controller-runtime: it applies what each
 // AppliedWork should have on the cluster, prunes what it should not, and ends it when that is said.
 //
+//	config.QPS, config.Burst = 100, 200 // client-go's defaults, 5 and 10, are how fast objects come and go: see package appliedwork
+//	dynamicClient, err := dynamic.NewForConfig(config)
+//	…
 //	r, err := reconciler.New(reconciler.Options{
 //		Options: appliedwork.Options{Client: dynamicClient, Discovery: discoveryClient},
 //		Desired: reconciler.DesiredFunc(func(ctx context.Context, work *v1alpha1.AppliedWork) (reconciler.Want, error) {

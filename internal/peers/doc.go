@@ -7,5 +7,5 @@
 // it is at home.
 //
 //	make peers                # little, in seconds
-//	make peers WATCHES=1000   # as in README.md, in four minutes: with client-go's default limits that is what this other watcher takes
+//	make peers WATCHES=1000   # as in README.md, in four minutes: most of it is this other watcher with client-go's default limits
 package peers

@@ -44,9 +44,15 @@ func (r reconciler) Reconcile(ctx context.Context, watcher client.ObjectIdentifi
 	return reconcile.Result{}, nil
 }
 
-// TestDependencyWatches measures kubernetes-dependency-watches as examples/watch-bench measures package dynamicwatcher: with client-go's
-// default limits, ten objects for each watcher, memory after collecting garbage, and the bytes of the responses' bodies.
+// TestDependencyWatches measures kubernetes-dependency-watches as examples/watch-bench measures package dynamicwatcher: ten objects
+// for each watcher, memory after collecting garbage, and the bytes of the responses' bodies. It obeys the limits of its client,
+// and package dynamicwatcher obeys none: hence with client-go's default limits, and with the limits lifted.
 func TestDependencyWatches(t *testing.T) {
+	t.Run("default limits", func(t *testing.T) { dependencyWatches(t, 0) })
+	t.Run("no limits", func(t *testing.T) { dependencyWatches(t, -1) })
+}
+
+func dependencyWatches(t *testing.T, qps float32) {
 	server := &envtest.Environment{}
 	config, err := server.Start()
 	if err != nil {
@@ -66,7 +72,7 @@ func TestDependencyWatches(t *testing.T) {
 	}
 	var received atomic.Int64
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 0, 0 // the defaults: envtest sets its own
+	config.QPS, config.Burst = qps, 0 // envtest sets its own
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counter{next, &received} })
 	reconciled := make(reconciler)
 	watcher, err := client.New(config, reconciled, nil)

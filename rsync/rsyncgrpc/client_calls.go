@@ -20,10 +20,10 @@ import (
 // Create stores a context: see [rsync.Engine.Create]. What is not valid is refused without asking the server. A context that is
 // larger than the server's MaxMessageBytes is refused with codes.ResourceExhausted.
 func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
-	if a == nil {
-		return fmt.Errorf("%w: there is no app context", rsync.ErrInvalidInput)
-	}
 	if err := appcontext.Validate(a); err != nil {
+		if a == nil {
+			return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, err)
+		}
 		return err
 	}
 	if err := checkMeta(&a.Meta); err != nil {

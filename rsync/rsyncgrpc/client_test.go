@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 	check(t, s.engine.Create(ctx, shop(t, "here", "1", "c1")))
 	check(t, s.engine.Create(ctx, shop(t, "stopped", "1", "c1")))
 	check(t, s.engine.Stop(ctx, "stopped"))
-	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here"))))
+	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here", rsync.IdempotencyKey("mine")))))
 	first := func(e rsyncgrpc.Engine, id string, from int64) error {
 		for _, err := range e.Watch(ctx, id, from) {
 			return err
@@ -140,11 +140,17 @@ func TestErrors(t *testing.T) {
 			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey(strings.Repeat("k", 300)))
 			return err
 		}, rsync.ErrInvalidInput},
+		{"a key of another call", func(e rsyncgrpc.Engine) error {
+			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey("mine"))
+			return err
+		}, rsync.ErrInvalidInput},
 		{"from and to are one", func(e rsyncgrpc.Engine) error { _, err := e.Rollback(ctx, "here", "here"); return err }, rsync.ErrInvalidInput},
 		{"there is one", func(e rsyncgrpc.Engine) error { return e.Create(ctx, shop(t, "here", "other", "c1")) }, rsync.ErrConflict},
 		{"its objects are out there", func(e rsyncgrpc.Engine) error { return e.Delete(ctx, "here") }, rsync.ErrInvalidState},
 		{"it is stopped", func(e rsyncgrpc.Engine) error { _, err := e.Terminate(ctx, "stopped"); return err }, rsync.ErrStopped},
 		{"a context that is not valid", func(e rsyncgrpc.Engine) error { return e.Create(ctx, &appcontext.AppContext{ID: "a b"}) }, appcontext.ErrInvalid},
+		{"no app context", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, appcontext.ErrInvalid},
+		{"no app context: input", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, rsync.ErrInvalidInput},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			remote, local := tt.call(client), tt.call(s.engine)
@@ -234,6 +240,11 @@ func TestDeadlines(t *testing.T) {
 	cancel()
 	if _, err := client.Status(cancelled, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want Canceled", err)
+	}
+	for name, e := range map[string]rsyncgrpc.Engine{"client": client, "engine": s.engine} {
+		for change, err := range e.Watch(cancelled, "a", 0) {
+			t.Errorf("%s: a watch whose context has ended has %+v, %v", name, change, err)
+		}
 	}
 	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
 }

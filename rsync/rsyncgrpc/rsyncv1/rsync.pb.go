@@ -413,8 +413,8 @@ type EnqueueRequest struct {
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// The app context that an Update or a Rollback leads away from; id is the one that it leads to.
 	FromId string `protobuf:"bytes,3,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
-	// A call with the key of an earlier one on the same app context returns the event of that one. Up to 253 bytes; empty is
-	// none.
+	// A call with the key of an earlier one on the same app context returns the event of that one, and INVALID_INPUT where event
+	// or from_id were others. Up to 253 bytes; empty is none.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
