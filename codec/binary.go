@@ -62,6 +62,9 @@ func Attributes(e *ce.Event) iter.Seq2[string, string] {
 // It returns an [*Error] with [CodeAttribute] for an attribute that is missing or malformed and for another
 // specversion than 1.0.
 func FromAttributes(attrs iter.Seq2[string, string], contentType string, data []byte) (*ce.Event, error) {
+	if attrs == nil {
+		attrs = func(func(string, string) bool) {}
+	}
 	b := newContextBuilder()
 	for name, value := range attrs {
 		if len(name) > 3 && strings.EqualFold(name[:3], "ce-") {

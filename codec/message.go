@@ -114,7 +114,7 @@ type Status struct {
 // Gone reports whether the status says that the work no longer exists on its cluster: the condition
 // Deleted is True.
 func (s *Status) Gone() bool {
-	if s.Status == nil {
+	if s == nil || s.Status == nil {
 		return false
 	}
 	for i := range s.Status.Conditions {

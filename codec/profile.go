@@ -49,6 +49,9 @@ type Profile interface {
 // IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its type alone. Such an
 // event can be long, and what it asks for is not urgent.
 func IsResync(e *ce.Event) bool {
+	if e == nil {
+		return false
+	}
 	return strings.HasSuffix(e.Type(), resyncRequested) || strings.HasSuffix(e.Type(), "."+wireResyncRequest)
 }
 

@@ -20,6 +20,9 @@ const chunkOverhead = 256
 // their memory), Chunk set, and the ID `<id>-<index>`. r must have a ResyncID then, or Encode refuses
 // the chunks; a request that cannot be encoded is returned as it is, for Encode to say why.
 func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
+	if r == nil {
+		return []*SpecResync{r}
+	}
 	empty := *r
 	empty.Entries = nil
 	var buf []byte
@@ -44,6 +47,9 @@ func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
 
 // SplitStatusResync does for a status resync what [SplitSpecResync] does for a spec resync.
 func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
+	if r == nil {
+		return []*StatusResync{r}
+	}
 	empty := *r
 	empty.Entries = nil
 	var buf []byte

@@ -82,7 +82,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 	// ListWatchedFromCache returns all objects that the watcher watches and that exist.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
-	// GVKToGVR returns the resource of a kind, or a [*KindError].
+	// GVKToGVR returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that can
+	// be watched, and where the GVK cannot be one, as without a version; else ErrNotStarted after the end of Start, or why the
+	// server could not be asked.
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 }
 

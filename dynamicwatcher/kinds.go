@@ -80,6 +80,9 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 	if gvr, ok, err := k.known(gvk); ok {
 		return gvr, err
 	}
+	if (ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}).validateParts() != nil {
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource} // no server can have it, nor be asked for it
+	}
 	flight := k.flights.DoChan(gvk.GroupVersion().String(), func() (any, error) {
 		if !k.begin() {
 			return nil, errStopped

@@ -334,3 +334,26 @@ func TestKindComesWithNamespaces(t *testing.T) {
 		})
 	})
 }
+
+// A kind that no server can have is a KindError, too, and nobody is asked for it.
+func TestKindThatCannotBe(t *testing.T) {
+	script(t, dynamicwatcher.Options{}, func(x *fixture) {
+		for reason, gvk := range map[string]schema.GroupVersionKind{
+			"nothing":                {},
+			"no kind":                {Version: "v1"},
+			"no version":             {Kind: "ConfigMap"},
+			"no version, in a group": {Group: widget.Group, Kind: widget.Kind},
+			"a group in the version": {Version: "apps/v1", Kind: "Deployment"},
+			"a group with a slash":   {Group: "apps/v1", Version: "v1", Kind: "Deployment"},
+			"a group above":          {Group: "..", Version: "v1", Kind: "Deployment"},
+		} {
+			var kind *dynamicwatcher.KindError
+			if _, err := x.GVKToGVR(gvk); !errors.As(err, &kind) || kind.Kind != gvk || !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
+				t.Errorf("%s: %v", reason, err)
+			}
+		}
+		if n := x.api.Counts().Discoveries; n != 0 {
+			t.Errorf("%d lookups", n)
+		}
+	})
+}

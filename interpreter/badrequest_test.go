@@ -65,6 +65,8 @@ func TestBadRequests(t *testing.T) {
 			{"object that does not fit", http.MethodPost, j, health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
 				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field WorkloadSpec.spec.replicas of type int32", "u1", true},
 			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing, or is no JSON object", "u1", true},
+			{"neither object nor kind", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","operation":%q}}`, p.Kind(), operation), 400,
+				"request.object is missing, or is no JSON object", "u1", true},
 			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea", "u1", true},
 			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "", false},
 			{"replicas of another type", http.MethodPost, j, strings.Replace(good, `"name":"w"`, `"name":1`, 1), 400,

@@ -51,7 +51,7 @@
 //
 //   - What a Go type does not know survives every change, also in elements of lists: the patch is the difference between
 //     the object before and after, applied to the text that was sent. What was not changed is not in the patch.
-//   - What is no request gets an HTTP status and a reason: 429, 405, 415, 413 or 400. However a handler ends,
+//   - What is no request gets an HTTP status and a reason: 429, 408, 405, 415, 413 or 400. However a handler ends,
 //     by a panic too, the caller gets an answer, with the UID of its request.
 //   - An answer that a caller could not use is not sent: without the field that the operation asks for, with a negative
 //     number, with the same name twice. The caller is told, and the log says which handler.
@@ -62,10 +62,12 @@
 //
 // A body has at most 8 MiB, a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of three digits. What
 // a patch adds to and removes from lists, times the elements of the object, is at most 2^28. 100 requests are answered at
-// the same time, so that bodies take 800 MiB at the very most; a buffer grows with what has arrived, not with what a request
-// says of its length. [ServerOptions].MaxBytes and MaxConcurrent change both; what is over the second gets 429 at once, and
-// may come again. A handler has 30 s, or what the caller says in the query of the request (timeout=10s), if that is less;
-// then its context ends.
+// the same time; what is over that gets 429 at once, and may come again. A request whose body is still coming takes no place
+// of these, so that slow callers hold up nobody. All bodies together take 800 MiB at the very most, and what is over that gets
+// 429, too; a buffer grows with what has arrived, not with what a request says of its length. [ServerOptions].MaxBytes and
+// MaxConcurrent change all three. A handler has 30 s, or what the caller says in the query of the request (timeout=10s), if
+// that is less; then its context ends. The time counts from the head of the request, and a body that is not there by then
+// gets 408.
 //
 // # Operation
 //
@@ -73,9 +75,10 @@
 // spokewire_interpreter_server_:
 //
 //	requests_total{handler,operation,code}    counter    requests; the operation of what is none is "none", and of
-//	                                                     what came on top of MaxConcurrent, with the code 429
+//	                                                     what came on top of MaxConcurrent, with the code 429, or
+//	                                                     did not arrive in time, with the code 408
 //	request_seconds{handler}                  histogram  time that requests took
-//	requests_in_flight{handler}               gauge      requests that are being answered
+//	requests_in_flight{handler}               gauge      requests that are being read or answered
 //	certificate_reloads_total{result}         counter    certificates read from changed files
 //	certificate_expiry_timestamp_seconds      gauge      when the certificate ends
 //

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,16 +24,22 @@ import (
 // raw opens a connection for HTTP/1.1 and sends a text, whatever it is.
 func (w *webhook) raw(t *testing.T, text string) *bufio.Reader {
 	t.Helper()
-	dialer := tls.Dialer{Config: &tls.Config{RootCAs: w.ca.Pool()}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", w.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	conn := dialTLS(t, w.Addr().String(), &tls.Config{RootCAs: w.ca.Pool()})
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
 	return bufio.NewReader(conn)
+}
+
+// dialTLS opens a connection that is closed at the end of the test.
+func dialTLS(t *testing.T, addr string, config *tls.Config) net.Conn {
+	t.Helper()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 // endless is a body without an end.

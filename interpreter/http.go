@@ -8,14 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,12 +36,18 @@ type HandlerOptions struct {
 	Name string
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
 	MaxBytes int64
-	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After before
-	// their bodies are read, so that bodies take no more memory than MaxConcurrent times MaxBytes. Defaults to
+	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After, before
+	// their bodies are read if they can be. A request whose body is still coming is none of them. Defaults to
 	// [DefaultMaxConcurrent].
+	//
+	// All bodies together, also those that are still coming, take no more memory than MaxConcurrent times MaxBytes, or 16 MiB
+	// if that is more. Each takes at most twice what has arrived of it, at least 4 KiB, or a buffer of up to 256 KiB that was
+	// used before. A body for which nothing is left is answered with 429, too.
 	MaxConcurrent int
-	// Timeout is how long the handler has. The caller's own, in the query of the request, counts where it is shorter.
-	// Defaults to 30 s.
+	// Timeout is how long the handler has, from when the head of the request was read: a body that has not arrived until
+	// then is answered with 408, and its connection closed. The caller's own, in the query of the request, counts where it
+	// is shorter, and for the body the server's ReadTimeout. In a server whose [http.ResponseController] cannot set read
+	// deadlines, as below [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.
 	MetricsRegisterer prometheus.Registerer
@@ -69,13 +74,15 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 // goes into any mux, and into controller-runtime's webhook server.
 //
 // What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 429 where too many
-// others are being answered, 405 unless the method is POST, 415 unless the content is application/json and not compressed,
-// 413 for a body over the limit, and 400 for one that is no request of either protocol. A request that fails is answered
-// with successful false in the Interpret protocol, and with an HTTP status in Explore, which has no other way. The
-// request's UID is in every answer, where it could be read.
+// others are being answered or their bodies take too much memory, 408 where the body does not arrive in time, 405 unless
+// the method is POST, 415 unless the content is application/json and not compressed, 413 for a body over the limit, and 400
+// for one that is no request of either protocol. A request that fails is answered with successful false in the Interpret
+// protocol, and with an HTTP status in Explore, which has no other way. The request's UID is in every answer, where it could
+// be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
-	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent)}
+	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent),
+		bodies: newBodies(options.MaxBytes, options.MaxConcurrent)}
 }
 
 // places are taken by requests that are being answered.
@@ -95,11 +102,20 @@ func (p places) take() bool {
 
 func (p places) leave() { <-p }
 
+// full reports whether take would fail.
+func (p places) full() bool { return len(p) == cap(p) }
+
+// none is what to answer then.
+func (p places) none() error {
+	return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("%d requests are being answered, which is the limit: try again", cap(p))}
+}
+
 type endpoint struct {
 	handler Handler
 	options HandlerOptions
 	metrics *handlerMetrics
 	places  places // a server's handlers share them
+	bodies  *bodies
 }
 
 // ServeHTTP implements [http.Handler].
@@ -112,14 +128,24 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve returns what metrics tell: the operation, empty where there was none, and the code of the answer.
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int) {
+	ctx, cancel := context.WithTimeout(r.Context(), e.timeout(r.URL))
+	defer cancel()
+	// Of this request only: net/http takes the deadline back for what follows on the connection. Where it is not supported,
+	// the server's own counts.
+	_ = http.NewResponseController(w).SetReadDeadline(readUntil(ctx))
+	if e.places.full() {
+		return "", e.refuse(w, r, e.places.none()) // before the body is read
+	}
+	body := e.bodies.borrow()
+	defer body.release()
+	if err := e.read(body, w, r); err != nil {
+		return "", e.refuse(w, r, err)
+	}
 	if !e.places.take() {
-		w.Header().Set("Retry-After", "1")
-		return "", e.refuse(w, r, &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("%d requests are being answered, which is the limit: try again", cap(e.places))})
+		return "", e.refuse(w, r, e.places.none())
 	}
 	defer e.places.leave()
-	buffer := buffers.Get().(*buffer)
-	defer buffer.release()
-	request, err := e.read(buffer, w, r)
+	request, err := DecodeRequest(body.data)
 	if err != nil {
 		return "", e.refuse(w, r, err)
 	}
@@ -128,8 +154,6 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 			strings.TrimPrefix(string(request.Operation), "Explore:"), request.Protocol)}
 		return "", e.write(w, r, request, fail(problem))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), e.timeout(r.URL))
-	defer cancel()
 	response := guard(ctx, e.handler, *request)
 	if err := response.check(request.Protocol, request.Operation); err != nil {
 		klog.FromContext(ctx).Error(nil, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID,
@@ -177,32 +201,37 @@ func (e *endpoint) timeout(u *url.URL) time.Duration {
 	return min(asked, e.options.Timeout)
 }
 
-// read checks the HTTP request and decodes its body.
-func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) (*Request, error) {
+// read checks the HTTP request and reads its body.
+func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, &RequestError{Code: http.StatusMethodNotAllowed, Problem: fmt.Sprintf("the method is %s: POST is expected", r.Method)}
+		return &RequestError{Code: http.StatusMethodNotAllowed, Problem: fmt.Sprintf("the method is %s: POST is expected", r.Method)}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return nil, &RequestError{Code: http.StatusUnsupportedMediaType,
+		return &RequestError{Code: http.StatusUnsupportedMediaType,
 			Problem: fmt.Sprintf("the content type is %q: application/json is expected", r.Header.Get("Content-Type"))}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, &RequestError{Code: http.StatusUnsupportedMediaType, Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
+		return &RequestError{Code: http.StatusUnsupportedMediaType, Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
 	}
 	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge, Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
 	if r.ContentLength > e.options.MaxBytes {
 		w.Header().Set("Connection", "close") // nobody is going to read it
-		return nil, tooLarge
+		return tooLarge
 	}
 	if err := b.fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
 		var limit *http.MaxBytesError
-		if errors.As(err, &limit) {
-			return nil, tooLarge
+		switch {
+		case errors.As(err, &limit):
+			return tooLarge
+		case errors.Is(err, errNoMemory):
+			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.bodies.limit)}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}
 		}
-		return nil, &RequestError{Code: http.StatusBadRequest, Problem: "the body cannot be read", Err: err}
+		return &RequestError{Code: http.StatusBadRequest, Problem: "the body cannot be read", Err: err}
 	}
-	return DecodeRequest(b.data)
+	return nil
 }
 
 func isJSON(contentType string) bool {
@@ -241,6 +270,9 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) int {
 	request := &RequestError{Code: http.StatusBadRequest}
 	errors.As(err, &request)
+	if request.Code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
 	klog.FromContext(r.Context()).V(2).Info("A request was refused", "handler", e.options.Name, "code", request.Code, "uid", request.UID)
 	e.status(w, request.Code, err.Error(), request.UID)
 	return request.Code
@@ -269,41 +301,4 @@ func send(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // the caller has gone
-}
-
-// buffer holds the body of a request. Nothing that is decoded refers to it.
-type buffer struct{ data []byte }
-
-var buffers = sync.Pool{New: func() any { return &buffer{} }}
-
-// maxPooled is the largest buffer that is kept for the next request.
-const maxPooled = 256 << 10
-
-func (b *buffer) release() {
-	if cap(b.data) <= maxPooled {
-		b.data = b.data[:0]
-		buffers.Put(b)
-	}
-}
-
-// fill reads all of r, which says that it has size bytes, or -1. What it says is trusted up to the size of a pooled
-// buffer only.
-func (b *buffer) fill(r io.Reader, size int64) error {
-	b.data = b.data[:0]
-	if want := int(min(size, maxPooled)) + 1; cap(b.data) < want { // one more to see the end
-		b.data = make([]byte, 0, max(want, 4096))
-	}
-	for {
-		if len(b.data) == cap(b.data) {
-			b.data = append(b.data, 0)[:len(b.data)]
-		}
-		n, err := r.Read(b.data[len(b.data):cap(b.data)])
-		b.data = b.data[:len(b.data)+n]
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -32,7 +32,7 @@ func newHandlerMetrics(registerer prometheus.Registerer) *handlerMetrics {
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"handler"})),
 		inFlight: registered(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: name("requests_in_flight"), Help: "Requests that are being answered.",
+			Name: name("requests_in_flight"), Help: "Requests that are being read or answered.",
 		}, []string{"handler"})),
 	}
 }

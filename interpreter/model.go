@@ -53,8 +53,8 @@ func (r *Request) DecodeObserved(object any) error {
 }
 
 func decodeObject(field string, raw []byte, object any) error {
-	if kind := rawjson.KindOf(raw); kind != rawjson.Object {
-		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
+	if err := checkObject(field, raw); err != nil {
+		return err
 	}
 	if _, ok := object.(*unstructured.Unstructured); ok && kindOf(raw) == "" {
 		// Its own error repeats the object, with all that is in it.
@@ -62,6 +62,13 @@ func decodeObject(field string, raw []byte, object any) error {
 	}
 	if err := rawjson.Decode(raw, object); err != nil {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf("does not fit %T", object), Err: err}
+	}
+	return nil
+}
+
+func checkObject(field string, raw []byte) error {
+	if rawjson.KindOf(raw) != rawjson.Object {
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
 	}
 	return nil
 }

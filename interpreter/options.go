@@ -30,11 +30,11 @@ type ServerOptions struct {
 
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
 	MaxBytes int64
-	// MaxConcurrent is how many requests all handlers together answer at the same time. More are answered with 429 and
-	// Retry-After before their bodies are read, so that bodies take no more memory than MaxConcurrent times MaxBytes.
-	// Defaults to [DefaultMaxConcurrent].
+	// MaxConcurrent is how many requests all handlers together answer at the same time, and with MaxBytes how much memory
+	// bodies take, as in [HandlerOptions]. Defaults to [DefaultMaxConcurrent].
 	MaxConcurrent int
-	// Timeout is how long a handler has. Defaults to 30 s.
+	// Timeout is how long a handler has, from when the head of the request was read; a body that has not arrived until then
+	// is answered with 408. Defaults to 30 s.
 	Timeout time.Duration
 	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
 	ShutdownTimeout time.Duration

@@ -173,7 +173,7 @@ func TestDeadline(t *testing.T) {
 		<-ctx.Done()
 		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
 	})})
-	code, body := w.post(t, "/w?timeout=20ms", health(interpreter.Interpret, workload))
+	code, body := w.post(t, "/w?timeout=500ms", health(interpreter.Interpret, workload))
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "context deadline exceeded")
 }
 

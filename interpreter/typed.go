@@ -130,6 +130,9 @@ func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, ra
 	wrong := func(problem string, args ...any) error {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf(problem, args...)}
 	}
+	if err := checkObject(field, raw); err != nil {
+		return err
+	}
 	t := reflect.TypeFor[T]()
 	gvk := schema.GroupVersionKind(kind)
 	switch {

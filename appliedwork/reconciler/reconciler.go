@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +60,10 @@ func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (W
 // Options are the options of a Reconciler. Options.Client, Options.Discovery and Desired are required.
 type Options struct {
 	appliedwork.Options
+	// ControllerName is the name of the controller that SetupWithManager adds, in its logs and metrics: ASCII letters, digits and
+	// underscores. Controllers of one process have different names, so that an agent of several hubs names the controller of each
+	// of its Reconcilers. Defaults to "appliedwork".
+	ControllerName string
 	// Desired knows what works want.
 	Desired Desired
 	// Owns says which AppliedWorks are this agent's: those of others, as of the agent of another hub, are left alone, and Desired
@@ -98,6 +103,12 @@ func New(opts Options) (*Reconciler, error) {
 	if opts.Desired == nil {
 		return nil, fmt.Errorf("%w: Options.Desired is required", appliedwork.ErrInvalidInput)
 	}
+	if strings.ContainsFunc(opts.ControllerName, notInNames) {
+		return nil, fmt.Errorf("%w: Options.ControllerName is %q: it has ASCII letters, digits and underscores only", appliedwork.ErrInvalidInput, opts.ControllerName)
+	}
+	if opts.ControllerName == "" {
+		opts.ControllerName = "appliedwork"
+	}
 	if opts.RetryAfter < 0 {
 		return nil, fmt.Errorf("%w: Options.RetryAfter is negative", appliedwork.ErrInvalidInput)
 	}
@@ -114,16 +125,21 @@ func New(opts Options) (*Reconciler, error) {
 	}, nil
 }
 
+// notInNames is what controller-runtime does not want in names of controllers, since metrics have them.
+func notInNames(r rune) bool {
+	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
 // Tracker returns the tracker, to Ensure AppliedWorks with.
 func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
 
-// SetupWithManager adds a controller for AppliedWorks to a manager.
+// SetupWithManager adds a controller for AppliedWorks to a manager. It fails where the process has a controller of that name.
 func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	watched := &unstructured.Unstructured{} // no type of ours has to be in the manager's scheme
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	// The status is what we write: it is no reason to reconcile.
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	return builder.ControllerManagedBy(m).Named("appliedwork").For(watched, builder.WithPredicates(changed)).Complete(r)
+	return builder.ControllerManagedBy(m).Named(r.opts.ControllerName).For(watched, builder.WithPredicates(changed)).Complete(r)
 }
 
 // Reconcile brings one AppliedWork to what its work wants.

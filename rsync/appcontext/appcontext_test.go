@@ -368,3 +368,27 @@ func FuzzParseObject(f *testing.F) {
 		}
 	})
 }
+
+// TestNil: where there is no context, Encode says so, and Diff takes it for one without apps.
+func TestNil(t *testing.T) {
+	for name, layout := range map[string]*appcontext.Layout{"no layout": nil, "no context": {Status: "Created"}} {
+		if keys, err := appcontext.Encode(layout); !appcontext.Has(err, appcontext.NotRepresentable) || keys != nil {
+			t.Errorf("%s: %v, %v", name, keys, err)
+		}
+	}
+	cluster := appcontext.ClusterID{Provider: "edge", Name: "c1"}
+	web := appcontext.Object{Kind: "ConfigMap", Name: "web"}
+	some := &appcontext.AppContext{Apps: []appcontext.App{{Name: "web", Clusters: []appcontext.Cluster{
+		{ClusterID: cluster, Resources: []appcontext.Resource{{Object: web, Manifest: manifest("ConfigMap", "web")}}},
+	}}}}
+	id := appcontext.Identity{Cluster: cluster, Object: web}
+	if d := appcontext.Diff(nil, some, nil); d.Updated[id] != appcontext.Added || len(d.Gone) > 0 {
+		t.Errorf("from nothing: %+v", d)
+	}
+	if d := appcontext.Diff(some, nil, nil); len(d.Updated) > 0 || d.Gone[id].App != "web" {
+		t.Errorf("to nothing: %+v", d)
+	}
+	if d := appcontext.Diff(nil, nil, nil); len(d.Updated)+len(d.Gone)+len(d.Moved) > 0 {
+		t.Errorf("from nothing to nothing: %+v", d)
+	}
+}

@@ -42,7 +42,7 @@ type Differences struct {
 }
 
 // Diff compares an initial context and its update by identity across apps. A nil comparer means [Bytes]. Hooks that run when
-// an app is deleted are left out: they are not on the cluster as long as it is there.
+// an app is deleted are left out: they are not on the cluster as long as it is there. A context that is nil has no apps.
 func Diff(initial, update *AppContext, changed Comparer) *Differences {
 	if changed == nil {
 		changed = Bytes
@@ -77,6 +77,9 @@ type placed struct {
 
 func index(c *AppContext) map[Identity]placed {
 	out := map[Identity]placed{}
+	if c == nil {
+		return out
+	}
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		for j := range a.Clusters {

@@ -69,6 +69,9 @@ const (
 // Encode returns the keys that EMCO keeps for a context, with their values in JSON. It returns a [*Problem] with
 // NotRepresentable for what these keys cannot hold.
 func Encode(l *Layout) (map[string]string, error) {
+	if l == nil || l.Context == nil {
+		return nil, &Problem{Fault: NotRepresentable, What: "there is no app context, but nil"}
+	}
 	c := l.Context
 	e := encoder{keys: map[string]string{}}
 	root := "/context/" + c.ID + "/"

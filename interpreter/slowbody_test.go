@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package interpreter_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// elsewhere serves a handler of NewHandler in a server that sets no deadlines, as that of controller-runtime.
+func elsewhere(t *testing.T, h interpreter.Handler, options interpreter.HandlerOptions) *httptest.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(interpreter.NewHandler(h, options))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.CloseClientConnections() // Close waits for requests whose bodies do not come
+		server.Close()
+	})
+	return server
+}
+
+// stall sends the head of a request and a part of its body, and no more.
+func stall(t *testing.T, server *httptest.Server, length, sent int) net.Conn {
+	t.Helper()
+	client := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	client.NextProtos = nil
+	conn := dialTLS(t, server.Listener.Addr().String(), client)
+	text := fmt.Sprintf("POST /w HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, strings.Repeat(" ", sent))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func postTo(t *testing.T, server *httptest.Server, client *http.Client, query string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w"+query, strings.NewReader(health(interpreter.Interpret, workload)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// TestSlowBodies: requests whose bodies do not come take no place from others, in whichever server.
+func TestSlowBodies(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	server := elsewhere(t, workloads, interpreter.HandlerOptions{MaxConcurrent: 2, Timeout: time.Hour, MetricsRegisterer: registry})
+	const clients = 20
+	for range clients {
+		stall(t, server, 1000, 1)
+	}
+	until(t, "all wait for their bodies", func() bool {
+		return metertest.Values(t, registry)["spokewire_interpreter_server_requests_in_flight handler=default"] == clients
+	})
+	if code, body := postTo(t, server, server.Client(), ""); code != http.StatusOK {
+		t.Errorf("while %d bodies do not come: HTTP %d %s", clients, code, body)
+	}
+}
+
+// TestBodyDeadline: a body that does not come within the handler's time is waited for no longer.
+func TestBodyDeadline(t *testing.T) {
+	server := elsewhere(t, workloads, interpreter.HandlerOptions{Timeout: 50 * time.Millisecond})
+	refused := func(conn net.Conn) {
+		t.Helper()
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantStatus(t, response.StatusCode, string(body), http.StatusRequestTimeout, "the body has not arrived in time", "")
+		if !response.Close {
+			t.Error("the connection stays open, and the rest of the body would be the next request")
+		}
+	}
+	refused(stall(t, server, 1000, 1))
+
+	t.Run("HTTP/2", func(t *testing.T) {
+		never, end := io.Pipe()
+		defer end.Close()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w", never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		response, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.ProtoMajor != 2 {
+			t.Fatal(response.Proto, err)
+		}
+		wantStatus(t, response.StatusCode, string(body), http.StatusRequestTimeout, "the body has not arrived in time", "")
+	})
+
+	t.Run("the server's own, where it is shorter", func(t *testing.T) {
+		server := httptest.NewUnstartedServer(interpreter.NewHandler(workloads, interpreter.HandlerOptions{Timeout: time.Hour}))
+		server.Config.ReadTimeout = 50 * time.Millisecond
+		server.StartTLS()
+		defer server.Close()
+		refused(stall(t, server, 1000, 1))
+	})
+}
+
+// TestDeadlineKeepsConnections: the deadline of a body does not end the handler's context before its time, nor the connection.
+func TestDeadlineKeepsConnections(t *testing.T) {
+	late := interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
+		<-ctx.Done()
+		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
+	})
+	for _, http2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(interpreter.NewHandler(late, interpreter.HandlerOptions{}))
+		server.EnableHTTP2 = http2
+		server.Config.ReadTimeout = 250 * time.Millisecond // less than the handler has
+		var connections atomic.Int32
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connections.Add(1)
+			}
+		}
+		server.StartTLS()
+		for range 2 {
+			code, body := postTo(t, server, server.Client(), "?timeout=500ms")
+			wantFailure(t, code, body, http.StatusGatewayTimeout, "context deadline exceeded")
+		}
+		server.Close()
+		if n := connections.Load(); n != 1 {
+			t.Errorf("HTTP/2 %v: %d connections for two requests", http2, n)
+		}
+	}
+}
+
+// halting is a body that halts after some bytes.
+type halting struct {
+	bytes   int
+	halts   chan struct{} // closed when all of them were read
+	goes    chan struct{}
+	stopped bool
+}
+
+func (h *halting) Read(p []byte) (int, error) {
+	if n := min(len(p), h.bytes); n > 0 {
+		h.bytes -= n
+		return endless{}.Read(p[:n])
+	}
+	if !h.stopped {
+		h.stopped = true
+		close(h.halts)
+	}
+	<-h.goes
+	return 0, io.EOF
+}
+
+// TestBodiesMemory: bodies that are still coming take no more memory together than those that are being answered may take.
+func TestBodiesMemory(t *testing.T) {
+	const limit = 16 << 20
+	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxConcurrent: 1, MaxBytes: limit, Timeout: time.Hour})
+	serve := func(body io.Reader, length int64) *recorder {
+		r := newRequest(t, "")
+		r.Body, r.ContentLength = io.NopCloser(body), length
+		answer := &recorder{}
+		handler.ServeHTTP(answer, r)
+		return answer
+	}
+	good := health(interpreter.Interpret, workload)
+	half := &halting{bytes: limit/2 + 1, halts: make(chan struct{}), goes: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		serve(half, limit)
+	}()
+	<-half.halts
+	answer := serve(strings.NewReader(good), int64(len(good)))
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 16777217 bytes, which is the limit: try again", "")
+	if answer.header.Get("Retry-After") == "" {
+		t.Error("nothing says when to try again")
+	}
+	close(half.goes)
+	<-ended
+	if answer = serve(strings.NewReader(good), int64(len(good))); answer.code != http.StatusOK {
+		t.Errorf("when the memory is free again: HTTP %d %s", answer.code, answer.body)
+	}
+}
