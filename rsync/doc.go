@@ -49,7 +49,9 @@
 // An app waits for those it depends on until they are deployed or ready, on the same cluster where they are there, else on all of
 // theirs. On deletion they wait for it. Hooks are resources that are applied and awaited before or after all others of the app on
 // that cluster: crd-install, pre-install and post-install when it comes, pre-delete and post-delete when it goes. The latter are
-// deleted when they are done, the former with the app; definitions of a crd-install stay.
+// deleted when they are done, the former with the app; definitions of a crd-install stay. Where an app was to go and stays, because that
+// was stopped, its pre-delete and post-delete hooks that were applied are deleted by the next Update from its context, or with the
+// one that this leads to where they are hooks of that too.
 //
 // # Failures
 //

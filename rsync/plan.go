@@ -71,7 +71,8 @@ type planner struct {
 	order   DeleteOrder
 	changed appcontext.Comparer
 	diff    *appcontext.Differences
-	broken  string // why there is no plan
+	ends    map[appcontext.Identity]bool // for UpdateDelete: the hooks that the other context has for when its apps go
+	broken  string                       // why there is no plan
 }
 
 // compare is changed, and takes note of a panic, so that it does not end the process. What it panicked with may be content of a
@@ -91,6 +92,7 @@ func (p *planner) plan() []*task {
 		p.diff = appcontext.Diff(p.other, p.context, p.compare)
 	case UpdateDelete:
 		p.diff = appcontext.Diff(p.context, p.other, p.compare)
+		p.ends = endsOf(p.other)
 	}
 	if p.broken != "" {
 		return nil
@@ -138,6 +140,20 @@ func (p *planner) kept(c *appcontext.Cluster, r appcontext.Resource) bool {
 	return there
 }
 
+// endsOf are the hooks of a context that run when an app goes.
+func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
+	out := map[appcontext.Identity]bool{}
+	for i := range c.Apps {
+		for j := range c.Apps[i].Clusters {
+			cluster := &c.Apps[i].Clusters[j]
+			for _, r := range append(cluster.Of(appcontext.PreDelete), cluster.Of(appcontext.PostDelete)...) {
+				out[appcontext.Identity{Cluster: cluster.ClusterID, Object: r.Object}] = true
+			}
+		}
+	}
+	return out
+}
+
 // awaited reports whether some app waits until this one is ready.
 func (p *planner) awaited(name string) bool {
 	for _, a := range p.context.Apps {
@@ -178,15 +194,30 @@ func install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, await
 
 // remove deletes what is wanted of an app. Where the app leaves the cluster its hooks run, and then go too. Definitions that a
 // hook installed stay, as Helm leaves them: with them would go all objects of their kind, whoever made them.
+//
+// Where an update leaves the app, or all of its objects, on the cluster, its hooks do not run. But they may be there: of an event that was
+// stopped, or failed, while it waited for them. What is stored does not tell for how long, so they are deleted whether they are or not, but
+// for those that are hooks of the other context too: that may be terminated just now, and wait for them. They go with it.
 func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
 	var out []phase
-	var ran []appcontext.Resource
-	hooks := func(hook appcontext.Hook) {
-		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return p.kept(c, r) })
-		if leaves && len(list) > 0 {
-			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
-			ran = append(ran, list...)
+	var objects []appcontext.Resource
+	for _, hook := range []appcontext.Hook{appcontext.PreInstall, appcontext.NoHook, appcontext.PostInstall} {
+		for _, r := range c.Of(hook) {
+			if wanted(r) {
+				objects = append(objects, r)
+			}
 		}
+	}
+	run := leaves && (p.event != UpdateDelete || len(objects) > 0)
+	var ends []appcontext.Resource
+	hooks := func(hook appcontext.Hook) {
+		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool {
+			return p.kept(c, r) || !run && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+		})
+		if run && len(list) > 0 {
+			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
+		}
+		ends = append(ends, list...)
 	}
 	drop := func(list []appcontext.Resource) {
 		if p.order == ReverseOrder {
@@ -196,21 +227,10 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 			out = append(out, phase{verb: deleteVerb, resources: list}, phase{verb: goneVerb, resources: list})
 		}
 	}
-	var objects []appcontext.Resource
-	for _, hook := range []appcontext.Hook{appcontext.PreInstall, appcontext.NoHook, appcontext.PostInstall} {
-		for _, r := range c.Of(hook) {
-			if wanted(r) {
-				objects = append(objects, r)
-			}
-		}
-	}
-	if p.event == UpdateDelete && len(objects) == 0 {
-		return nil
-	}
 	hooks(appcontext.PreDelete)
 	drop(objects)
 	hooks(appcontext.PostDelete)
-	drop(ran)
+	drop(ends)
 	return out
 }
 

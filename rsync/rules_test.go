@@ -78,6 +78,10 @@ var rules = []ruletest.Rule{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
 	{Name: "what has moved is not deleted", Test: "TestLife", Edits: edits{
 		{"plan.go", "			return gone\n", "			_, moved := p.diff.Moved[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]\n			return gone || moved\n"}}},
+	{Name: "hooks of an end that was stopped are deleted", Test: "TestInterruptedHooks", Edits: edits{
+		{"plan.go", "		ends = append(ends, list...)\n", "		if run {\n			ends = append(ends, list...)\n		}\n"}}},
+	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
+		{"plan.go", "|| !run && p.ends[", "|| false && p.ends["}}},
 
 	// Clusters.
 	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"plan.go", "if p.order == ReverseOrder {", "if false {"}}},

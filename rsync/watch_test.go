@@ -123,7 +123,7 @@ func TestWatchIsTooLate(t *testing.T) {
 				t.Fatalf("message %d: %v", told, err)
 			}
 		}
-		ref := s.ref(s.engine.Terminate(t.Context(), "a"))
+		var ref rsync.EventRef
 		var states []rsync.State
 		for c, err := range s.engine.Watch(t.Context(), "a", 0) {
 			if err != nil {
@@ -131,6 +131,9 @@ func TestWatchIsTooLate(t *testing.T) {
 			}
 			if c.State != "" && (len(states) == 0 || states[len(states)-1] != c.State) {
 				states = append(states, c.State)
+				if len(states) == 1 {
+					ref = s.ref(s.engine.Terminate(t.Context(), "a"))
+				}
 			}
 			if c.State == rsync.Terminated {
 				break

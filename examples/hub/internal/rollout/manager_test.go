@@ -36,13 +36,15 @@ type fixture struct {
 	*rollout.Manager
 	stop func()
 
+	part string // of targets
+
 	mu   sync.Mutex
 	said []string
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New()}
+	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), part: "main"}
 	f.options = rollout.Options{Keep: 3, Say: func(format string, args ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -83,13 +85,20 @@ func (f *fixture) start() {
 	f.t.Cleanup(f.stop)
 }
 
-// target has one ConfigMap for each word: "a=1", on each of the clusters.
+// target has one ConfigMap for each word: "a=1", on each of the clusters, or a Job that is a hook: "pre-delete!a=1".
 func (f *fixture) target(content string, clusters ...string) rollout.Target {
 	f.t.Helper()
-	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: main\n    manifests:\n"
+	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: " + f.part + "\n    manifests:\n"
 	for field := range strings.FieldsSeq(content) {
 		name, value, _ := strings.Cut(field, "=")
-		text += fmt.Sprintf("    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", name, value)
+		kind := "v1, kind: ConfigMap"
+		hook, job, hooked := strings.Cut(name, "!")
+		if hooked {
+			kind, name = "batch/v1, kind: Job", job
+		} else {
+			hook = ""
+		}
+		text += fmt.Sprintf("    - hook: %q\n      template: '{apiVersion: %s, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", hook, kind, name, value)
 	}
 	d, err := document.DecodeOne([]byte(text))
 	if err != nil {

@@ -12,22 +12,29 @@ import (
 )
 
 // wait waits for an event, and returns its error. When something newer has waited for long, it stops what is under way and goes on to wait: that ends soon then.
-func (w *worker) wait(ctx context.Context, r *record, ref rsync.EventRef) (err error) {
+// An event that does not lead to what is wanted is one for which something newer waits from the beginning.
+func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	var result error
 	go func() {
 		defer close(ended)
-		_, result = w.manager.engine.Wait(ctx, ref)
+		_, result = w.manager.engine.Wait(ctx, e.EventRef)
 	}()
 	defer func() {
 		cancel()
 		<-ended
 	}()
 	patience := time.NewTimer(w.manager.options.Patience)
-	patience.Stop()
 	defer patience.Stop()
-	for arrived := w.arrival(); ; {
+	arrived, left := w.arrival(), !w.leads(e, r.Wanted)
+	switch {
+	case !left:
+		patience.Stop()
+	case r.Wanted == 0: // what is taken away need not be finished first
+		patience.Reset(0)
+	}
+	for {
 		select {
 		case <-ended:
 			if errors.Is(result, rsync.ErrStopped) || errors.Is(result, rsync.ErrPreempted) {
@@ -36,13 +43,14 @@ func (w *worker) wait(ctx context.Context, r *record, ref rsync.EventRef) (err e
 			return result
 		case <-arrived:
 			arrived = nil
-			delay := w.manager.options.Patience
-			if w.ends() {
-				delay = 0
+			switch {
+			case w.ends():
+				patience.Reset(0)
+			case !left:
+				patience.Reset(w.manager.options.Patience)
 			}
-			patience.Reset(delay)
 		case <-patience.C:
-			if arrived = w.arrival(); !w.newer() { // it was taken back
+			if arrived = w.arrival(); !left && !w.newer() { // it was taken back
 				continue
 			}
 			arrived = nil
@@ -57,7 +65,7 @@ func (w *worker) wait(ctx context.Context, r *record, ref rsync.EventRef) (err e
 // waitAll waits for several, and returns the first error.
 func (w *worker) waitAll(ctx context.Context, r *record, events []event) (first error) {
 	for _, e := range events {
-		if err := w.wait(ctx, r, e.EventRef); err != nil && first == nil {
+		if err := w.wait(ctx, r, e); err != nil && first == nil {
 			first = err
 		}
 		if ctx.Err() != nil {
@@ -67,24 +75,12 @@ func (w *worker) waitAll(ctx context.Context, r *record, events []event) (first 
 	return first
 }
 
-// stop sets the latch on all revisions that have events. observe takes it back.
+// stop sets the latch on all revisions, also on those that have no event: the end of an update may be queued in one of them just now. observe takes it back.
 func (w *worker) stop(ctx context.Context, r *record) error {
 	for _, known := range r.Revisions {
-		id := ContextID(w.application, known.Number)
-		status, err := w.manager.engine.Status(ctx, id)
-		if errors.Is(err, rsync.ErrNotFound) {
-			continue
-		}
-		if err != nil {
+		err := w.manager.engine.Stop(ctx, ContextID(w.application, known.Number))
+		if err != nil && !errors.Is(err, rsync.ErrNotFound) {
 			return err
-		}
-		for _, e := range status.Queue {
-			if !e.Status.Final() {
-				if err := w.manager.engine.Stop(ctx, id); err != nil {
-					return err
-				}
-				break
-			}
 		}
 	}
 	return nil

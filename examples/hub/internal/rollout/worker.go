@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -201,12 +200,7 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			return err
 		}
 		if len(busy) > 0 {
-			// They are of an earlier process, or were stopped. What is taken away need not be finished first.
-			if target.Rendering == nil && slices.ContainsFunc(busy, func(e event) bool { return e.kind != rsync.Terminate }) {
-				if err := w.stop(ctx, r); err != nil {
-					return err
-				}
-			}
+			// They are of an earlier process, or were stopped.
 			w.show(Rolling, r.Wanted, 0, false, "")
 			if err := w.waitAll(ctx, r, busy); err != nil && !errors.As(err, new(*rsync.EventError)) {
 				return err
@@ -292,10 +286,25 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 type event struct {
 	rsync.EventRef
 	kind rsync.EventType
+	to   string // of an UpdateDelete: the context that the update leads to
+}
+
+// leads reports whether an event is for what is wanted.
+func (w *worker) leads(e event, wanted int) bool {
+	id := ContextID(w.application, wanted)
+	switch e.kind {
+	case rsync.Terminate:
+		return wanted == 0
+	case rsync.UpdateDelete:
+		return e.to == id
+	default:
+		return e.AppContextID == id
+	}
 }
 
 // observe reads the states of all revisions, and which events are under way.
 func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
+	var stopped []string
 	for _, known := range r.Revisions {
 		id := ContextID(w.application, known.Number)
 		status, err := w.manager.engine.Status(ctx, id)
@@ -306,27 +315,31 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 		if err != nil {
 			return nil, nil, err
 		}
-		var own []event
 		for _, e := range status.Queue {
 			if !e.Status.Final() {
-				own = append(own, event{rsync.EventRef{AppContextID: id, Seq: e.Seq}, e.Event})
+				busy = append(busy, event{EventRef: rsync.EventRef{AppContextID: id, Seq: e.Seq}, kind: e.Event, to: e.UCID})
 			}
 		}
-		if status.Stopped && len(own) == 0 { // by us, before a crash or in settle
-			if err := w.manager.engine.ClearStop(ctx, id); err != nil {
-				return nil, nil, err
-			}
+		if status.Stopped {
+			stopped = append(stopped, id)
 		}
-		busy = append(busy, own...)
 		revisions = append(revisions, revisionState{known.Number, status.State})
 	}
-	return revisions, busy, nil
+	if len(busy) > 0 {
+		return revisions, busy, nil // an update that is under way may go on in a revision that has no event yet
+	}
+	for _, id := range stopped { // by us
+		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
+			return nil, nil, err
+		}
+	}
+	return revisions, nil, nil
 }
 
 // do does a step, and waits for its event.
 func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s step, target Target) error {
 	engine, id := w.manager.engine, ContextID(w.application, s.number)
-	var ref rsync.EventRef
+	var e event
 	var err error
 	switch s.verb {
 	case create:
@@ -339,16 +352,18 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 	case instantiate:
 		w.show(Rolling, s.number, 0, false, "")
 		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
-		ref, err = engine.Instantiate(ctx, id)
+		e.kind = rsync.Instantiate
+		e.EventRef, err = engine.Instantiate(ctx, id)
 	case update:
 		w.show(Rolling, s.number, s.from, false, "")
 		from := ContextID(w.application, s.from)
+		e.kind = rsync.Update
 		if s.rollback {
 			w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
-			ref, err = engine.Rollback(ctx, from, id)
+			e.EventRef, err = engine.Rollback(ctx, from, id)
 		} else {
 			w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters), target.Cause)
-			ref, err = engine.Update(ctx, from, id)
+			e.EventRef, err = engine.Update(ctx, from, id)
 		}
 	case terminate:
 		w.show(Rolling, 0, s.number, false, "")
@@ -358,7 +373,7 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 	if err != nil {
 		return err
 	}
-	return w.wait(ctx, r, ref)
+	return w.wait(ctx, r, e)
 }
 
 func clusters(n int) string {
@@ -379,7 +394,7 @@ func (w *worker) terminate(ctx context.Context, r *record, revisions []revisionS
 		if err != nil {
 			return err
 		}
-		all = append(all, event{ref, rsync.Terminate})
+		all = append(all, event{EventRef: ref, kind: rsync.Terminate})
 	}
 	return w.waitAll(ctx, r, all)
 }

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+)
+
+// hooked starts a manager in whose cluster c1 no Job completes before complete.
+func hooked(t *testing.T) (f *fixture, c1 *fake.Cluster) {
+	t.Helper()
+	f = newFixture(t)
+	f.start()
+	c1 = f.clusters.Cluster(render.Provider, "c1")
+	c1.SetUnready(func(o appcontext.Object) bool { return o.Kind == "Job" })
+	return f, c1
+}
+
+func complete(c *fake.Cluster) {
+	for o := range c.Objects() {
+		c.SetReady(o, true, false)
+	}
+}
+
+// says waits until something was said.
+func (f *fixture) says(what string) {
+	f.t.Helper()
+	f.until("it says "+what, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return slices.ContainsFunc(f.said, func(line string) bool { return strings.Contains(line, what) })
+	})
+}
+
+// TestHookOfAnEndThatWasStopped: what a revision's end has put on a cluster is left behind when the application comes back before it is done.
+func TestHookOfAnEndThatWasStopped(t *testing.T) {
+	for name, tt := range map[string]struct{ part, content, want string }{
+		"another part":                   {"other", "a=1 b=2", "a=1 b=2"},
+		"the part keeps its name":        {"main", "a=1 b=2", "a=1 b=2"},
+		"and has the hook":               {"main", "pre-delete!bye=2 a=1 b=2", "a=1 b=2 bye=1"}, // until the next end
+		"and it is one of the beginning": {"main", "pre-install!bye=2 a=1 b=2", "a=1 b=2 bye=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c1 := hooked(t)
+				f.Set("shop", f.target("pre-delete!bye=1 a=1 b=1", "c1"))
+				f.settle()
+				f.Set("shop", f.target("pre-delete!bye=1 a=1 b=1"))
+				time.Sleep(time.Minute)
+				f.has("c1", "a=1 b=1 bye=1")
+				f.part = tt.part
+				f.Set("shop", f.target(tt.content, "c1"))
+				time.Sleep(time.Minute) // more than the patience
+				complete(c1)
+				f.settle()
+				f.has("c1", tt.want)
+				f.Set("shop", rollout.Target{})
+				time.Sleep(time.Minute)
+				complete(c1)
+				f.settle()
+				f.has("c1", "")
+			})
+		})
+	}
+}
+
+// TestStoppedBetween: what is under way is stopped for the end of the application also where it can only be stopped in what follows on it.
+func TestStoppedBetween(t *testing.T) {
+	for name, restart := range map[string]bool{"at once": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c1 := hooked(t)
+				f.Set("shop", f.target("pre-delete!bye=1 a=1", "c1"))
+				f.settle()
+				f.part = "other"
+				c1.SetDelay(time.Second)
+				f.Set("shop", f.target("b=2", "c1"))
+				f.until("the update is under way", func() bool { return c1.Count(fake.Apply) == 2 }) // a call that does not end sooner
+				if restart {
+					f.stop()
+					f.start()
+					f.until("it is under way again", func() bool { return c1.Count(fake.Apply) == 3 })
+				}
+				f.Set("shop", rollout.Target{})
+				f.says("it is taken away")
+				time.Sleep(time.Minute)
+				complete(c1)
+				f.settle()
+				f.has("c1", "")
+			})
+		})
+	}
+}
+
+// TestTakenAwayAtOnce: an application goes whose end has just begun, wherever that is.
+func TestTakenAwayAtOnce(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			f, c1 := hooked(t)
+			f.Set("shop", f.target("pre-delete!bye=1 a=1", "c1"))
+			f.settle()
+			f.Set("shop", f.target("pre-delete!bye=1 a=1"))
+			f.until("its end has begun", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
+			f.Set("shop", rollout.Target{})
+			f.says("it is taken away")
+			time.Sleep(time.Minute)
+			complete(c1)
+			f.settle()
+			f.has("c1", "")
+		})
+	}
+}
+
+// TestPatienceAfterRestart: what an earlier process has begun, and is not wanted any more, holds up what is no longer than what this one begins.
+func TestPatienceAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c1 := hooked(t)
+		f.Set("shop", f.target("pre-delete!bye=1 a=1", "c1"))
+		f.settle()
+		f.Set("shop", f.target("pre-delete!bye=1 a=1"))
+		time.Sleep(time.Minute)
+		f.has("c1", "a=1 bye=1")
+		f.stop()
+		f.start()
+		f.Set("shop", f.target("a=2", "c1"))
+		time.Sleep(patience - time.Second)
+		f.has("c1", "a=1 bye=1")
+		time.Sleep(2 * time.Second)
+		f.has("c1", "a=2")
+		f.settle()
+		f.Set("shop", f.target("pre-delete!bye=3 a=3", "c1"))
+		f.settle()
+		f.Set("shop", rollout.Target{})
+		time.Sleep(time.Minute)
+		f.has("c1", "a=3 bye=3")
+		f.stop()
+		f.start()
+		f.Set("shop", rollout.Target{}) // it is under way, and is not stopped for itself
+		time.Sleep(time.Hour)
+		if s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 4)); err != nil || s.State != rsync.Terminating {
+			t.Errorf("%+v, %v", s, err)
+		}
+		complete(c1)
+		f.settle()
+		f.has("c1", "")
+	})
+}
