@@ -26,14 +26,15 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%d, %s", status, stdout.String())
 	}
 	commandtest.Usage(t, cli.Usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
-		"kubeconfig", "store", "revisions", "patience", "verbose")
+		"leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
-		"--source hub":                    "--broker is required",
-		"--broker mqtt://x --dir=":        "--dir must not be empty",
-		"--broker mqtt://x --patience 0":  "--patience must be more than 0",
-		"--broker mqtt://x --revisions 1": "--revisions must be from 2 to 1000",
-		"--broker mqtt://x --source a/b":  "--source: must not contain '/'",
-		"--broker mqtt://x more":          `unknown argument "more"`,
+		"--source hub":                          "--broker is required",
+		"--broker mqtt://x --dir=":              "--dir must not be empty",
+		"--broker mqtt://x --patience 0":        "--patience must be more than 0",
+		"--broker mqtt://x --revisions 1":       "--revisions must be from 2 to 1000",
+		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
+		"--broker mqtt://x --dir d --leave-dir": "--leave-dir is for a hub without --dir",
+		"--broker mqtt://x more":                `unknown argument "more"`,
 	})
 	stderr.Reset()
 	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "ftp") {

@@ -20,6 +20,13 @@
 // Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
 // file is an error, and not taken for a new one.
 //
+// The store knows whether documents came from a folder or through the API. Where that changes and something would be taken away the hub does not start. To move to
+// a folder, put in it the documents that the API has; to move to the API, start once with --leave-dir, put the documents, clusters first and placements last, and say that they are all there:
+//
+//	curl -X POST http://localhost:8080/api/v1/complete
+//
+// That is also to be said to a hub without --dir whose store was new or lost: until then it leaves works on clusters that it does not know.
+//
 // # Webhooks
 //
 // samples/webhooks.yaml has the hub ask a webhook whether Workloads are healthy, a kind that it does not know. Nobody has to be there as long as no application
@@ -147,7 +154,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Missing: clusters.Missing, Say: say, Changed: changed})
 	h = hub.New(hub.Options{
 		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
-		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, Check: clusters.Check, Settled: clusters.InventoryComplete,
+		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir, Check: clusters.Check, Settled: clusters.InventoryComplete,
 		Forget: clusters.Forget, Heard: clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
 	})
 	registry.MustRegister(h.Collector())
