@@ -11,8 +11,8 @@
 //	{{ .Application }}                           the name of the application
 //	{{ fromSecret "namespace" "name" "key" }}    what a Secret of the hub's cluster has, decoded
 //	{{ fromConfigMap "namespace" "name" "key" }} what a ConfigMap has
-//	{{ … | quote }}                              in quotes, as a text of YAML
-//	{{ … | base64 }}                             in base64, for the data of a Secret
+//	{{ … | quote }}                              in quotes, as a text of YAML; it is an error where it is not UTF-8
+//	{{ … | base64 }}                             in base64, for the data of a Secret or the binaryData of a ConfigMap
 //	{{ … | indent 4 }}                           with spaces before each line but the first
 //
 // A template may make 1 MiB for a cluster, as may each function at a time, and take 1,000,000 steps and 10 s. A step is an action, a text between two,
