@@ -191,7 +191,7 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 			return err
 		}
 	}
-	results, err := h.check(ctx, set)
+	results, err := h.check(ctx, set, first && h.options.Dir == "")
 	if err == nil && first {
 		err = h.checkOrigin(ctx, was, set, results)
 	}
