@@ -12,7 +12,8 @@
 // there; and it cannot tell a hub that has lost its works meanwhile what is to be cleaned up, so that this stays (unless it has an --eviction-grace).
 //
 // The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
-// shop waits for it, and each change for half a minute (--patience). Then look at http://localhost:8080, change something in the samples, and take it back:
+// shop waits for it, and each change for half a minute (--patience): so it is with all that is under way and does not become ready, also on clusters that are
+// there, as a hook that does not end, or a part that others wait for. Then look at http://localhost:8080, change something in the samples, and take it back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //
@@ -184,7 +185,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 			Page: view, Metrics: registry,
 			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
-			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy()) },
+			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
 		})
 	})
 	return group.Wait()

@@ -51,8 +51,9 @@ back again, and shows on a web page how everything is.
                        POST /api/v1/complete. Works that nobody remembers the reason of
                        (state.db) are shown as unclaimed, and stay
   --revisions N        keep N revisions of each application for rollbacks (default 10)
-  --patience D         stop an update that waits for clusters when something newer has
-                       waited for so long (default 30s)
+  --patience D         stop an update that waits, for clusters that are away or for hooks and
+                       parts that do not become ready, when something newer has waited for
+                       so long (default 30s)
   --verbose            log what the SDK does, to standard error
   --help               show this
 
