@@ -26,14 +26,15 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%d, %s", status, stdout.String())
 	}
 	commandtest.Usage(t, cli.Usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
-		"kubeconfig", "store", "revisions", "patience", "verbose")
+		"leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
-		"--source hub":                    "--broker is required",
-		"--broker mqtt://x --dir=":        "--dir must not be empty",
-		"--broker mqtt://x --patience 0":  "--patience must be more than 0",
-		"--broker mqtt://x --revisions 1": "--revisions must be from 2 to 1000",
-		"--broker mqtt://x --source a/b":  "--source: must not contain '/'",
-		"--broker mqtt://x more":          `unknown argument "more"`,
+		"--source hub":                          "--broker is required",
+		"--broker mqtt://x --dir=":              "--dir must not be empty",
+		"--broker mqtt://x --patience 0":        "--patience must be more than 0",
+		"--broker mqtt://x --revisions 1":       "--revisions must be from 2 to 1000",
+		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
+		"--broker mqtt://x --dir d --leave-dir": "--leave-dir is for a hub without --dir",
+		"--broker mqtt://x more":                `unknown argument "more"`,
 	})
 	stderr.Reset()
 	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "ftp") {
@@ -145,6 +146,10 @@ func TestAPIRefuses(t *testing.T) {
 		{"no document", "PUT", "/api/v1/clusters/c2", "", 400, "", "0 documents"},
 		{"two documents", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + "---\n" + cluster("c3", ""), 400, "", "2 documents"},
 		{"an unknown field", "PUT", "/api/v1/clusters/c2", header + "kind: Cluster\nmetadata: {name: c2}\nspec: {}\n", 400, "spec", "unknown field"},
+		{"a key twice", "PUT", "/api/v1/placements/q", placement("q", "shop", "names: [c1], selector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: Exists, key: b}]}"), 400,
+			"spec.clusters.selector.matchExpressions[1].key", `key "key" already set`},
+		{"a key twice in JSON", "PUT", "/api/v1/clusters/c2", `{"apiVersion": "hub.spokewire.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "c2", "labels": {"a/b": "c", "a/b": "d"}}}`, 400,
+			"metadata.labels[a/b]", `key "a/b" already set`},
 		{"another name", "PUT", "/api/v1/clusters/c2", cluster("c3", ""), 400, "metadata.name", `must be "c2"`},
 		{"another kind", "PUT", "/api/v1/applications/c2", cluster("c2", ""), 400, "kind", "must be Application"},
 		{"too large", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + strings.Repeat("# 345678\n", document.MaxBytes/9+1), 413, "", "more than 1048576 bytes"},

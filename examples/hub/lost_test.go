@@ -45,6 +45,7 @@ func TestLostWorks(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
 	s.must("PUT", "/api/v1/applications/other", application("other", "o=1"))
 	s.place("shop, other", "c1", "c2")
+	s.must("POST", "/api/v1/complete", "")
 	leave()
 	s.stop()
 	if err := os.Remove(filepath.Join(s.options.Store, "works.db")); err != nil {

@@ -12,13 +12,21 @@
 // there; and it cannot tell a hub that has lost its works meanwhile what is to be cleaned up, so that this stays (unless it has an --eviction-grace).
 //
 // The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
-// shop waits for it, and each change for half a minute (--patience). Then look at http://localhost:8080, change something in the samples, and take it back:
+// shop waits for it, and each change for half a minute (--patience): so it is with all that is under way and does not become ready, also on clusters that are
+// there, as a hook that does not end, or a part that others wait for. Then look at http://localhost:8080, change something in the samples, and take it back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //
 // The hub keeps two files in --store: state.db has what there is to be and was, works.db what was written for agents. Keep, restore and remove them together.
 // Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
 // file is an error, and not taken for a new one.
+//
+// The store knows whether documents came from a folder or through the API. Where that changes and something would be taken away the hub does not start. To move to
+// a folder, put in it the documents that the API has; to move to the API, start once with --leave-dir, put the documents, clusters first and placements last, and say that they are all there:
+//
+//	curl -X POST http://localhost:8080/api/v1/complete
+//
+// That is also to be said to a hub without --dir whose store was new or lost: until then it leaves works on clusters that it does not know.
 //
 // # Webhooks
 //
@@ -147,7 +155,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Missing: clusters.Missing, Say: say, Changed: changed})
 	h = hub.New(hub.Options{
 		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
-		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, Check: clusters.Check, Settled: clusters.InventoryComplete,
+		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir, Check: clusters.Check, Settled: clusters.InventoryComplete,
 		Forget: clusters.Forget, Heard: clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
 	})
 	registry.MustRegister(h.Collector())
@@ -177,7 +185,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 			Page: view, Metrics: registry,
 			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
-			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy()) },
+			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
 		})
 	})
 	return group.Wait()

@@ -193,8 +193,19 @@ func TestLostStore(t *testing.T) {
 	if calls := s.clusters["c1"].Calls(); slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "delete") }) {
 		t.Error(calls)
 	}
-	s.stop()
-	s.start() // now it knows
+	for range 2 { // also its next lives do not know what else there was
+		s.stop()
+		s.start()
+		s.says("works on clusters that it does not know stay, since its store may have been lost")
+		if got := s.status("shop"); got != "Deployed 1" {
+			t.Errorf("status %q", got)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if metrics := s.must("GET", "/metrics", ""); !cleans("0").MatchString(metrics) {
+			t.Error("what it does not know is deleted after a restart")
+		}
+	}
+	s.must("POST", "/api/v1/complete", "")
 	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what it does not know is never deleted")

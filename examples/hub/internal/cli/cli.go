@@ -31,7 +31,12 @@ back again, and shows on a web page how everything is.
                        they change, which is seen within 30 s where the file system does not
                        tell. A file that is wrong or empty later changes nothing, nor does a
                        DIR without documents. Without --dir documents come through the HTTP
-                       API, and are kept in the store
+                       API, and are kept in the store. A hub does not start where documents
+                       come another way than before and would take something away
+  --leave-dir          begin to take documents through the HTTP API with the store of a hub
+                       that had a --dir. Applications stay as they are until they have
+                       documents again and are placed, or until POST /api/v1/complete
+                       says that all are
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
                        There is no login
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
@@ -41,11 +46,14 @@ back again, and shows on a web page how everything is.
                        documents in DIR (default hub-data). A hub needs the same one again,
                        as a whole. Works that are lost (works.db) are written anew, and what
                        clusters have beside them is deleted when the agents of all have
-                       applied them. Works that nobody remembers the reason of (state.db) are
-                       shown as unclaimed, and stay
+                       applied them. A hub without --dir that begins with an empty DIR leaves
+                       works that it does not know, also after restarts, until
+                       POST /api/v1/complete. Works that nobody remembers the reason of
+                       (state.db) are shown as unclaimed, and stay
   --revisions N        keep N revisions of each application for rollbacks (default 10)
-  --patience D         stop an update that waits for clusters when something newer has
-                       waited for so long (default 30s)
+  --patience D         stop an update that waits, for clusters that are away or for hooks and
+                       parts that do not become ready, when something newer has waited for
+                       so long (default 30s)
   --verbose            log what the SDK does, to standard error
   --help               show this
 
@@ -60,6 +68,7 @@ type Options struct {
 	Broker            mqtt.Options
 	Source            string
 	Dir, Listen       string
+	LeaveDir          bool
 	Kubeconfig, Store string
 	Revisions         int
 	Patience          time.Duration
@@ -78,6 +87,7 @@ func Parse(args []string) (Options, error) {
 	}
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
+	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	flags.StringVar(&o.Store, "store", "hub-data", "")
@@ -100,6 +110,8 @@ func (o Options) validate(flags command.Flags) error {
 	switch {
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
+	case o.LeaveDir && o.Dir != "":
+		return errors.New("--leave-dir is for a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}

@@ -108,7 +108,7 @@ func decodeOne(part []byte, where string) (*Document, error) {
 	}
 	raw, err := yaml.YAMLToJSONStrict(part)
 	if err != nil {
-		return nil, &Error{Where: where, Problem: "it is not valid YAML: " + oneLine(err.Error())}
+		return nil, &Error{where, duplicateIn(part), "it is not valid YAML: " + oneLine(err.Error())}
 	}
 	var h struct {
 		APIVersion string          `json:"apiVersion"`

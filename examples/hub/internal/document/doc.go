@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package document has the documents that tell the hub what to run where, in YAML or JSON. A file may have any number of
-// them, divided by lines of three dashes. examples/hub/samples has one of each.
+// them, divided by lines of three dashes, and 64 MiB; a document may have 1 MiB. examples/hub/samples has one of each.
 //
 // A Cluster is known to the hub by its name, which is also the name of its agent on the broker:
 //

@@ -18,7 +18,7 @@ func TestDecodeRefuses(t *testing.T) {
 	part := head + "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: a\n    manifests: [{template: x}]\n"
 	for _, tt := range []struct{ reason, text, field, problem string }{
 		{"no YAML", "a: [", "", "not valid YAML"},
-		{"a field twice", head + "kind: Cluster\nkind: Cluster\n", "", "already set"},
+		{"a field twice", head + "kind: Cluster\nkind: Cluster\n", "kind", "already set"},
 		{"a list", "[1]", "", "array"},
 		{"no kind", head, "kind", `"" is none of Cluster, Application`},
 		{"another version", "apiVersion: v1\nkind: Cluster\n", "apiVersion", `must be "hub.spokewire.io/v1alpha1"`},

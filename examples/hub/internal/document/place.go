@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -79,6 +80,45 @@ func placeAt(raw []byte, offset int64) string {
 			levels = append(levels, &level{path: path, list: token == json.Delim('[')})
 		}
 	}
+}
+
+// duplicateIn returns the path of the first key of a text in YAML that is there twice, or "".
+func duplicateIn(text []byte) string {
+	var root yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &root); err != nil {
+		return ""
+	}
+	if path := duplicate(&root, nil); path != nil {
+		return path.String()
+	}
+	return ""
+}
+
+// duplicate looks in a node, and follows no aliases: what they name is looked at where it is.
+func duplicate(node *yamlv3.Node, path *field.Path) *field.Path {
+	seen := map[string]bool{}
+	for i, child := range node.Content {
+		at := path
+		switch {
+		case node.Kind == yamlv3.SequenceNode:
+			at = path.Index(i)
+		case node.Kind == yamlv3.MappingNode && i%2 == 0:
+			continue // a key
+		case node.Kind == yamlv3.MappingNode:
+			key := node.Content[i-1].Value
+			if at = path.Key(key); plain.MatchString(key) {
+				at = path.Child(key)
+			}
+			if seen[key] {
+				return at
+			}
+			seen[key] = true
+		}
+		if found := duplicate(child, at); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // next returns the path of the value that is next.

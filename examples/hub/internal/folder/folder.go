@@ -7,6 +7,7 @@ package folder
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,11 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 )
 
+// MaxBytes is how large a file may be. A document may be [document.MaxBytes].
+const MaxBytes = 64 << 20
+
 // Read reads all documents in the files of a folder whose names end with .yaml, .yml or .json, in letters of any case, and that do not begin with a dot. It looks
-// into no folders in it. Its error is a [*document.Error] for what is wrong with a document.
+// into no folders in it. A file may have [MaxBytes]. Its error is a [*document.Error] for what is wrong with a document.
 func Read(dir string) (*document.Set, error) {
 	var all []*document.Document
 	err := files(dir, func(file string, data []byte) error {
@@ -60,7 +64,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 		if !info.Mode().IsRegular() { // reading a pipe would wait for who writes to it
 			return &document.Error{Where: file, Problem: "it is no regular file"}
 		}
-		data, err := os.ReadFile(file)
+		data, err := read(file, info.Size())
 		if err != nil {
 			return err
 		}
@@ -69,6 +73,24 @@ func files(dir string, each func(file string, data []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// read reads a file of some size, which may grow meanwhile.
+func read(file string, size int64) ([]byte, error) {
+	tooLarge := &document.Error{Where: file, Problem: fmt.Sprintf("it has more than %d bytes: divide it", MaxBytes)}
+	if size > MaxBytes {
+		return nil, tooLarge
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err == nil && len(data) > MaxBytes {
+		err = tooLarge
+	}
+	return data, err
 }
 
 // digest tells what a folder has, or why it cannot be read.

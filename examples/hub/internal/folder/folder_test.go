@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -77,4 +79,25 @@ func TestRead(t *testing.T) {
 	if got := names(t, filepath.Join(dir, "nowhere")); !strings.Contains(got, "nowhere") {
 		t.Errorf("%s", got)
 	}
+}
+
+// TestLargeFile: a file without end is refused before it is read, also by who looks whether it has changed.
+func TestLargeFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "big.yaml")
+	write(t, file, cluster("a"))
+	if err := os.Truncate(file, 1500<<20); err != nil { // which takes no room
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if got := names(t, dir); got != file+": it has more than 67108864 bytes: divide it" {
+		t.Errorf("%s", got)
+	}
+	f := watch(t, dir, folder.Options{Interval: time.Hour})
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > folder.MaxBytes {
+		t.Errorf("%d bytes are allocated", after.TotalAlloc-before.TotalAlloc)
+	}
+	write(t, file, cluster("b"))
+	f.await("b")
 }

@@ -13,6 +13,7 @@
 //	POST   /api/v1/applications/NAME/rollback    back to the revision before, or with {"revision": 3} to another; it stays there
 //	DELETE /api/v1/applications/NAME/rollback    and on with the document
 //	POST   /api/v1/clusters/NAME/forget      give up on a removed cluster that will not come back
+//	POST   /api/v1/complete                  say that the documents of all applications are there
 //
 // An application is Deployed, or after a rollback Rolled back, when the agents of all its clusters have said that they have applied all of the wanted revision.
 // Until then it is Rolling, with the clusters that it waits for, or Failed, with what an agent could not apply, in its words; it is tried again by itself.
@@ -28,6 +29,9 @@
 // The status of all has "unclaimed": works with objects that no application has, because the hub's state.db was lost or is of an earlier day. They stay as they
 // are until it is restored, or the documents come back that had them: applications take over what is there.
 //
+// A hub that began without documents in its store, be that new or lost, deletes no work on clusters that it does not know until complete is said. So does one that was
+// started with --leave-dir, and there applications that have no document yet, or are not placed yet, stay as they are, too.
+//
 // Answers are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //
 //	400  a document that cannot be decoded, or is wrong by itself
@@ -35,7 +39,7 @@
 //	404  no such document, kind, revision or path, or a cluster to forget that nobody waits for
 //	405  a method that the path does not have, or a change where documents come from a folder; Allow has the methods
 //	408  a body that takes more than 30 s to come
-//	409  what cannot be done now: no earlier revision, a cluster that was not removed
+//	409  what cannot be done now: no earlier revision, a cluster that was not removed, nothing that is complete
 //	413  a body over 1 MiB
 //	421  a request for another host than localhost, where only this machine can reach the API
 //	422  a document that is right by itself, but names another one that there is not, is named by one, does not render, or

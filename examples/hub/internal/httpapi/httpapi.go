@@ -66,6 +66,7 @@ func New(options Options) http.Handler {
 	if !a.ReadOnly {
 		handle("PUT /api/v1/{kind}/{name}", a.put)
 		handle("DELETE /api/v1/{kind}/{name}", a.remove)
+		handle("POST /api/v1/complete", a.complete)
 	}
 	handle("GET /api/v1/status", a.status)
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
@@ -92,7 +93,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	if _, err := kindNamed(first); err != nil && first != "status" || len(allow) == 0 {
+	if _, err := kindNamed(first); err != nil && first != "status" && first != "complete" || len(allow) == 0 {
 		return &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
 	}
 	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes no %s", r.URL.Path, r.Method), strings.Join(allow, ", ")}
@@ -131,7 +132,7 @@ func explain(err error) (int, problem) {
 		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
 	case errors.Is(err, hub.ErrNotFound):
 		return http.StatusNotFound, problem{Error: err.Error()}
-	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent):
+	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument):
 		return http.StatusConflict, problem{Error: err.Error()}
 	}
 	return http.StatusInternalServerError, problem{Error: err.Error()}
@@ -283,6 +284,10 @@ func (a *api) resume(r *http.Request) (int, any, error) {
 
 func (a *api) forget(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, struct{}{}, a.Hub.Forget(r.Context(), r.PathValue("name"))
+}
+
+func (a *api) complete(r *http.Request) (int, any, error) {
+	return http.StatusAccepted, struct{}{}, a.Hub.Complete(r.Context())
 }
 
 // applicationStatus is the status of an application.

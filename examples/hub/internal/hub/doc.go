@@ -9,6 +9,9 @@
 // is a value with which an application does not render that rendered with the one before: the application stays as it is until it comes, but for clusters
 // that come and go, for which the values count that were read last.
 //
+// So does an application that does not render when the hub begins with documents that it kept itself, as without the --kubeconfig with which they were accepted: it
+// is held up, and the API can change it and all others.
+//
 // After a rollback an application stays with the revision, that is with its document and the values that it has read, until its document changes or
 // [Hub.Resume] ends that. The clusters are always those that it is placed on now.
 //

@@ -224,9 +224,34 @@ func (h *Hub) endHolds(ctx context.Context, results []result) error {
 	return err
 }
 
-// keep stores what differs between two sets, in one transaction.
-func (h *Hub) keep(ctx context.Context, before, after *document.Set) error {
+// keep stores what differs between two sets, and the origin, in one transaction. At first the store has the documents already; those of a folder are not kept.
+func (h *Hub) keep(ctx context.Context, before, after *document.Set, now origin, first bool) error {
+	h.mu.Lock()
+	same := !first && slices.Equal(h.origin.Left, now.Left) // the others do not change by documents
+	h.mu.Unlock()
 	var ops []store.Op
+	if !same {
+		op, err := now.note()
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op)
+	}
+	switch {
+	case now.Folder && first:
+		ops = append(ops, store.DeletePrefix(documentPrefix))
+	case !now.Folder && !first:
+		ops = append(ops, changes(before, after)...)
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err := h.options.Store.Txn(ctx, nil, ops)
+	return err
+}
+
+// changes returns what stores the difference between two sets.
+func changes(before, after *document.Set) (ops []store.Op) {
 	for _, kind := range document.Kinds() {
 		for _, d := range before.Documents(kind) {
 			if after.Document(kind, d.Name) == nil {
@@ -239,11 +264,7 @@ func (h *Hub) keep(ctx context.Context, before, after *document.Set) error {
 			}
 		}
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err := h.options.Store.Txn(ctx, nil, ops)
-	return err
+	return ops
 }
 
 func documentKey(d *document.Document) string {

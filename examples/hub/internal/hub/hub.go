@@ -46,6 +46,8 @@ type Options struct {
 	Source string
 	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
 	Dir string
+	// LeaveDir lets documents come by Put and Delete where they came from a folder before. What that had stays as it is until it is placed again, or [Hub.Complete].
+	LeaveDir bool
 	// Check returns a [*render.InvalidError] for what the agent of a cluster cannot be given. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
 	// Settled is called once, when all applications are what they are to be for the first time, and the agents of their clusters have applied that.
@@ -68,6 +70,9 @@ type Hub struct {
 	works   chan struct{} // has an element when there is something new about works
 	turns   chan struct{} // has an element for each template that is at work
 
+	complete  chan struct{} // closed when no document is to come that the store does not have
+	completed func()        // closes it
+
 	change sync.Mutex // held for the whole of a change, which may take its time
 
 	mu           sync.Mutex    // for what follows
@@ -79,6 +84,7 @@ type Hub struct {
 	applications map[string]*application
 	owners       map[appcontext.Identity]string // which application was the last to have an object
 	earlier      map[string]bool                // applications of an earlier life, until it is known what they are to be now
+	origin       origin
 }
 
 // application is what a hub knows of one beside its document.
@@ -97,8 +103,10 @@ type application struct {
 // New returns a hub without documents.
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
+	complete := make(chan struct{})
 	return &Hub{
-		options: options, began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}), turned: make(chan struct{}),
+		options: options, complete: complete, completed: sync.OnceFunc(func() { close(complete) }),
+		began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}), turned: make(chan struct{}),
 		set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
 	}
 }
@@ -170,12 +178,23 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.mu.Lock()
 	first := h.taken.IsZero()
 	h.mu.Unlock()
+	var was *origin
+	h.mu.Lock()
+	now := h.origin.without(set)
+	h.mu.Unlock()
 	if first {
-		if err := h.recall(ctx); err != nil {
+		err := h.recall(ctx)
+		if err == nil {
+			was, now, err = h.arrive(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	results, err := h.check(ctx, set)
+	results, err := h.check(ctx, set, first && h.options.Dir == "")
+	if err == nil && first {
+		err = h.checkOrigin(ctx, was, set, results)
+	}
 	if err != nil {
 		h.watchAgain(ctx, before, before.Documents(document.ApplicationKind)...)
 		for _, d := range set.Documents(document.ApplicationKind) {
@@ -188,10 +207,8 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	if err := h.remember(ctx, set); err != nil {
 		return err
 	}
-	if h.options.Dir == "" {
-		if err := h.keep(ctx, before, set); err != nil {
-			return err
-		}
+	if err := h.keep(ctx, before, set, now, first); err != nil {
+		return err
 	}
 	if err := h.endHolds(ctx, results); err != nil { // last: a document that was rolled back must not count by itself after a crash
 		return err
@@ -206,32 +223,31 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.set, h.taken = set, time.Now()
 	maps.DeleteFunc(h.owners, func(id appcontext.Identity, owner string) bool { return h.letGo(owner, id) })
 	h.mu.Unlock()
+	h.setOrigin(now)
 	for _, r := range results {
 		h.roll(r, cause)
 	}
-	if err := h.removeOthers(ctx, set); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	clear(h.earlier)
-	h.mu.Unlock()
-	return nil
+	return h.removeOthers(ctx, set)
 }
 
-// removeOthers takes applications away that have no document, also such as were there in an earlier life.
+// removeOthers takes applications away that have no document, also such as were there in an earlier life, but for those of a folder that was left.
 func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 	names, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
 		return err
 	}
+	left := map[string]bool{}
 	h.mu.Lock()
 	for name := range h.applications {
 		names = append(names, name)
 	}
+	for _, name := range h.origin.Left {
+		left[name] = true
+	}
 	h.mu.Unlock()
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if set.Document(document.ApplicationKind, name) != nil {
+		if left[name] || set.Document(document.ApplicationKind, name) != nil {
 			continue
 		}
 		h.options.Rollouts.Set(name, rollout.Target{Cause: "it has no document any more"})
@@ -246,6 +262,9 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 			return err
 		}
 	}
+	h.mu.Lock()
+	maps.DeleteFunc(h.earlier, func(name string, _ bool) bool { return !left[name] })
+	h.mu.Unlock()
 	h.options.Changed()
 	return nil
 }
@@ -274,6 +293,10 @@ func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ..
 // roll says what an application is to be, after it was rendered.
 func (h *Hub) roll(r result, cause string) {
 	h.mu.Lock()
+	if slices.Contains(h.origin.Left, r.name) {
+		h.mu.Unlock()
+		return // it is not placed yet
+	}
 	a := h.applications[r.name]
 	if a == nil {
 		a = &application{}

@@ -28,8 +28,9 @@ type result struct {
 }
 
 // check finds out whether documents can count, and renders their applications. Beside the results there is no error but a [*document.Error]; what is only missing,
-// or has a value that an application does not render with, is in the results.
-func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
+// or has a value that an application does not render with, is in the results, and so is what an application fails with that has not rendered since the hub
+// began with its document: that was accepted in an earlier life, as with a --kubeconfig.
+func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result, error) {
 	if err := set.Validate(); err != nil {
 		return nil, err
 	}
@@ -41,8 +42,10 @@ func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
 	}
 	results := h.renderAll(ctx, set, set.Documents(document.ApplicationKind))
-	for _, r := range results {
-		if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) {
+	for i, r := range results {
+		if kept {
+			results[i] = h.alone(set, r)
+		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) && !h.neverRendered(set, r.name) {
 			return nil, r.err
 		}
 	}
@@ -50,6 +53,18 @@ func (h *Hub) check(ctx context.Context, set *document.Set) ([]result, error) {
 		return nil, err
 	}
 	return results, h.checkMoves(set, results)
+}
+
+// neverRendered reports whether an application has the document with which the hub began, and has not rendered since.
+func (h *Hub) neverRendered(set *document.Set, name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.applications[name]
+	if a == nil || a.problem == "" || a.rendering != nil {
+		return false
+	}
+	was, is := h.set.Document(document.ApplicationKind, name), set.Document(document.ApplicationKind, name)
+	return was != nil && string(was.JSON) == string(is.JSON)
 }
 
 // checkMoves refuses objects that another application has, or has not let go of yet: it would delete them as they come.

@@ -15,6 +15,9 @@ func TestSettleAfterHeldUp(t *testing.T) {
 	f.objects.set("one", nil)
 	f.shop()
 	f.has("c1", "one")
+	if err := f.Complete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	f.stop()
 	f.objects.set("", nil)
 	f.start()

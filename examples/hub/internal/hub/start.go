@@ -129,15 +129,15 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 }
 
 // settle calls Settled when no application is held up: as long as one is, nobody knows which works there will be. A hub that begins without a document
-// never does: it may have lost its store, and its clusters must not lose what runs on them. It waits for the agents, because
-// works that were lost come back under other names: an object has to be in the new one before the old one is deleted.
+// never does, and one whose store began so waits for Complete, also in its next lives: it may have lost its store, and its clusters must not lose what runs
+// on them. It waits for the agents, because works that were lost come back under other names: an object has to be in the new one before the old one is deleted.
 func (h *Hub) settle(ctx context.Context) error {
 	select {
 	case <-h.loaded:
 	case <-ctx.Done():
 		return nil
 	}
-	if h.Documents().Len() == 0 {
+	if waited := h.saysComplete(ctx); ctx.Err() != nil || !waited && h.Documents().Len() == 0 {
 		return nil
 	}
 	for {

@@ -11,15 +11,16 @@
 //	{{ .Application }}                           the name of the application
 //	{{ fromSecret "namespace" "name" "key" }}    what a Secret of the hub's cluster has, decoded
 //	{{ fromConfigMap "namespace" "name" "key" }} what a ConfigMap has
-//	{{ … | quote }}                              in quotes, as a text of YAML
-//	{{ … | base64 }}                             in base64, for the data of a Secret
+//	{{ … | quote }}                              in quotes, as a text of YAML; it is an error where it is not UTF-8
+//	{{ … | base64 }}                             in base64, for the data of a Secret or the binaryData of a ConfigMap
 //	{{ … | indent 4 }}                           with spaces before each line but the first
 //
 // A template may make 1 MiB for a cluster, as may each function at a time, and take 1,000,000 steps and 10 s. A step is an action, a text between two,
 // a function or an argument, again in each round of a loop. A round takes 10 more, the use of another template 100, and what a function makes one for
 // each 64 bytes. Waiting for what is read does not count. Where it would take more the application is refused, with an error that names document, template and line.
 //
-// What it makes is checked as the API server of a hub with ManifestWorks does: apiVersion, kind and metadata of each object. The error names document, template,
+// What it makes is checked as the API server of a hub with ManifestWorks does: apiVersion, kind and metadata of each object. So are
+// lists, which are no objects, and names of the usual kinds. The error names document, template,
 // cluster, object and field; and the value, unless a template of the application reads a Secret.
 //
 // What is read from the hub's cluster is watched: when it changes, the application is rendered anew.

@@ -6,11 +6,13 @@ package render
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"text/template"
+	"unicode/utf8"
 )
 
 // functions returns what templates can call. Those that make texts of others are Go's own with a limit: a few of them, one after another, would else take
@@ -21,6 +23,9 @@ func (r *renderer) functions() template.FuncMap {
 		"fromSecret":    r.from(secretKind),
 		"fromConfigMap": r.from("ConfigMap"),
 		"quote": func(text string) (string, error) {
+			if !utf8.ValidString(text) {
+				return "", errors.New("it is no text, since its bytes are not valid UTF-8: use base64, for the data of a Secret or the binaryData of a ConfigMap")
+			}
 			data, err := json.Marshal(text)
 			if err != nil {
 				return "", err

@@ -150,6 +150,18 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestBinary: a value that is no text is not made another one, and is not shown.
+func TestBinary(t *testing.T) {
+	o := objects{secret: "\xff\xfes3cr3t"}
+	_, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | quote }}`)), clusters(t, "c1"), o, nil)
+	if err == nil || !strings.Contains(err.Error(), "it is no text, since its bytes are not valid UTF-8: use base64") || strings.Contains(err.Error(), "s3cr3t") {
+		t.Errorf("%v", err)
+	}
+	if _, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | base64 | quote }}`)), clusters(t, "c1"), o, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDigest: renderings differ with what they say, and not with where values come from.
 func TestDigest(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))

@@ -22,6 +22,12 @@ import (
 // Check returns a [*render.InvalidError] for what no work of a cluster takes. It is a dry run: nothing is written, and nothing sent. What else may keep a work
 // from being written, as a broker that is away, is no fault of what is in it, and no error here.
 func (s *Spokes) Check(ctx context.Context, cluster string, resources []appcontext.Resource) error {
+	for i := range resources {
+		if err := takes(&resources[i]); err != nil {
+			err.Resource = i
+			return err
+		}
+	}
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{GenerateName: "check-"}}
 	for i := range resources {
 		r := &resources[i]

@@ -51,6 +51,13 @@ func TestCheck(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":"no time"}}`:       {Resource: 1, Reason: "BadRequest", Text: `metadata: Invalid value: {"creationTimestamp":"no time"`},
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":7}}}`:                    {Resource: 1, Reason: "BadRequest", Text: "metadata: Invalid value: "},
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":[{"name":"none"}]}}`: {Resource: 1, Field: "metadata.ownerReferences"},
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"system:A_b"}}`:       {},
+		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"spec":{"items":[]}}`:     {},
+		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"items":[]}`:              {Resource: 1, Field: "kind"},
+		`{"apiVersion":"v1","kind":"List","metadata":{"name":"a"}}`:                                          {Resource: 1, Field: "kind"},
+		`{"apiVersion":"apps/v1","kind":"DeploymentList","metadata":{"name":"a"}}`:                           {Resource: 1, Field: "kind"},
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a.B"}}`:                             {Resource: 1, Field: "metadata.name", Reason: "FieldValueInvalid"},
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`:                                   {Resource: 1, Field: "metadata.name", Reason: "FieldValueInvalid"},
 	} {
 		err := s.Check(t.Context(), "c1", []appcontext.Resource{good, resource(t, manifest)})
 		var got *render.InvalidError

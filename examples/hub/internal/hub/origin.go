@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+const originKey = "/hub/origin/"
+
+// ErrNoDocument is of a hub that is told that all documents are there, and has none.
+var ErrNoDocument = errors.New("there is no document: put those of all that is to stay first")
+
+// origin is what a store says of the way that documents come.
+type origin struct {
+	// Folder is whether they come from a folder.
+	Folder bool `json:"folder"`
+	// Incomplete is whether there may be works of applications that the hub does not know, since it began without documents: see [Hub.Complete].
+	Incomplete bool `json:"incomplete,omitempty"`
+	// Left are applications of a folder that was left, which have no document yet, or none that places them. They stay as they are.
+	Left []string `json:"left,omitempty"`
+}
+
+// arrive returns the origin of before, nil where there was none, and the one of now. With change held, after recall.
+func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
+	now.Folder = h.options.Dir != ""
+	kv, err := h.options.Store.Get(ctx, originKey)
+	if err != nil {
+		return nil, now, err
+	}
+	switch {
+	case kv.Exists():
+		was = &origin{}
+		if err := json.Unmarshal(kv.Value, was); err != nil {
+			return nil, now, fmt.Errorf("the value of %s is broken: %w", originKey, err)
+		}
+	default: // a new store, or one of a hub that did not note it: only documents of the API were kept
+		kept, err := h.options.Store.Range(ctx, documentPrefix)
+		if err != nil {
+			return nil, now, err
+		}
+		h.mu.Lock()
+		if known := len(h.earlier) > 0; known || len(kept.KVs) > 0 {
+			was = &origin{Folder: len(kept.KVs) == 0}
+		}
+		h.mu.Unlock()
+	}
+	switch {
+	case now.Folder: // which has all documents
+	case was == nil:
+		now.Incomplete = true
+	case was.Folder:
+		now.Incomplete = true
+		h.mu.Lock()
+		now.Left = slices.Sorted(maps.Keys(h.earlier))
+		h.mu.Unlock()
+	default:
+		now = *was
+	}
+	return was, now, nil
+}
+
+// checkOrigin refuses documents that come another way than those of before and would take something away: an option was forgotten, or is one too many.
+func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, results []result) error {
+	folder := h.options.Dir != ""
+	if was == nil || was.Folder == folder || !folder && h.options.LeaveDir {
+		return nil
+	}
+	gone, err := h.gone(ctx, set, results)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	if folder {
+		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("it would take away %s: until now documents came through the HTTP API. Start without --dir, or "+
+			"put the documents of these in %[2]s too (GET /api/v1/applications and so on have them), and take out what is to go when the hub runs", list(gone), h.options.Dir)}
+	}
+	return fmt.Errorf("without --dir the hub would take away %s: until now documents came from a folder. Start with --dir again, or with --leave-dir, so that they stay "+
+		"while their documents are put through the HTTP API", list(gone))
+}
+
+// gone returns which applications would go from where they are to be: "shop on c1, c2".
+func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]string, error) {
+	names, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		clusters, err := h.placed(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if set.Document(document.ApplicationKind, name) != nil {
+			r := results[slices.IndexFunc(results, func(r result) bool { return r.name == name })]
+			if r.rendering == nil {
+				continue // it stays as it is
+			}
+			for id := range r.rendering.Identities() {
+				delete(clusters, id.Cluster.Name)
+			}
+		}
+		if len(clusters) > 0 {
+			out = append(out, name+" on "+strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
+		}
+	}
+	return out, nil
+}
+
+// placed returns the clusters that an application is to be on, as far as they have begun to be.
+func (h *Hub) placed(ctx context.Context, name string) (map[string]bool, error) {
+	out := map[string]bool{}
+	_, wanted, err := h.options.Rollouts.Revisions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	live, err := h.options.Rollouts.Live(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range live {
+		if c.ID != rollout.ContextID(name, wanted) {
+			continue
+		}
+		for id := range render.Identities(c.Apps) {
+			out[id.Cluster.Name] = true
+		}
+	}
+	return out, nil
+}
+
+// note returns what stores an origin.
+func (o *origin) note() (store.Op, error) {
+	data, err := json.Marshal(o)
+	return store.Put(originKey, data), err
+}
+
+// without returns an origin in which applications that have a document, and one that places them, are not left: the first comes before the second.
+func (o *origin) without(set *document.Set) origin {
+	out := *o
+	out.Left = slices.DeleteFunc(slices.Clone(o.Left), func(name string) bool {
+		return set.Document(document.ApplicationKind, name) != nil && len(set.On(name)) > 0
+	})
+	return out
+}
+
+// Complete says that the documents of all that is to stay are there: applications of a folder that was left, and works that the hub does not know, are taken away.
+// A hub that begins without documents in its store waits for it, for as long as it takes: the store may be new, or lost. It returns [ErrNoDocument] where there is none.
+func (h *Hub) Complete(ctx context.Context) error {
+	ctx, done, err := h.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	set := h.Documents()
+	if set.Len() == 0 {
+		return ErrNoDocument
+	}
+	now := origin{Folder: h.options.Dir != ""}
+	op, err := now.note()
+	if err != nil {
+		return err
+	}
+	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{op}); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	left := h.origin.Left
+	h.mu.Unlock()
+	h.setOrigin(now)
+	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind), func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
+	for _, r := range h.renderAll(ctx, set, documents) {
+		h.roll(h.alone(set, r), "it is placed nowhere")
+	}
+	return h.removeOthers(ctx, set)
+}
+
+// setOrigin takes an origin that is stored.
+func (h *Hub) setOrigin(now origin) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.origin = now
+	if !now.Incomplete {
+		h.completed()
+	}
+}
+
+// saysComplete waits until all documents are there, and reports whether it had to.
+func (h *Hub) saysComplete(ctx context.Context) (waited bool) {
+	select {
+	case <-h.complete:
+		return false
+	default:
+	}
+	h.options.Say("the hub began without documents: works on clusters that it does not know stay, since its store may have been lost. " +
+		"When the documents of all applications are there say so: POST /api/v1/complete")
+	h.mu.Lock()
+	left := h.origin.Left
+	h.mu.Unlock()
+	if len(left) > 0 {
+		h.options.Say("these stay as they are, too, until they have documents and are placed: %s", list(left))
+	}
+	select {
+	case <-h.complete:
+	case <-ctx.Done():
+	}
+	return true
+}

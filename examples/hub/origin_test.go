@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startRefuses starts the hub, which ends with an error that has some texts.
+func (s *site) startRefuses(texts ...string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second) // a hub that starts runs until then
+	defer cancel()
+	err := start(ctx, s.options, s.bus.Transport(), (&lines{url: make(chan string, 1)}).say)
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			s.t.Errorf("%v, want %q", err, text)
+		}
+	}
+}
+
+// TestForgottenDir: a hub that is started without its folder takes nothing away, unless it is meant and said.
+func TestForgottenDir(t *testing.T) {
+	s := newSite(t, "c1")
+	dir := t.TempDir()
+	s.options.Dir = dir
+	documents := cluster("c1", "") + "---\n" + placement("p", "shop, other", all) + "---\n" + application("shop", "a=1") + "---\n"
+	s.write("all.yaml", documents+application("other", "b=1"))
+	s.start()
+	s.status("shop")
+	s.status("other")
+	want := []string{`x/a={"v":"1"}`, `x/b={"v":"1"}`}
+	s.objects("c1", want...)
+	s.stop()
+	s.options.Dir = ""
+	s.startRefuses("other on c1, shop on c1", "until now documents came from a folder", "--dir again", "--leave-dir")
+	s.objects("c1", want...)
+
+	// Back again, as if nothing had been.
+	s.options.Dir = dir
+	s.start()
+	if got := s.status("shop"); got != "Deployed 1" {
+		t.Errorf("status %q", got)
+	}
+	s.stop()
+
+	s.options.Dir, s.options.LeaveDir = "", true
+	s.start()
+	s.says("until they have documents and are placed: other, shop")
+	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict || !strings.Contains(text, "there is no document") {
+		t.Errorf("%d %s", code, text)
+	}
+	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
+	s.stop()
+	s.options.LeaveDir = false
+	s.start() // which need not be said twice
+	s.says("until they have documents and are placed: other, shop")
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.place("shop", "c1")
+	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)
+	s.must("PUT", "/api/v1/applications/more", application("more", "d=2"))
+	if code, text := s.call("PUT", "/api/v1/applications/more", application("more", "b=2")); code != http.StatusOK {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := s.call("PUT", "/api/v1/placements/q", placement("q", "more", all)); code != http.StatusUnprocessableEntity || !strings.Contains(text, "ConfigMap x/b is in the application other") {
+		t.Errorf("%d %s", code, text)
+	}
+	s.deletes("c1")
+	s.must("POST", "/api/v1/complete", "")
+	s.objects("c1", `x/a={"v":"2"}`)
+	s.stop()
+	s.start()
+	if said := s.said.String(); s.status("shop") != "Deployed 2" || strings.Contains(said, "complete") {
+		t.Errorf("%s", said)
+	}
+}
+
+// TestNewDir: so does a hub of the API that is started with a folder that does not have all.
+func TestNewDir(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.must("PUT", "/api/v1/applications/other", application("other", "b=1"))
+	s.place("shop, other", "c1", "c2")
+	s.stop()
+	s.options.Dir = t.TempDir()
+	s.write("all.yaml", cluster("c3", ""))
+	s.startRefuses("it would take away other on c1, c2, shop on c1, c2: until now documents came through the HTTP API", "Start without --dir", s.options.Dir)
+	documents := cluster("c1", "") + "---\n" + cluster("c2", "") + "---\n" + application("shop", "a=1") + "---\n" + application("other", "b=2") + "---\n"
+	s.write("all.yaml", documents+placement("p", "shop, other", "names: [c1]"))
+	s.startRefuses("it would take away other on c2, shop on c2: ")
+	s.write("all.yaml", documents+placement("p", "shop, other", all))
+	s.start()
+	for _, name := range []string{"c1", "c2"} {
+		s.objects(name, `x/a={"v":"1"}`, `x/b={"v":"2"}`)
+		s.deletes(name)
+	}
+	s.status("other")
+	s.stop()
+	s.write("all.yaml", documents+placement("p", "shop", all)) // which is another change, of the same folder
+	s.start()
+	s.objects("c1", `x/a={"v":"1"}`)
+	s.stop()
+	s.options.Dir = ""
+	s.startRefuses("shop on c1, c2") // the documents of the API do not come back
+}
