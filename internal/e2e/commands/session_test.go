@@ -54,7 +54,7 @@ func hubAndAgent(x *terminal) {
 	x.take("examples/hub/samples")
 	port := freePort(x.t)
 	x.swap = append(x.swap, ":8080", ":"+port)
-	x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples", "--listen", "127.0.0.1:"+port, "--patience", "1s")
+	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples", "--listen", "127.0.0.1:"+port, "--patience", "1s")
 	agent := x.start("serving cluster1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 
@@ -73,6 +73,32 @@ func hubAndAgent(x *terminal) {
 	if _, err := os.Stat(filepath.Join(x.dir, "works.db")); err != nil {
 		x.t.Error(err)
 	}
+
+	hub.stop()
+	url := strings.NewReplacer(x.swap...).Replace("mqtt://localhost:1883")
+	x.begin("these stay as they are", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen", "127.0.0.1:"+port, "--patience", "1s")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
+		strings.NewReader("apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: cluster1}\n"))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(put)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusCreated {
+		x.t.Errorf("PUT of a cluster: %s", response.Status)
+	}
+	x.run("", "curl -X POST http://localhost:8080/api/v1/complete", "--fail-with-body")
+	e2etest.Eventually(x.t, "the shop is taken away", func() error {
+		out, err := x.kubectl("", "get", "configmap", "-n", "shop", "--ignore-not-found", "web")
+		if err == nil && out != "" {
+			err = errors.New(out)
+		}
+		return err
+	})
 }
 
 // agentOfAnAPIServer has works from a hub with an API server, which here is the cluster itself.

@@ -26,7 +26,9 @@ back again, and shows on a web page how everything is.
   --broker-key FILE    its key
   --username NAME      the user at the broker
   --password-file FILE its password
-  --source ID          who we are towards agents (default hub). It must stay the same
+  --source ID          who we are towards agents (default hub). It must stay the same, and
+                       be another one for each hub of a broker: two with the same ID delete
+                       each other's works, and say so
   --dir DIR            take documents from the .yaml, .yml and .json files in DIR, also when
                        they change, which is seen within 30 s where the file system does not
                        tell. A file that is wrong or empty later changes nothing, nor does a
