@@ -125,8 +125,8 @@
 //	      Applied                    AppliedManifestComplete, AppliedManifestFailed, ApplyConflict, or
 //	                                 AppliedManifestSSAIgnoreFieldError
 //	      Available                  the object exists; Unknown where it cannot be read
-//	      Progressing                not applied, or not healthy as interpreter/native sees it
-//	      Degraded                   that has been so for --degraded-after
+//	      Progressing                not applied, or not healthy as interpreter/native sees it; ObjectFailed: a Job that has failed
+//	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
 //	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
