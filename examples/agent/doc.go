@@ -198,7 +198,7 @@
 // # Metrics and probes
 //
 // With --listen :8080 the agent serves /healthz, which is 200 while the process is there, and /readyz, which is 503 with the reason while
-// the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
+// the API server of the cluster has not answered since the start, the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
 //
 //	spokewire_agent_works                             how many works there are
 //	spokewire_agent_work_conditions{type,status}      how many of them are Applied, Available, Progressing, Degraded, Complete,
