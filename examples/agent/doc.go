@@ -125,8 +125,8 @@
 //	      Applied                    AppliedManifestComplete, AppliedManifestFailed, ApplyConflict, or
 //	                                 AppliedManifestSSAIgnoreFieldError
 //	      Available                  the object exists; Unknown where it cannot be read
-//	      Progressing                not applied, or not healthy as interpreter/native sees it
-//	      Degraded                   that has been so for --degraded-after
+//	      Progressing                not applied, or not healthy as interpreter/native sees it; ObjectFailed: a Job that has failed
+//	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
 //	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
@@ -198,7 +198,7 @@
 // # Metrics and probes
 //
 // With --listen :8080 the agent serves /healthz, which is 200 while the process is there, and /readyz, which is 503 with the reason while
-// the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
+// the API server of the cluster has not answered since the start, the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
 //
 //	spokewire_agent_works                             how many works there are
 //	spokewire_agent_work_conditions{type,status}      how many of them are Applied, Available, Progressing, Degraded, Complete,

@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/cli"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
@@ -84,20 +88,55 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 		return err
 	}
 	connection := func(ctx context.Context) error { return h.Start(logging.Notices(ctx)) }
-	parts := []part{connection, works.Start}
+	var installed atomic.Bool
+	parts := []part{func(ctx context.Context) error {
+		if err := install(ctx, cluster, stdout); err != nil || ctx.Err() != nil {
+			return err
+		}
+		installed.Store(true)
+		fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Address)
+		return together(ctx, connection, works.Start)
+	}}
 	if o.Listen != "" {
-		server, err := serve.Listen(o.Listen, metrics, func() error { return readiness(h, works) })
+		server, err := serve.Listen(o.Listen, metrics, func() error {
+			if !installed.Load() {
+				return errors.New("the API server of the cluster has not answered yet, or has not established the CRD of AppliedWork")
+			}
+			return readiness(h, works)
+		})
 		if err != nil {
 			return err
 		}
 		parts = append(parts, server.Start)
 		fmt.Fprintf(stdout, "listening on %s\n", server.Addr())
 	}
-	if err := cluster.Install(ctx); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Address)
 	return together(ctx, parts...)
+}
+
+const (
+	installAgain  = 500 * time.Millisecond
+	installAtMost = 30 * time.Second
+)
+
+// install brings the CRD to the cluster. Where its API server is away it waits for that, until ctx ends.
+func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
+	pauses := wait.Backoff{Duration: installAgain, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: installAtMost}
+	for told := false; ; told = true {
+		err := cluster.Install(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil || !spoke.Away(err):
+			return err
+		case !told:
+			fmt.Fprintf(stdout, "not yet   %v; it is tried again until the API server answers\n", err)
+		}
+		select {
+		case <-time.After(pauses.Step()):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // open opens the way to the hub that the command line asks for.

@@ -5,27 +5,158 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
-func TestNeedsCluster(t *testing.T) {
-	commandtest.NeedsCluster(t, "agent", "install the CRD of AppliedWork", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func TestNeedsKubeconfig(t *testing.T) {
+	commandtest.NeedsKubeconfig(t, "agent", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return run(ctx, append([]string{"--cluster", "c", "--broker", "mqtt://127.0.0.1:1"}, args...), stdout, stderr)
 	})
+}
+
+// output is what a program has written; it may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// TestWaitsForCluster: an agent that begins while the API server of its cluster is away waits for it, says so once and is not ready;
+// what does not pass by itself ends it.
+func TestWaitsForCluster(t *testing.T) {
+	established := v1alpha1.CRD()
+	conditions := []any{map[string]any{"type": "Established", "status": "True"}}
+	if err := unstructured.SetNestedSlice(established.Object, conditions, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		serve  func(w http.ResponseWriter)
+		status int
+		want   string // of standard output, or of standard error
+	}{
+		{"it comes", func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(established)
+		}, 0, "serving c at http://127.0.0.1:"},
+		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed, "agent: install the CRD of AppliedWork on http://127.0.0.1:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := listener.Addr().String()
+			_ = listener.Close()
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var stdout, stderr output
+			args := []string{"--cluster", "c", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+address)}
+			ended := make(chan int, 1)
+			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
+			eventually(t, func() string { return stdout.String() + stderr.String() }, "it is tried again until the API server answers\n")
+			ready, _, _ := strings.Cut(strings.TrimPrefix(stdout.String(), "listening on "), "\n")
+			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") }, "503 the API server of the cluster has not answered yet")
+
+			var calls atomic.Int32
+			server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if calls.Add(1) == 1 { // as one that begins
+					http.Error(w, "not yet", http.StatusServiceUnavailable)
+					return
+				}
+				tt.serve(w)
+			})}
+			if listener, err = net.Listen("tcp", address); err != nil {
+				t.Fatal(err)
+			}
+			var group sync.WaitGroup
+			group.Go(func() { _ = server.Serve(listener) })
+			defer group.Wait()
+			defer func() { _ = server.Close() }()
+			eventually(t, func() string { return stdout.String() + stderr.String() }, tt.want)
+			if tt.status == 0 {
+				if got := get(t, "http://"+ready+"/readyz"); strings.Contains(got, "API server") {
+					t.Errorf("it still waits: %s", got)
+				}
+				cancel()
+			}
+			select {
+			case status := <-ended:
+				if status != tt.status {
+					t.Errorf("exit status %d, want %d; %s", status, tt.status, stderr.String())
+				}
+			case <-time.After(patience):
+				t.Fatalf("it does not end: %s%s", stdout.String(), stderr.String())
+			}
+			if n := strings.Count(stdout.String(), "it is tried again"); n != 1 {
+				t.Errorf("it says so %d times: %s", n, stdout.String())
+			}
+		})
+	}
+}
+
+const patience = 30 * time.Second
+
+// eventually waits until there is some text.
+func eventually(t *testing.T, text func() string, want string) {
+	t.Helper()
+	got := ""
+	for end := time.Now().Add(patience); !strings.Contains(got, want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		got = text()
+	}
+}
+
+// get returns the status of an answer, and its body.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return fmt.Sprintf("%d %s", response.StatusCode, body)
 }
 
 // TestRefusesBroker: what is wrong about the broker is said before anything else, also without a kubeconfig.

@@ -41,6 +41,7 @@ func Run(ctx context.Context, cluster *Cluster, works workclientset.Interface, n
 		cluster: cluster, works: works.WorkV1().ManifestWorks(namespace), store: informer.GetStore(),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 	}
+	defer cluster.serve(a)()
 	enqueue := func(obj any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 			a.queue.Add(key)
@@ -107,7 +108,7 @@ func (a *agent) reconcile(ctx context.Context, w *workv1.ManifestWork) error {
 			failures = append(failures, err)
 		}
 		keep[h.String()] = true
-		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, report(w, int32(i), h, err))
+		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, a.cluster.reported(h.String(), report(w, int32(i), h, err)))
 	}
 	a.cluster.prune(w.Name, keep)
 	failed := errors.Join(failures...)

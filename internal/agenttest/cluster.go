@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	workv1 "open-cluster-management.io/api/work/v1"
 )
 
 // object is one on the cluster.
@@ -35,11 +37,13 @@ type Cluster struct {
 	calls    []string
 	problems []string
 	refuse   func(object string) string
+	report   func(object string, m *workv1.ManifestCondition)
+	agents   map[*agent]bool // that run
 }
 
 // NewCluster returns one without objects.
 func NewCluster() *Cluster {
-	return &Cluster{objects: map[string]object{}, applied: map[string][]string{}}
+	return &Cluster{objects: map[string]object{}, applied: map[string][]string{}, agents: map[*agent]bool{}}
 }
 
 // Refuse has the cluster refuse to apply some objects, "ConfigMap default/a", for a reason; empty for none.
@@ -47,6 +51,40 @@ func (c *Cluster) Refuse(reason func(object string) string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuse = reason
+}
+
+// Report has the agent change what it reports of objects, "Job default/a", at once and from then on.
+func (c *Cluster) Report(change func(object string, m *workv1.ManifestCondition)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report = change
+	for a := range c.agents {
+		for _, key := range a.store.ListKeys() {
+			a.queue.Add(key)
+		}
+	}
+}
+
+// reported returns what an agent reports of an object.
+func (c *Cluster) reported(object string, m workv1.ManifestCondition) workv1.ManifestCondition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.report != nil {
+		c.report(object, &m)
+	}
+	return m
+}
+
+// serve notes an agent until what it returns is called.
+func (c *Cluster) serve(a *agent) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.agents[a] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.agents, a)
+	}
 }
 
 // Objects returns the data of each object: those of its member data in the order of their keys, or all of it in JSON.

@@ -49,7 +49,8 @@
 //     reports is what is known: right after a change it may still be of the time before. An agent that has no status
 //     feedback never reports these ready: have [Options].Config return nil for it.
 //
-// A Job that reports that it failed is Failed. A manifest that is not applied is not: agents try again, and its namespace or
+// A Job that reports that it failed is Failed, whatever Progressing and Degraded are, unless the condition StatusFeedbackSynced of its
+// manifest is of an earlier generation. A manifest that is not applied is not: agents try again, and its namespace or
 // definition may come. The message says why, in the agent's words.
 //
 // An object that was deleted is gone when the agent has applied all of the work's current generation and does not list it any

@@ -24,6 +24,9 @@ var (
 	errUnapplied = errors.New("the agent could not apply all of the work")
 )
 
+// statusFeedbackSynced is the type of the condition with which an agent says of which generation the values are that it reports.
+const statusFeedbackSynced = "StatusFeedbackSynced"
+
 // reported returns nil when the agent has applied a work as it is now, and else what is known.
 func reported(w *workv1.ManifestWork) error {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
@@ -112,8 +115,22 @@ func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 || whole.ObservedGeneration >= w.Generation
 }
 
-// judged says of an object that is there whether it does what it is for.
+// judged says of an object that is there whether it does what it is for. That it never will comes first: an agent may report
+// of what has failed that it still progresses.
 func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) (ready, failed bool, message string) {
+	ready = true
+	if rule := ruleOf(object); rule != nil && asked(o.Config(object), rule) {
+		ready, failed, message = rule.judge(valuesOf(c), w.Spec.Workload.Manifests[i].Raw)
+	}
+	switch synced := meta.FindStatusCondition(c.Conditions, statusFeedbackSynced); {
+	case failed && synced != nil && !recent(synced, w):
+		return false, false, errOutdated.Error()
+	case failed:
+		if why := meta.FindStatusCondition(c.Conditions, workv1.ManifestDegraded); why != nil && why.Status == metav1.ConditionTrue && recent(why, w) {
+			message = clean(message + ": " + why.Message)
+		}
+		return false, true, message
+	}
 	for _, kind := range []string{workv1.ManifestComplete, workv1.ManifestProgressing, workv1.ManifestDegraded} {
 		found := meta.FindStatusCondition(c.Conditions, kind)
 		wanted := metav1.ConditionFalse
@@ -124,11 +141,7 @@ func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.M
 			return false, false, clean(fmt.Sprintf("%s is %s: %s", kind, found.Status, found.Message))
 		}
 	}
-	rule := ruleOf(object)
-	if rule == nil || !asked(o.Config(object), rule) {
-		return true, false, ""
-	}
-	return rule.judge(valuesOf(c), w.Spec.Workload.Manifests[i].Raw)
+	return ready, failed, message
 }
 
 // conditionOf finds what an agent says of an object at a place of the manifests. An agent may report the namespace that it

@@ -253,3 +253,59 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestFailedJob: a job that has failed is, also where its agent says that it progresses, and not by what was reported of an earlier generation.
+func TestFailedJob(t *testing.T) {
+	const job = "{apiVersion: batch/v1, kind: Job, metadata: {name: o, namespace: shop}}"
+	object, err := appcontext.ParseObject([]byte(job))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := appcontext.Resource{Object: object, Manifest: []byte(job)}
+	s := newScene(t)
+	c := open(t, s.source, manifestwork.Options{})
+	b := connector.Batch{AppContextID: "v1", App: "x", Cluster: cluster1, Resources: []appcontext.Resource{r}}
+	if err := c.Apply(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	condition := func(kind string, status metav1.ConditionStatus, generation int64) metav1.Condition {
+		return metav1.Condition{
+			Type: kind, Status: status, Reason: "Rule", Message: kind + " says so", ObservedGeneration: generation, LastTransitionTime: metav1.Unix(1_700_000_000, 0),
+		}
+	}
+	const progressing, degraded, synced = workv1.ManifestProgressing, workv1.ManifestDegraded, "StatusFeedbackSynced"
+	for _, tt := range []struct {
+		reason, want string
+		more         func(now int64) []metav1.Condition
+	}{
+		{"it progresses too", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
+			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "False", now), condition(synced, "True", now)}
+		}},
+		{"the agent says why", "exists failed (the job has failed: Degraded says so)", func(now int64) []metav1.Condition {
+			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "True", now), condition(synced, "True", now)}
+		}},
+		{"the agent said why before", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
+			return []metav1.Condition{condition(degraded, "True", now-1)}
+		}},
+		{"not all values could be read", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
+			return []metav1.Condition{condition(synced, "False", now)}
+		}},
+		{"the values are of before", "exists (the agent has not reported on the latest change yet)", func(now int64) []metav1.Condition {
+			return []metav1.Condition{condition(progressing, "True", now), condition(synced, "True", now-1)}
+		}},
+	} {
+		// A change of something else makes another generation.
+		if err := c.Apply(t.Context(), batch("v1", "x", [2]string{"other", tt.reason})); err != nil {
+			t.Fatal(err)
+		}
+		isTrue := "True"
+		s.report(t, nameOf(t, s, "v1", "x"), func(status *workv1.ManifestWorkStatus) {
+			m := &status.ResourceStatus.Manifests[0]
+			m.Conditions = append(m.Conditions, tt.more(status.Conditions[0].ObservedGeneration)...)
+			m.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: "JobFailed", Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}}}
+		})
+		if got := stateOf(t, c, "v1", "x", r); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.reason, got, tt.want)
+		}
+	}
+}

@@ -11,12 +11,17 @@ package spoke
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
@@ -97,6 +102,19 @@ func (c *Cluster) Install(ctx context.Context) error {
 		return fmt.Errorf("install the CRD of AppliedWork on %s: %w", c.config.Host, err)
 	}
 	return nil
+}
+
+// Away reports whether an error of [Cluster.Install] says that nobody answers, or that the API server cannot for now: what may pass by itself.
+func Away(err error) bool {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		code := status.Status().Code
+		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+	}
+	// Of the errors of a connection only these: a certificate that does not fit stays so.
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
+	}
+	return utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
 }
 
 // Mapping implements [manifest.Kinds]. What is known is remembered; for what is not, the cluster is asked again, as a

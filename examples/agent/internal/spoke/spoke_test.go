@@ -6,8 +6,11 @@ package spoke_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -150,5 +153,46 @@ func TestPolicies(t *testing.T) {
 	// What it says is not known: it may be Orphan.
 	if _, err := spoke.Policies(&workv1.DeleteOption{PropagationPolicy: "orphan"}); err == nil || !strings.Contains(err.Error(), `propagationPolicy "orphan" is unknown`) {
 		t.Error(err)
+	}
+}
+
+// TestAway: an agent waits for what may pass by itself, and for nothing else.
+func TestAway(t *testing.T) {
+	fails := func(server *httptest.Server, config *rest.Config) error {
+		defer server.Close()
+		c, err := spoke.New(spoke.Options{Config: config, Hub: "hub"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Install(t.Context())
+	}
+	answers := func(code int) error {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }))
+		return fails(server, &rest.Config{Host: server.URL})
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	untrusted := httptest.NewUnstartedServer(nil)
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	plain := httptest.NewServer(nil)
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"nobody is there", fails(gone, &rest.Config{Host: gone.URL}), true},
+		{"it hangs up", &url.Error{Op: "Get", URL: gone.URL, Err: io.EOF}, true},
+		{"it has an error", answers(http.StatusInternalServerError), true},
+		{"a proxy without a server", answers(http.StatusBadGateway), true},
+		{"it starts", answers(http.StatusServiceUnavailable), true},
+		{"it forbids", answers(http.StatusForbidden), false},
+		{"it does not know who asks", answers(http.StatusUnauthorized), false},
+		{"another certificate", fails(untrusted, &rest.Config{Host: untrusted.URL}), false},
+		{"it speaks no TLS", fails(plain, &rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}), false},
+	} {
+		if tt.err == nil || spoke.Away(tt.err) != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, tt.err, tt.want)
+		}
 	}
 }

@@ -11,8 +11,11 @@ import (
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -100,12 +103,33 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 		return c
 	default:
 		// Whoever is not interpreted, or cannot be, is as it should be: nothing else is known of it.
+		if why := failure(o.Live); why != "" {
+			c.Reason, c.Message = ReasonObjectFailed, why
+			return c
+		}
 		if healthy, err := b.native.Health(ctx, o.Live); err == nil && !healthy {
 			c.Reason, c.Message = ReasonUnhealthy, fmt.Sprintf("%s is not, or not yet, as it should be", o.Live.GetKind())
 			return c
 		}
 	}
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired"}
+}
+
+// failure says why an object will never be as it should be; it is empty where that is not known. Such an object still has the
+// condition Progressing, as those who roll works out on a hub of OCM's take Progressing=False for success.
+func failure(live *unstructured.Unstructured) string {
+	if live.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}) {
+		return ""
+	}
+	found, _, _ := unstructured.NestedFieldNoCopy(live.Object, "status", "conditions")
+	conditions, _ := found.([]any)
+	for _, c := range conditions {
+		fields, _ := c.(map[string]any)
+		if fields["type"] == string(batchv1.JobFailed) && fields["status"] == string(metav1.ConditionTrue) {
+			return Bounded(fmt.Sprintf("%v: %v", fields["reason"], fields["message"]))
+		}
+	}
+	return ""
 }
 
 // applied says how many manifests could not be applied, and why the first of them.

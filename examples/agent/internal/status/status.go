@@ -8,7 +8,7 @@
 //	Applied      the cluster has taken the manifest as it is in the work
 //	Available    the object exists
 //	Progressing  something is still to come: it is not applied, or not healthy as the native interpreter sees it
-//	Degraded     that has been so for longer than a certain time
+//	Degraded     that has been so for longer than a certain time, or it is a Job that has failed
 //
 // and of each manifest StatusFeedbackSynced and the conditions of its rules. A rule for one of these conditions takes its
 // place, where there is an object that it can be about. The work is Complete when each manifest that has a rule for Complete is;
@@ -51,6 +51,7 @@ const (
 	ReasonFetchingFailed       = "FetchingResourceFailed"
 	ReasonIncomplete           = "IncompletedResourceMeta"
 	ReasonUnhealthy            = "NotHealthy"
+	ReasonObjectFailed         = "ObjectFailed"
 	ReasonAsDesired            = "AsDesired"
 	ReasonNotAsDesired         = "NotAsDesired"
 	ReasonExpired              = "TTLExpired"
@@ -195,12 +196,15 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }
 
-// manifestDegraded goes by how long the manifest has been progressing.
+// manifestDegraded goes by how long the manifest has been progressing, and by what its object says.
 func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time) (metav1.Condition, time.Duration) {
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired}
 	progress := meta.FindStatusCondition(conditions, workv1.ManifestProgressing)
 	if progress == nil || progress.Status != metav1.ConditionTrue {
 		return c, 0
+	}
+	if progress.Reason == ReasonObjectFailed { // time does not mend it
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: progress.Message}, 0
 	}
 	if left := b.degradedAfter - now.Sub(progress.LastTransitionTime.Time); left > 0 {
 		c.Reason = progress.Reason

@@ -137,6 +137,46 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestFailedJob: a Job that has failed is degraded at once. One that failed a pod, and tries another, is not.
+func TestFailedJob(t *testing.T) {
+	job := func(conditions ...any) func(*spoke.Outcome) {
+		return func(o *spoke.Outcome) {
+			o.Live.SetAPIVersion("batch/v1")
+			o.Live.SetKind("Job")
+			o.Live.Object["status"] = map[string]any{"failed": int64(1), "conditions": conditions}
+		}
+	}
+	failed := func(status string) any {
+		return map[string]any{"type": "Failed", "status": status, "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
+	}
+	const message = "BackoffLimitExceeded: Job has reached the specified backoff limit"
+	for _, tt := range []struct {
+		name   string
+		change func(*spoke.Outcome)
+		want   string
+		reason string
+	}{
+		{"it has failed", job(map[string]any{"type": "FailureTarget", "status": "True"}, failed("True")), "Progressing=True(ObjectFailed) Degraded=True(ObjectFailed)", message},
+		{"it has not", job(failed("False")), "Degraded=False", ""},
+		{"it says nothing", job("Failed"), "Degraded=False", ""},
+		{"it is not applied", func(o *spoke.Outcome) { job(failed("True"))(o); o.Err = errors.New("no") }, "Progressing=True(Failed) Degraded=False(Failed)", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			next, _ := builder(t).Next(t.Context(), &workv1.ManifestWork{}, result(outcome("x", tt.change)), start)
+			conditions := next.ResourceStatus.Manifests[0].Conditions
+			if got := said(conditions); !strings.Contains(got, tt.want) {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if c := meta.FindStatusCondition(conditions, workv1.ManifestDegraded); c.Message != tt.reason {
+				t.Errorf("%q, want %q", c.Message, tt.reason)
+			}
+			if got := meta.IsStatusConditionTrue(next.Conditions, workv1.WorkDegraded); got != (tt.reason != "") {
+				t.Errorf("the work: %s", said(next.Conditions))
+			}
+		})
+	}
+}
+
 // TestComplete: what is complete stays so, whatever becomes of the object, until its rule is gone.
 func TestComplete(t *testing.T) {
 	b := builder(t)

@@ -4,6 +4,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
 // What the engine has deployed is written for agents; this is about whether they have applied it.
@@ -25,6 +27,9 @@ type reached struct {
 	waiting int  // works that the agent has not applied
 	leaving int  // works that it is to clean up
 	missing bool // an object is in no work yet
+	// busy is whether the rollout waits for something there, such as a hook; message is for what, where that is known.
+	busy    bool
+	message string
 	// refused and degraded are of the first work that is so, in the agent's words.
 	refused, degraded string
 }
@@ -102,9 +107,70 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	return out
 }
 
+// await notes what a rollout waits for, beside agents: the one to a revision that is so far, by the event under way.
+func (r reach) await(a application, s rollout.Status, to, underway phases) {
+	note := func(cluster, message string) {
+		on := r[cluster]
+		on.busy, on.message = true, cmp.Or(message, on.message)
+		r[cluster] = on
+	}
+	switch {
+	case s.Revision == 0:
+		for cluster := range r {
+			note(cluster, "")
+		}
+	case to.underway:
+		for cluster := range a.on {
+			if p := to.on[cluster]; !p.done && !p.failed {
+				note(cluster, "")
+			}
+		}
+	}
+	for cluster, p := range underway.on {
+		if p.message != "" && !p.failed {
+			note(cluster, p.message)
+		}
+	}
+}
+
+// leftOn says, by cluster, which objects are there that the application is not to have. What is in works that are being deleted is not among them.
+func leftOn(a application, works []health.Work) map[string]string {
+	if a.rendering == nil {
+		return nil
+	}
+	wanted := map[string]map[appcontext.Object]bool{}
+	for id := range a.rendering.Installed() {
+		if wanted[id.Cluster.Name] == nil {
+			wanted[id.Cluster.Name] = map[appcontext.Object]bool{}
+		}
+		wanted[id.Cluster.Name][id.Object] = true
+	}
+	found := map[string][]string{}
+	for _, w := range works {
+		if w.DeletionTimestamp != nil {
+			continue
+		}
+		for i := range w.Objects {
+			if o := w.Objects[i].Object; !wanted[w.Namespace][o] {
+				_, revision, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
+				found[w.Namespace] = append(found[w.Namespace], fmt.Sprintf("%s of revision %d", o, revision))
+			}
+		}
+	}
+	out := map[string]string{}
+	for cluster, objects := range found {
+		out[cluster] = slices.Min(objects) + " is still there"
+		if more := len(objects) - 1; more > 0 {
+			out[cluster] += fmt.Sprintf(", and %d more", more)
+		}
+	}
+	return out
+}
+
 // summary names the clusters that are waited for, and says what is wrong where something is.
 func (r reach) summary() (waiting, refused, degraded string) {
-	var applying, leaving []string
+	var applying, leaving, busy []string
+	message := ""
 	for _, cluster := range slices.Sorted(maps.Keys(r)) {
 		c := r[cluster]
 		if !c.applied() {
@@ -112,6 +178,12 @@ func (r reach) summary() (waiting, refused, degraded string) {
 		}
 		if c.leaving > 0 {
 			leaving = append(leaving, cluster)
+		}
+		if c.busy && c.all() {
+			busy = append(busy, cluster)
+			if message == "" && c.message != "" {
+				message = cluster + ": " + c.message
+			}
 		}
 		if c.refused != "" && refused == "" {
 			refused = cluster + " could not apply " + c.refused
@@ -126,6 +198,12 @@ func (r reach) summary() (waiting, refused, degraded string) {
 	}
 	if len(leaving) > 0 {
 		waits = append(waits, agentsOf(leaving)+" to clean up")
+	}
+	switch {
+	case len(busy) == 1 && message != "":
+		waits = append(waits, message)
+	case len(busy) > 0:
+		waits = append(waits, strings.TrimSuffix(list(busy)+"; "+message, "; "))
 	}
 	if len(waits) > 0 {
 		waiting = "waits for " + strings.Join(waits, ", and for ")

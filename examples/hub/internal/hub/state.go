@@ -126,7 +126,19 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 
 func (h *Hub) applicationState(set *document.Set, name string, a application, works []health.Work) page.Application {
 	status, _ := h.options.Rollouts.Status(name)
+	parts := 0
+	if d := document.Get[*document.Application](set, document.ApplicationKind, name); d != nil {
+		parts = len(d.Spec.Parts)
+	}
+	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
 	r := reachOf(a, status, works)
+	var left map[string]string
+	if status.State == rollout.Rolling {
+		r.await(a, status, phases, h.underway(name, parts, phases, was))
+	}
+	if status.State == rollout.Rolling || status.State == rollout.Failed {
+		left = leftOn(a, works)
+	}
 	out := page.Application{Name: name, Status: applicationStatus(a, status, r, set.Document(document.ApplicationKind, name) != nil)}
 	if status.Revision != 0 {
 		out.Revision = strconv.Itoa(status.Revision)
@@ -138,23 +150,21 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	for _, w := range works {
 		clusters[w.Namespace] = append(clusters[w.Namespace], w)
 	}
-	parts := 0
-	if d := document.Get[*document.Application](set, document.ApplicationKind, name); d != nil {
-		parts = len(d.Spec.Parts)
-	}
-	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
 	for cluster, works := range clusters {
-		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases[cluster], r[cluster])}
+		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases.on[cluster], r[cluster], left[cluster])}
+		if p.Status.Word == string(rollout.Rolling) && status.Revision == 0 {
+			p.Status.Word = "Leaving"
+		}
 		if len(works) > 0 && h.silent(cluster) {
 			p.Status.Reason = strings.TrimSuffix("as last reported, and its agent is silent: "+p.Status.Reason, ": ")
 			if p.Status.Tone == page.Good {
 				p.Status.Tone = page.Unknown
 			}
 		}
-		if _, there := was[cluster]; there && slices.ContainsFunc(works, wasApplied) {
+		if _, there := was.on[cluster]; there && slices.ContainsFunc(works, wasApplied) {
 			p.Revision = strconv.Itoa(status.From)
 		}
-		if (phases[cluster].done || status.State == rollout.Deployed) && r[cluster].all() {
+		if (phases.on[cluster].done || status.State == rollout.Deployed) && r[cluster].all() {
 			p.Revision = out.Revision
 		}
 		out.Placements = append(out.Placements, p)
@@ -199,7 +209,7 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 	case deployed:
 		return page.Status{Tone: page.Good, Word: string(s.State), Since: s.Since}
 	case s.State == rollout.Rolling && s.Revision == 0:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Since: s.Since}
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: waiting, Since: s.Since}
 	case s.State == rollout.Unplaced:
 		return page.Status{Word: string(s.State), Reason: "no placement brings it to a cluster"}
 	case s.State == "" && !documented:
@@ -214,12 +224,18 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 type phase struct {
 	ended        int // parts that are done
 	done, failed bool
-	message      string
+	message      string // of those that are not
 }
 
-// phases returns how far a revision with some parts is, by cluster.
-func (h *Hub) phases(application string, revision, parts int) map[string]phase {
-	out := map[string]phase{}
+// phases are how far a revision is, by cluster. Where an event is under way it is about that one.
+type phases struct {
+	underway bool
+	on       map[string]phase
+}
+
+// phases returns how far a revision with some parts is.
+func (h *Hub) phases(application string, revision, parts int) phases {
+	out := phases{on: map[string]phase{}}
 	if revision == 0 {
 		return out
 	}
@@ -230,22 +246,48 @@ func (h *Hub) phases(application string, revision, parts int) map[string]phase {
 	if err != nil {
 		return out
 	}
+	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
+	out.underway = event >= 0
 	for _, c := range status.Clusters {
-		p := out[c.Cluster.Name]
-		if c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped {
+		p := out.on[c.Cluster.Name]
+		switch {
+		case out.underway && c.Seq != status.Queue[event].Seq: // of an event before
+		case c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped:
 			p.ended++
-		} else {
+		default:
 			p.failed = p.failed || c.Phase == rsync.PhaseFailed
 			p.message = strings.TrimPrefix(p.message+"; "+c.App+": "+c.Message, "; ")
 		}
 		p.done = p.ended >= parts
-		out[c.Cluster.Name] = p
+		out.on[c.Cluster.Name] = p
 	}
 	return out
 }
 
+// underway returns the phases of the event that a rollout waits for, of those of the revisions that it leads to and from, or of another revision.
+func (h *Hub) underway(application string, parts int, known ...phases) phases {
+	for _, p := range known {
+		if p.underway {
+			return p
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	revisions, _, err := h.options.Rollouts.Revisions(ctx, application)
+	if err != nil {
+		return phases{}
+	}
+	for _, r := range revisions {
+		if p := h.phases(application, r.Number, parts); p.underway {
+			return p
+		}
+	}
+	return phases{}
+}
+
 // placementStatus is how an application is on a cluster: what the rollout says if that is bad, then what the agent does, else the worst that is known of its objects.
-func placementStatus(works []health.Work, p phase, r reached) page.Status {
+// Left is what is there of another revision.
+func placementStatus(works []health.Work, p phase, r reached, left string) page.Status {
 	var worst *health.Verdict
 	for _, w := range works {
 		for i := range w.Objects {
@@ -265,6 +307,10 @@ func placementStatus(works []health.Work, p phase, r reached) page.Status {
 		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet")}
 	case !r.all() || worst == nil && !p.done:
 		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet")}
+	case r.busy:
+		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(r.message, "the rollout goes on there")}
+	case left != "":
+		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: left}
 	case r.degraded != "":
 		return page.Status{Tone: page.Bad, Word: string(health.Degraded), Reason: r.degraded}
 	case worst == nil:

@@ -50,29 +50,49 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 	}
 }
 
+// line is a command line, and how it ends.
+type line struct {
+	reason string
+	args   []string
+	status int
+	want   string
+}
+
 // NeedsCluster checks that a program that runs on the cluster of a kubeconfig says in its own name, and on standard error
 // only, what is wrong: where there is no kubeconfig, and where nobody is at the address. Then what is what it could not
 // do there.
 func NeedsCluster(t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "")
-	t.Setenv("HOME", t.TempDir())
-	nobody := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+	nobody := Kubeconfig(t, "https://127.0.0.1:1")
+	needs(t, program, run, line{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what + " on https://127.0.0.1:1: "})
+}
+
+// NeedsKubeconfig is [NeedsCluster] for a program that waits for the cluster where nobody is at the address.
+func NeedsKubeconfig(t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+	t.Helper()
+	needs(t, program, run)
+}
+
+// Kubeconfig writes one for an API server, and returns its name.
+func Kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '" + server + "'}}]\n" +
 		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
-	if err := os.WriteFile(nobody, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		reason string
-		args   []string
-		status int
-		want   string
-	}{
+	return file
+}
+
+func needs(t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int, more ...line) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	for _, tt := range append([]line{
 		{"an unknown flag", []string{"--now"}, command.Misuse, "-now\nRun with --help"},
 		{"no kubeconfig", nil, command.Failed, "name one with --kubeconfig"},
-		{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what + " on https://127.0.0.1:1: "},
-	} {
+	}, more...) {
 		t.Run(tt.reason, func(t *testing.T) {
 			var stdout, stderr strings.Builder
 			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status {

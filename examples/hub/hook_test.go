@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// withHook is an application with a ConfigMap and a Job that is a hook.
+func withHook(hook string) string {
+	return application("shop", "a=1") + "    - hook: " + hook + "\n      template: |\n        {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: x}}\n"
+}
+
+// job has the agent of a cluster report that the Job runs, or that it ended: Complete or Failed. An agent reports that a Job that has failed
+// progresses, and is degraded.
+func (s *site) job(cluster, ended string) {
+	s.clusters[cluster].Report(func(object string, m *workv1.ManifestCondition) {
+		if object != "Job x/j" {
+			return
+		}
+		generation := m.Conditions[0].ObservedGeneration
+		say := func(kind string, is bool, message string) {
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Job", Message: message, ObservedGeneration: generation, LastTransitionTime: metav1.Unix(1_700_000_000, 0)}
+			if is {
+				c.Status = metav1.ConditionTrue
+			}
+			m.Conditions = append(m.Conditions, c)
+		}
+		status, conditions := `{"active": 1}`, `{"conditions": [{"type": "`+ended+`", "status": "True"}]}`
+		if ended != "" {
+			status = conditions
+			isTrue := "True"
+			m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "Job" + ended, Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}})
+		}
+		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &status}})
+		say("StatusFeedbackSynced", true, "")
+		say(workv1.ManifestProgressing, ended == "Failed", "Job has failed")
+		say(workv1.ManifestDegraded, ended == "Failed", "BackoffLimitExceeded: Job has reached the specified backoff limit")
+	})
+}
+
+// shows waits until the status of the application has some text.
+func (s *site) shows(want string) {
+	s.t.Helper()
+	got := ""
+	for end := time.Now().Add(patience); !strings.Contains(got, want); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("%s, want %s", got, want)
+		}
+		got = s.must("GET", "/api/v1/applications/shop/status", "")
+	}
+}
+
+const runs = "batch/Job x/j is not ready yet: the job is not complete"
+
+const fails = "batch/Job x/j: it has failed: the job has failed: BackoffLimitExceeded: Job has reached the specified backoff limit"
+
+// TestHook: while a hook runs its application says what it waits for, and it fails with the hook.
+func TestHook(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.job("c1", "")
+	s.job("c2", "Complete")
+	s.start()
+	for _, name := range []string{"c1", "c2"} {
+		s.must("PUT", "/api/v1/clusters/"+name, cluster(name, ""))
+	}
+	s.must("PUT", "/api/v1/applications/shop", withHook("pre-install"))
+	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
+	s.shows(`"status":"Rolling","reason":"waits for `)
+	s.shows(`"clusters":[{"name":"c1","health":"Rolling","reason":"`)
+	s.becomes("shop", "Rolling 1 waits for c1: main: "+runs)
+	s.shows(`{"name":"c1","health":"Rolling","reason":"main: ` + runs + `"}`)
+	if page := s.must("GET", "/", ""); !strings.Contains(page, "waits for c1: main: "+runs) {
+		t.Errorf("the page does not say so: %s", page)
+	}
+	s.job("c1", "Failed")
+	s.shows(`"status":"Failed","reason":"`)
+	s.shows("main on hub+c1: HookFailed: the cluster refused " + fails)
+	s.says(fails)
+	s.job("c1", "Complete")
+	s.becomes("shop", "Deployed 1")
+}
+
+// TestHookOfTheEnd: what holds up the end of an application is said too, also after a restart.
+func TestHookOfTheEnd(t *testing.T) {
+	s := newSite(t, "c1")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", withHook("pre-delete"))
+	s.place("shop", "c1")
+	s.becomes("shop", "Deployed 1")
+	s.job("c1", "")
+	s.must("DELETE", "/api/v1/placements/p", "")
+	s.becomes("shop", "Rolling 2 waits for c1: main: "+runs)
+	s.must("DELETE", "/api/v1/applications/shop", "")
+	s.becomes("shop", "Leaving  waits for c1: main: "+runs)
+	s.shows(`"health":"Leaving","reason":"main: ` + runs + `"}`)
+	s.stop()
+	s.start()
+	s.becomes("shop", "Leaving  waits for c1: main: "+runs)
+	s.job("c1", "Failed")
+	s.shows(`"status":"Failed","reason":"`)
+	s.shows("main on hub+c1: HookFailed: the cluster refused " + fails)
+	s.says(fails)
+	s.job("c1", "Complete")
+	s.gone("shop")
+}
+
+// TestRollbackHeldUp: while a rollback waits for a cluster, another one that still has objects of what is left says so.
+func TestRollbackHeldUp(t *testing.T) {
+	s := newSite(t, "c1")
+	leave := s.agent("c2")
+	s.job("c1", "Complete")
+	s.job("c2", "Complete")
+	s.start()
+	hook, _ := strings.CutPrefix(withHook("post-install"), application("shop", "a=1"))
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1")+hook)
+	s.place("shop", "c1", "c2")
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2", "b=2")+hook)
+	s.becomes("shop", "Deployed 2")
+	leave()
+	s.must("POST", "/api/v1/applications/shop/rollback", "")
+	s.shows(`{"name":"c1","revision":"1","health":"Rolling","reason":"ConfigMap x/b of revision 2 is still there"}`)
+	if page := s.must("GET", "/", ""); !strings.Contains(page, "ConfigMap x/b of revision 2 is still there") {
+		t.Errorf("the page does not say so: %s", page)
+	}
+	s.agent("c2")
+	s.shows(`"status":"Rolled back"`)
+	s.shows(`"clusters":[{"name":"c1","revision":"1","health":"Healthy"},{"name":"c2","revision":"1","health":"Healthy"}]`)
+}
