@@ -13,7 +13,10 @@
 //
 // The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
 // shop waits for it, and each change for half a minute (--patience): so it is with all that is under way and does not become ready, also on clusters that are
-// there, as a hook that does not end, or a part that others wait for. Then look at http://localhost:8080, change something in the samples, and take it back:
+// there, as a hook that does not end, or a part that others wait for. What an update removes goes last, from all clusters: when one that is away holds the
+// update up, as it may hold up a rollback, it stays on the others until that one is back, or is taken out of the documents.
+//
+// Then look at http://localhost:8080, change something in the samples, and take it back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //

@@ -16,7 +16,8 @@
 // writes only what a cluster does not have. And it may begin in more states than the engine's own table has, see Transitions.
 //
 // While a cluster is away, the revisions that it has not let go of stay live, each with what it has in the store, until it is back or forgotten.
-// So take clusters away that stay away.
+// And the engine deletes what an update removes once all is applied: where that cannot be on one cluster, such as after a rollback to a revision whose works the
+// cluster has still to let go of, it stays on all of them until then. So take clusters away that stay away.
 //
 // # What is stored
 //
