@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// TestComparerPanics: a comparer that panics fails the event, whose error names the object; the engine goes on, and
+// what is on the cluster stays as it was. Nothing of the panic is told but its type.
+func TestComparerPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
+			calls++
+			if calls == 1 || calls == 3 { // the first update; the UpdateDelete of the second one
+				panic("secret")
+			}
+			return appcontext.Bytes(before, after)
+		}})
+		s.create("a", "web@c1 x=1 gone=1")
+		s.create("b", "web@c1 x=2")
+		s.create("c", "web@c1 x=3")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		failed := func(failure *rsync.EventError) {
+			t.Helper()
+			if text := failure.Error(); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, "panicked with a string") || strings.Contains(text, "secret") {
+				t.Errorf("the error must name the object and the type of the panic alone: %s", text)
+			}
+		}
+		failed(s.failure(rsync.ReasonInvalidContext, s.ref(s.engine.Update(t.Context(), "a", "b")), nil))
+		s.shows("c1", "gone=1 x=1")
+		failed(s.failure(rsync.ReasonInvalidContext, s.ref(s.engine.Update(t.Context(), "a", "c")), nil))
+		s.shows("c1", "gone=1 x=3")
+		s.done(s.engine.Terminate(t.Context(), "c"))
+	})
+}
