@@ -9,6 +9,7 @@ require (
 	github.com/spokewire/sdk-go v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3
+	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1
 	golang.org/x/mod v0.41.0
 	google.golang.org/grpc v1.83.2

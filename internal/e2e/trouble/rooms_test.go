@@ -22,7 +22,7 @@ import (
 // rooms runs a broker where each source and cluster has the rights that the package doc says, and no others.
 func rooms(t *testing.T, sources, clusters []string) *scene {
 	t.Helper()
-	doc, err := os.ReadFile("../../cloudevents/work/doc.go")
+	doc, err := os.ReadFile("../../../cloudevents/work/doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
