@@ -32,6 +32,8 @@ const (
 	attrChunkCount   = "chunkcount"
 	attrResyncScope  = "resyncscope"
 	attrTargetSource = "targetsource"
+	attrBuckets      = "buckets"
+	attrDigest       = "digest"
 	attrTraceParent  = "traceparent"
 )
 
@@ -41,7 +43,7 @@ var ourAttributes = [...]string{
 	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
 	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
 	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrChunkIndex, attrChunkCount, attrResyncScope,
-	attrTargetSource,
+	attrTargetSource, attrBuckets, attrDigest,
 }
 
 // maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as properties,

@@ -42,13 +42,14 @@
 //
 // # Messages
 //
-// A [Message] is one of four. The default profile [ManifestWork] publishes each on a topic of its own and says in the
+// A [Message] is one of five. The default profile [ManifestWork] publishes each on a topic of its own and says in the
 // CloudEvents type what it is (io.open-cluster-management.v1.manifestwork. and the word below):
 //
 //	[Spec]          source to agent   /sources/<source>/clusters/<cluster>/manifests             spec.created
 //	[Status]        agent to source   /sources/<source>/clusters/<cluster>/manifestsstatus       status.created
 //	[SpecResync]    agent to sources  /sources/resync/<cluster>/manifests                        specresync.requested
 //	                … to one source   /sources/<source>/clusters/<cluster>/specresync
+//	[Digest]        agent to source   /sources/<source>/clusters/<cluster>/specresync            digest
 //	[StatusResync]  source to agents  /sources/<source>/resync/clusters/manifestsstatus          statusresync.requested
 //	                … to one agent    /sources/<source>/clusters/<cluster>/statusresync
 //
@@ -71,7 +72,8 @@
 //	agentsession, statusseq                spec: the agent process and the status that the source last heard of
 //	sequenceid, statushash                 status: its place in the order of statuses, and its hash
 //	resyncid, chunkindex, chunkcount       resync: which request, and which part of it
-//	resyncscope, targetsource              resync: what it covers, and who shall answer
+//	resyncscope, buckets, targetsource     resync: what it covers, and who shall answer
+//	digest                                 digest: the number of works, and the sums of their hashes in hexadecimal
 //	traceparent                            W3C trace context
 //
 // # Data

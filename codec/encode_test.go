@@ -84,6 +84,16 @@ func TestEncodeRefuses(t *testing.T) {
 		{"bad target", "it is a source ID", change(newSpecResync(), func(m *specResync) { m.TargetSource = "a/b" }), codec.CodeAttribute, "targetsource"},
 		{"lists", "agents are asked for lists", change(newSpecResync(), func(m *specResync) { m.Scope = codec.ScopeLists }), codec.CodeAttribute, "resyncscope"},
 		{"unknown scope", "no reader knows it", change(newStatusResync(), func(m *statusResync) { m.Scope = "some" }), codec.CodeAttribute, "resyncscope"},
+		{"digests", "agents are asked for digests", change(newSpecResync(), func(m *specResync) { m.Scope = codec.ScopeDigest }), codec.CodeAttribute, "resyncscope"},
+		{"digest of all", "each agent has its own", change(newStatusResync(), func(m *statusResync) {
+			m.Broadcast, m.Scope, m.Part = true, codec.ScopeDigest, codec.Part{Buckets: 1}
+		}), codec.CodeAttribute, "resyncscope"},
+		{"digest without buckets", "nobody knows how many sums", change(newStatusResync(), func(m *statusResync) { m.Scope = codec.ScopeDigest }), codec.CodeAttribute, "resyncscope"},
+		{"three buckets", "not a power of two", change(newSpecResync(), func(m *specResync) { m.Part.Buckets = 3 }), codec.CodeAttribute, "buckets"},
+		{"bucket beyond", "buckets count from 0", change(newSpecResync(), func(m *specResync) { m.Part = codec.Part{Buckets: 2, Listed: []int{2}} }), codec.CodeAttribute, "buckets"},
+		{"no session", "a heartbeat is of one process", change(newDigest(), func(m *codec.Digest) { m.AgentSession = "" }), codec.CodeAttribute, "agentsession"},
+		{"no sums", "one at least", change(newDigest(), func(m *codec.Digest) { m.Sums = nil }), codec.CodeAttribute, "digest"},
+		{"negative works", "impossible", change(newDigest(), func(m *codec.Digest) { m.Works = -1 }), codec.CodeAttribute, "digest"},
 		{"index too high", "chunks count from 0", change(newSpecResync(), func(m *specResync) { m.Chunk = codec.Chunk{Index: 2, Count: 2} }), codec.CodeAttribute, "chunkindex"},
 		{"index without count", "of how many", change(newSpecResync(), func(m *specResync) { m.Chunk = codec.Chunk{Index: 1} }), codec.CodeAttribute, "chunkindex"},
 		{"negative count", "impossible", change(newSpecResync(), func(m *specResync) { m.Chunk = codec.Chunk{Count: -1} }), codec.CodeAttribute, "chunkcount"},

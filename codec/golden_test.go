@@ -62,6 +62,16 @@ func goldenCases() []goldenCase {
 	end := newStatusResync()
 	end.Entries, end.Scope, end.Chunk = nil, codec.ScopeListed, codec.Chunk{Count: 7}
 
+	heartbeat := newDigest()
+	detailed := newDigest()
+	detailed.Sums = []uint64{1, 0, 1<<63 + 5, 7}
+	askDigest := newStatusResync()
+	askDigest.Entries, askDigest.ResyncID, askDigest.Scope, askDigest.Part = nil, "", codec.ScopeDigest, codec.Part{Buckets: 4}
+	askPart := newStatusResync()
+	askPart.Entries, askPart.Scope, askPart.Part = nil, codec.ScopeLists, codec.Part{Buckets: 256, Listed: []int{0, 17, 255}}
+	part := newSpecResync()
+	part.Source, part.TargetSource, part.Broadcast, part.Part = source, source, false, codec.Part{Buckets: 4, Listed: []int{2}}
+
 	return []goldenCase{
 		{"spec", "a write, with something in every part", pair + "manifests", newSpec()},
 		{"spec-answer", "the answer to a resync carries its ID and the trace", pair + "manifests", answer},
@@ -81,6 +91,11 @@ func goldenCases() []goldenCase {
 		{"statusresync-lists", "a source with a store", "/sources/mwrs-controller/resync/clusters/manifestsstatus", lists},
 		{"statusresync-chunk", "a part of the hashes", pair + "statusresync", statusChunk},
 		{"statusresync-one", "hashes for a strict agent", "/sources/mwrs-controller/resync/clusters/manifestsstatus", strictHashes},
+		{"digest", "an agent's heartbeat", pair + "specresync", heartbeat},
+		{"digest-buckets", "what a source asks for when a heartbeat differs", pair + "specresync", detailed},
+		{"statusresync-digest", "the question for it", pair + "statusresync", askDigest},
+		{"statusresync-part", "the question for a part of the works", pair + "statusresync", askPart},
+		{"specresync-part", "the list of a part", pair + "specresync", part},
 		{"answer-end", "the end marker of an answer of 7 events", pair + "statusresync", end},
 	}
 }

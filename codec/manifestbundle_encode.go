@@ -204,9 +204,7 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 	if m.Scope != ScopeAll {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
 	}
-	if m.Chunk != (Chunk{}) {
-		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
-	}
+	d.whole(m.Part, m.Chunk)
 	d.list(listVersions, len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
@@ -224,12 +222,10 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 	d.begin(&m.Header, "")
 	// An agent answers for the works that the list names, for all if it names none: so only a part of such a
 	// list can be expressed.
-	if m.Scope == ScopeLists || m.Scope != ScopeAll && len(m.Entries) == 0 {
+	if m.Scope == ScopeLists || m.Scope == ScopeDigest || m.Scope != ScopeAll && len(m.Entries) == 0 {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
 	}
-	if m.Chunk != (Chunk{}) {
-		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
-	}
+	d.whole(m.Part, m.Chunk)
 	d.list(listHashes, len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
@@ -237,6 +233,21 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 		d.data = append(d.data, '}')
 		return e.check()
 	})
+}
+
+// digest refuses: no reader of the format knows it.
+func (d *bundleDraft) digest(*Digest) {
+	d.fail(CodeType, "type", "cannot be expressed: the profile has no digests", nil)
+}
+
+// whole refuses a request about some of the works.
+func (d *bundleDraft) whole(p Part, c Chunk) {
+	if c != (Chunk{}) {
+		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
+	}
+	if !p.IsZero() {
+		d.fail(CodeAttribute, attrBuckets, "cannot be expressed: a list stands for all works", nil)
+	}
 }
 
 // list writes the data of a request, which is there even when the list is empty. write appends one entry and names

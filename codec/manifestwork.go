@@ -26,6 +26,7 @@ const (
 	typeStatus       = "io.open-cluster-management.v1.manifestwork.status.created"
 	typeSpecResync   = "io.open-cluster-management.v1.manifestwork.spec" + resyncRequested
 	typeStatusResync = "io.open-cluster-management.v1.manifestwork.status" + resyncRequested
+	typeDigest       = "io.open-cluster-management.v1.manifestwork.digest"
 
 	resyncRequested = "resync.requested"
 )
@@ -72,6 +73,7 @@ type drafter interface {
 	status(*Status)
 	specResync(*SpecResync)
 	statusResync(*StatusResync)
+	digest(*Digest)
 }
 
 // encode has m written into the draft and makes the event of it.
@@ -97,6 +99,11 @@ func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 		if m != nil {
 			h = &m.Header
 			as.statusResync(m)
+		}
+	case *Digest:
+		if m != nil {
+			h = &m.Header
+			as.digest(m)
 		}
 	}
 	if h == nil {
@@ -225,6 +232,9 @@ func decode(topic string, e *ce.Event) (Message, *Error) {
 	case kindStatus:
 		return r.status(h, e, ctx)
 	case kindSpecResync:
+		if ctx.Type == typeDigest {
+			return r.digest(h)
+		}
 		return r.specResync(h, addr, e, ctx)
 	default:
 		return r.statusResync(h, addr, e, ctx)

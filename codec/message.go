@@ -15,7 +15,7 @@ import (
 // from its cluster.
 const ConditionDeleted = "Deleted"
 
-// Message is what an event says: one of [*Spec], [*Status], [*SpecResync] and [*StatusResync].
+// Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync] and [*Digest].
 type Message interface {
 	// Head returns the part that all messages share.
 	Head() *Header
@@ -135,7 +135,13 @@ const (
 	ScopeListed Scope = "listed"
 	// ScopeLists is a status resync that asks agents for their lists only, not for statuses.
 	ScopeLists Scope = "lists"
+	// ScopeDigest is a status resync to one cluster that asks for a [Digest] with one sum for each bucket of its Part.
+	ScopeDigest Scope = "digest"
 )
+
+func (s Scope) known() bool {
+	return s == ScopeAll || s == ScopeListed || s == ScopeLists || s == ScopeDigest
+}
 
 // Chunk is the place of an event among those of one request.
 type Chunk struct {
@@ -155,7 +161,10 @@ type SpecResync struct {
 	// Source, if that is set; for a request on the topic of all sources Encode takes it from Source.
 	TargetSource string
 	Scope        Scope
-	Chunk        Chunk
+	// Part limits a request of [ScopeAll] to some of the works: only works of the part that the entries do not name are
+	// missing. It is the part that the source asked for.
+	Part  Part
+	Chunk Chunk
 	// Broadcast puts the request on the topic that every source reads instead of the directed topic of
 	// Source. It is implied when Source is empty.
 	Broadcast bool
@@ -177,6 +186,8 @@ type SpecEntry struct {
 type StatusResync struct {
 	Header
 	Scope Scope
+	// Part limits a request of [ScopeLists] to some of the works, and has the number of buckets of one of [ScopeDigest].
+	Part  Part
 	Chunk Chunk
 	// Broadcast puts the request on the topic that every agent reads instead of the directed topic of
 	// Cluster. It is implied when Cluster is empty.

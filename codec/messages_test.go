@@ -149,6 +149,13 @@ func newSpecResync() *codec.SpecResync {
 	}}
 }
 
+func newDigest() *codec.Digest {
+	return &codec.Digest{
+		Header:       codec.Header{ID: "d-1", Source: source, Cluster: "cluster1", Agent: "cluster1-work-agent"},
+		AgentSession: "0f6c1f26-9d8e-4a08-8d0f-3f0a4a2b7d11", Works: 25_000, Sums: []uint64{0x0123456789abcdef},
+	}
+}
+
 func newStatusResync() *codec.StatusResync {
 	h := sourceHeader()
 	h.ResyncID = "r-2"

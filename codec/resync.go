@@ -30,10 +30,11 @@ func (d *draft) specResync(m *SpecResync) {
 		}
 	}
 	d.text(attrTargetSource, target)
-	if m.Scope == ScopeLists {
+	if m.Scope == ScopeLists || m.Scope == ScopeDigest {
 		d.fail(CodeAttribute, attrResyncScope, "is for status resyncs only", nil)
 	}
 	d.request(&m.Header, m.Scope, m.Chunk)
+	d.part(m.Part)
 	// Without entries there is no data either: an empty payload is how the enhancement asks for everything.
 	if d.err == nil && len(m.Entries) > 0 {
 		d.specEntries(m.Entries)
@@ -49,6 +50,10 @@ func (d *draft) statusResync(m *StatusResync) {
 	d.eventType, d.source = typeStatusResync, m.Source
 	d.header(&m.Header)
 	d.request(&m.Header, m.Scope, m.Chunk)
+	if m.Scope == ScopeDigest && (broadcast || m.Part.Buckets == 0) {
+		d.fail(CodeAttribute, attrResyncScope, "needs one cluster and a number of buckets", nil)
+	}
+	d.part(m.Part)
 	if d.err == nil && len(m.Entries) > 0 {
 		d.statusEntries(m.Entries)
 	}
@@ -56,7 +61,7 @@ func (d *draft) statusResync(m *StatusResync) {
 
 // request writes what both kinds of request have.
 func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
-	if scope != ScopeAll && scope != ScopeListed && scope != ScopeLists {
+	if !scope.known() {
 		d.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
 	}
 	d.text(attrResyncScope, string(scope))
@@ -92,7 +97,8 @@ func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventConte
 		m.Source = m.TargetSource
 	}
 	m.Scope, m.Chunk = r.request(&h)
-	if m.Scope == ScopeLists {
+	m.Part = r.part()
+	if m.Scope == ScopeLists || m.Scope == ScopeDigest {
 		r.fail(CodeAttribute, attrResyncScope, "is for status resyncs only")
 	}
 	if r.err != nil {
@@ -112,6 +118,10 @@ func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventConte
 func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &StatusResync{Header: h, Broadcast: a.broadcast}
 	m.Scope, m.Chunk = r.request(&h)
+	m.Part = r.part()
+	if m.Scope == ScopeDigest && (a.broadcast || m.Part.Buckets == 0) {
+		r.fail(CodeAttribute, attrResyncScope, "needs one cluster and a number of buckets")
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -129,7 +139,7 @@ func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventCon
 // make works missing that the sender never meant to list.
 func (r *reader) request(h *Header) (Scope, Chunk) {
 	scope := Scope(r.text(attrResyncScope))
-	if scope != ScopeAll && scope != ScopeListed && scope != ScopeLists {
+	if !scope.known() {
 		r.fail(CodeAttribute, attrResyncScope, "is unknown")
 	}
 	// The count comes from the network and its reader may size a table by it: 31 bits are an int everywhere.

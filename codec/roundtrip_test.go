@@ -192,9 +192,15 @@ func drawMessage(t *rapid.T) codec.Message {
 		chunk.Count = rapid.IntRange(1, 4).Draw(t, "count")
 		chunk.Index = rapid.IntRange(0, 2).Draw(t, "index")
 	}
-	scope := rapid.SampledFrom([]codec.Scope{codec.ScopeAll, codec.ScopeListed, codec.ScopeLists}).Draw(t, "scope")
+	scope := rapid.SampledFrom([]codec.Scope{codec.ScopeAll, codec.ScopeListed, codec.ScopeLists, codec.ScopeDigest}).Draw(t, "scope")
 
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	var part codec.Part
+	if rapid.IntRange(0, 3).Draw(t, "part") == 0 {
+		part.Buckets = rapid.SampledFrom([]int{0, 1, 3, 4, 256, 512}).Draw(t, "buckets")
+		part.Listed = rapid.SliceOfN(rapid.IntRange(-1, 256), 0, 3).Draw(t, "listed")
+	}
+
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		m := &codec.Spec{Header: h, WorkRef: ref, AgentSession: text.Draw(t, "session"), StatusSeq: number.Draw(t, "statusseq")}
 		if rapid.Bool().Draw(t, "deletion") {
@@ -216,14 +222,18 @@ func drawMessage(t *rapid.T) codec.Message {
 	case 2:
 		h.Agent = text.Draw(t, "agent")
 		m := &codec.SpecResync{Header: h, AgentSession: text.Draw(t, "session"), TargetSource: rapid.SampledFrom([]string{"", h.Source, "other"}).Draw(t, "target"),
-			Scope: scope, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
+			Scope: scope, Part: part, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
 		for range rapid.IntRange(0, 3).Draw(t, "entries") {
 			m.Entries = append(m.Entries, codec.SpecEntry{ResourceID: text.Draw(t, "id"), Version: number.Draw(t, "version"),
 				UID: types.UID(text.Draw(t, "uid")), Source: text.Draw(t, "source"), SequenceID: number.Draw(t, "sequence")})
 		}
 		return m
+	case 3:
+		h.Agent, h.Time, h.ResyncID, h.TraceParent = text.Draw(t, "agent"), time.Time{}, "", ""
+		return &codec.Digest{Header: h, AgentSession: text.Draw(t, "session"), Works: rapid.IntRange(-1, 1<<31-1).Draw(t, "works"),
+			Sums: rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "sums")}
 	default:
-		m := &codec.StatusResync{Header: h, Scope: scope, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
+		m := &codec.StatusResync{Header: h, Scope: scope, Part: part, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
 		for range rapid.IntRange(0, 3).Draw(t, "entries") {
 			m.Entries = append(m.Entries, codec.StatusEntry{ResourceID: text.Draw(t, "id"), Hash: text.Draw(t, "hash"),
 				UID: types.UID(text.Draw(t, "uid")), StatusSeq: number.Draw(t, "seq")})

@@ -82,7 +82,7 @@ func (a address) carries(eventType string) bool {
 	case kindStatus:
 		return eventType == typeStatus
 	case kindSpecResync:
-		return eventType == typeSpecResync
+		return eventType == typeSpecResync || eventType == typeDigest && !a.broadcast
 	default:
 		return eventType == typeStatusResync
 	}
