@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
@@ -40,7 +39,6 @@ type Agent struct {
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
-	wakeAsk   chan struct{} // has room for one token: there is something to ask
 	asks      atomic.Int64  // how often all sources were asked
 
 	// The store's lock guards what follows.
@@ -48,6 +46,7 @@ type Agent struct {
 	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
 	buried  []grave                 // oldest first
 	sync    syncState
+	own     ownRequests
 	started bool
 	logger  klog.Logger
 }
@@ -57,45 +56,13 @@ type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, graves included
 	ask   map[string]int64      // resource IDs to ask for, with the versions that raised the questions
+	// confirm has the works whose versions the source shall learn to have arrived.
+	confirm map[*agentWork]struct{}
+	// modern and strict tell whether the source has shown our extensions or their absence; both are false before the
+	// first event.
+	modern, strict bool
 	// answered is the resync ID last answered with a list.
 	answered string
-}
-
-// syncState follows the answers to the lists that were sent since the last connection.
-type syncState struct {
-	resyncID string                 // of the list that all sources got
-	answers  map[string]*syncAnswer // by source
-}
-
-// syncAnswer is the answer of one source, to the list that it got last.
-type syncAnswer struct {
-	resyncID string
-	received map[string]struct{} // by the IDs of its events, of which some may come twice; nil once it is complete
-	expected int
-	done     bool
-	timed    int // the resync that it was complete in, for the metrics
-}
-
-func newSyncAnswer(resyncID string) *syncAnswer {
-	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1}
-}
-
-// got takes an event of the answer.
-func (a *syncAnswer) got(id string) {
-	if !a.done {
-		a.received[id] = struct{}{}
-	}
-}
-
-// complete reports whether the end marker and all events before it have come.
-func (a *syncAnswer) complete() bool {
-	if a == nil {
-		return false
-	}
-	if !a.done && a.expected >= 0 && len(a.received) >= a.expected {
-		a.done, a.received = true, nil
-	}
-	return a.done
 }
 
 // NewAgent validates the options, reads the Store, claims the transport and returns an agent that is not started. It
@@ -122,10 +89,10 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		session: uuid.NewString(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
-		wakeAsk: make(chan struct{}, 1),
 		sources: map[string]*agentSource{},
 		waiting: map[string][]*agentWork{},
 		sync:    syncState{answers: map[string]*syncAnswer{}},
+		own:     ownRequests{wake: make(chan struct{}, 1)},
 		logger:  klog.Background(),
 
 		refusals: quietlog.New("Refused an event", options.Clock),
@@ -182,7 +149,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.store.Unlock()
 	err := start(ctx, a.engine, a.store, a.journal,
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
-		every(a.options.Clock, a.options.ResyncInterval, a.resync), a.runAsks, a.limitSync)
+		a.runRequests)
 	if err == nil {
 		a.requests.drop()
 		a.refusals.Flush(klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName))
@@ -246,88 +213,6 @@ func (a *Agent) ends(m codec.Message) bool {
 		return len(s.works) > 0
 	}
 	return false
-}
-
-// askDelay is how long requests for unknown works gather.
-const askDelay = 100 * time.Millisecond
-
-// runAsks sends gathered requests until ctx ends.
-func (a *Agent) runAsks(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.wakeAsk:
-		}
-		timer := a.options.Clock.NewTimer(askDelay)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
-			a.sendAsks()
-		}
-	}
-}
-
-// endSync lets lists and watches go on without waiting. The store's lock is held.
-func (a *Agent) endSync() {
-	if a.store.Held() {
-		a.store.Release()
-		close(a.synced)
-		a.keepMeta()
-	}
-}
-
-// answerFrom returns what is known of a source's answer with this resync ID, nil where none is awaited.
-func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
-	answer := a.sync.answers[source]
-	if answer == nil {
-		answer = newSyncAnswer(a.sync.resyncID)
-		a.sync.answers[source] = answer
-	}
-	if resyncID == "" || answer.resyncID != resyncID {
-		return nil
-	}
-	return answer
-}
-
-// checkSync ends the initial sync when every source that the options name has answered in full. It is called when more
-// of an answer has come.
-func (a *Agent) checkSync(answer *syncAnswer) {
-	if answer.complete() {
-		a.metrics.answered(&answer.timed)
-	}
-	if !a.store.Held() || len(a.options.Sources) == 0 {
-		return
-	}
-	for _, name := range a.options.Sources {
-		if !a.sync.answers[name].complete() {
-			return
-		}
-	}
-	a.endSync()
-}
-
-// limitSync ends the initial sync after its timeout, which runs from the first connection on.
-func (a *Agent) limitSync(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-		return
-	case <-a.synced:
-		return
-	case <-a.engine.Ready():
-	}
-	timer := a.options.Clock.NewTimer(a.options.InitialSyncTimeout)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-a.synced:
-	case <-timer.C():
-		a.store.Lock()
-		defer a.store.Unlock()
-		a.endSync()
-	}
 }
 
 // stateOf is the protocol's view of a record; nil is an unknown work.

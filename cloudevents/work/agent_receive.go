@@ -123,11 +123,15 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	if m.ResyncID != "" {
 		a.metrics.answer(received)
 	}
+	s.shown(!strict)
 	a.act(act, s, w, m)
+	if w = s.works[m.ResourceID]; w != nil && !strict && w.state != protocol.Grave && act != protocol.Answer {
+		a.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
+	}
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID)
-		a.checkSync(answer)
 	}
+	a.progressLocked(m.Source)
 	return nil
 }
 
@@ -164,15 +168,6 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		w.publish()
 	case protocol.Answer:
 		a.send(w)
-	case protocol.Ignore:
-	}
-}
-
-// ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
-func (a *Agent) ask(s *agentSource, id string, version int64) {
-	s.ask[id] = max(s.ask[id], version)
-	select {
-	case a.wakeAsk <- struct{}{}:
-	default:
+	case protocol.Ignore, protocol.Confirm:
 	}
 }

@@ -18,21 +18,26 @@ import (
 func (a *Agent) resync() {
 	a.store.Lock()
 	defer a.store.Unlock()
+	a.resyncLocked()
+}
+
+func (a *Agent) resyncLocked() {
 	a.asks.Add(1)
 	a.expire(a.options.Clock.Now())
 	a.metrics.resyncBegan()
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.source(name)
-			a.sendList(cloudevents.Control, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil)})
+			a.sendList(cloudevents.Control, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
 		}
+		a.beginSyncLocked("")
 		return
 	}
 	id := uuid.NewString()
-	a.sync.resyncID, a.sync.answers = id, map[string]*syncAnswer{}
+	a.beginSyncLocked(id)
 	var entries []codec.SpecEntry
 	for _, s := range a.sources {
-		entries = s.entries(entries)
+		entries = s.entries(entries, codec.Part{})
 	}
 	a.sendList(cloudevents.Control, &codec.SpecResync{
 		Header:    codec.Header{ResyncID: id},
@@ -41,26 +46,30 @@ func (a *Agent) resync() {
 	})
 }
 
-// entries lists the works of a source that exist here.
-func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
-	list = slices.Grow(list, len(s.works))
+// entries lists the works of a source that exist here, as far as they are in a part of its works.
+func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
+	if p.IsZero() {
+		list = slices.Grow(list, len(s.works))
+	}
 	for _, w := range s.works {
-		if w.state == protocol.Grave {
-			continue
+		if w.state != protocol.Grave && inPart(w.id, p) {
+			list = append(list, w.entry())
 		}
-		list = append(list, w.entry())
 	}
 	return list
 }
 
-// entry tells what there is of a work. In a strict profile, where no incarnation tells what is on its way out from what
-// comes after it, it tells what comes: the source may have given both the same version, and would send nothing.
+// shown notes whether the source knows our extensions.
+func (s *agentSource) shown(modern bool) { s.modern, s.strict = modern, !modern }
+
+// entry describes the version of a work that the agent has received. While the clean-up of an incarnation lasts, that is
+// the next incarnation, if there is one: its source must not send it again, and has no status of it.
 func (w *agentWork) entry() codec.SpecEntry {
-	version := w.version
-	if w.agent.traits.Strict && w.state == protocol.Deleting && w.next != nil {
-		version = w.next.Version
+	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
+	if w.state == protocol.Deleting && w.next != nil {
+		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
 	}
-	return codec.SpecEntry{ResourceID: w.id, Version: version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
+	return e
 }
 
 // sendList queues a list, in chunks. One in Control that is for no source alone asks for everything.
@@ -87,37 +96,6 @@ func (a *Agent) enqueueList(lane cloudevents.Lane, r *codec.SpecResync) {
 	a.engine.Enqueue(lane, &m)
 }
 
-// sendAsks asks the sources for the works that they alone can tell the truth about.
-func (a *Agent) sendAsks() {
-	a.store.Lock()
-	defer a.store.Unlock()
-	for _, s := range a.sources {
-		if len(s.ask) == 0 {
-			continue
-		}
-		entries := make([]codec.SpecEntry, 0, len(s.ask))
-		for id, version := range s.ask {
-			w := s.works[id]
-			switch {
-			case w == nil || w.state == protocol.Grave && w.version < version:
-				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
-			case w.version < version: // an answer from before what was asked about
-				entries = append(entries, w.entry())
-			} // else the truth came meanwhile
-		}
-		clear(s.ask)
-		if len(entries) == 0 {
-			continue
-		}
-		a.sendList(cloudevents.Control, &codec.SpecResync{
-			Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
-			TargetSource: s.name,
-			Scope:        codec.ScopeListed,
-			Entries:      entries,
-		})
-	}
-}
-
 // onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
 func (a *Agent) onHashes(m *codec.StatusResync) {
 	a.metrics.list(received, len(m.Entries))
@@ -125,15 +103,19 @@ func (a *Agent) onHashes(m *codec.StatusResync) {
 	if s == nil { // nothing of that source was here yet, and this need not be kept
 		s = &agentSource{name: m.Source}
 	}
+	s.shown(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {
 		a.onStrictHashes(s, m)
 		return
 	}
 	switch {
+	case m.Scope == codec.ScopeDigest:
+		a.sendDigest(s, m.Part.Buckets)
+		return
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
-			a.checkSync(answer)
+			a.progressLocked(m.Source)
 		}
 		return
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
@@ -171,6 +153,8 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		case protocol.PublishStatus, protocol.RepeatGone:
 			w.advance()
 			a.reply(w, m.ResyncID)
+		case protocol.Answer:
+			a.reply(w, m.ResyncID)
 		}
 	}
 }
@@ -182,9 +166,9 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	if m.ResyncID != "" && m.ResyncID == s.answered {
 		return
 	}
-	entries := s.entries(nil)
+	entries := s.entries(nil, m.Part)
 	waits := a.store.Held() && !a.sync.answers[s.name].complete()
-	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits {
+	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits && m.Part.IsZero() {
 		return
 	}
 	s.answered = m.ResyncID
@@ -192,6 +176,7 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	r := &codec.SpecResync{
 		Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
 		TargetSource: s.name,
+		Part:         m.Part,
 		Entries:      entries,
 	}
 	if strict {
@@ -202,8 +187,8 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 			r.Entries = nil
 		}
 	}
-	if waits { // the source was not there when all were asked
-		a.sync.answers[s.name] = newSyncAnswer(r.ResyncID)
+	if waits && m.Part.IsZero() { // the source was not there when all were asked
+		a.sync.answers[s.name] = newSyncAnswer(r.ResyncID, a.options.Clock.Now())
 	}
 	a.sendList(cloudevents.Bulk, r)
 }

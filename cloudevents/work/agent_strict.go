@@ -64,7 +64,7 @@ func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
 		Header: codec.Header{Source: s.name},
 		// Named, so that the source knows it for an answer: the list that a connection begins with names none.
 		TargetSource: s.name,
-		Entries: slices.DeleteFunc(s.entries(nil), func(e codec.SpecEntry) bool {
+		Entries: slices.DeleteFunc(s.entries(nil, codec.Part{}), func(e codec.SpecEntry) bool {
 			_, ok := named[e.ResourceID]
 			return !ok
 		}),

@@ -65,6 +65,9 @@ type agentWork struct {
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
 	created  metav1.Time
+	// unconfirmed is whether neither a status nor a list has told the source that this version arrived, recent whether the
+	// agent waits for a status to do that.
+	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
@@ -201,6 +204,9 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		Action:     action,
 		SequenceID: w.seq,
 		Status:     w.report(),
+	}
+	if w.next == nil || w.state != protocol.Deleting {
+		w.unconfirmed = false
 	}
 	if status.Status != nil && !w.reported {
 		w.reported = true

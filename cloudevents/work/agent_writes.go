@@ -5,7 +5,6 @@ package work
 
 import (
 	"context"
-	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,42 +47,6 @@ func (a *Agent) heard(ctx context.Context) error { return a.waitSynced(ctx) }
 func (a *Agent) certain(context.Context) (bool, error) { return false, nil }
 
 func (a *Agent) reached(version uint64) error { return reached(a.store, version) }
-
-// waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
-// that nobody starts is not waited for.
-func (a *Agent) waitSynced(ctx context.Context) error {
-	select {
-	case <-a.synced:
-		return nil // also when it has stopped since
-	default:
-	}
-	var late <-chan time.Time
-	a.store.Lock()
-	if !a.started && a.store.Held() {
-		timer := a.options.Clock.NewTimer(a.options.InitialSyncTimeout)
-		defer timer.Stop()
-		late = timer.C()
-	}
-	a.store.Unlock()
-	for {
-		select {
-		case <-a.synced:
-			return nil
-		case <-a.stopped:
-			return errStopped
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-late:
-			a.store.Lock()
-			started := a.started
-			a.store.Unlock()
-			if !started {
-				return apierrors.NewServiceUnavailable("the agent is not started, so it has heard of no works")
-			}
-			late = nil
-		}
-	}
-}
 
 func (a *Agent) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
 	return watchStore(ctx, a.store, o)

@@ -50,6 +50,7 @@ func (s *scene) target(script conformance.Script) conformance.Target {
 	h := s.source(work.SourceOptions{})
 	agents := &agentsOf{spokes: map[string]*spoke{}}
 	s.settle()
+	h.complete()
 	return conformance.Target{
 		Hub: h.Clientset().WorkV1(), Spoke: agents,
 		Namespace: func() string {

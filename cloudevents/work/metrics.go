@@ -79,6 +79,7 @@ type metrics struct {
 	outcomes map[string]prometheus.Counter
 
 	resyncs         prometheus.Counter
+	divergences     prometheus.Counter // nil on an agent
 	resyncTime      prometheus.Histogram
 	listed, answers map[string]prometheus.Counter // by direction
 
@@ -202,6 +203,13 @@ func (m *metrics) resyncBegan() {
 	m.resyncs.Inc()
 	m.began = m.clock.Now()
 	m.round++
+}
+
+// diverged counts that an agent was found to hold something else than it should.
+func (m *metrics) diverged() {
+	if m != nil {
+		m.divergences.Inc()
+	}
 }
 
 // answered takes the time when a peer has answered in full, once in each resync: last is the one that the peer has

@@ -44,6 +44,7 @@ func (o Outbox) limit() int {
 // Defaults of [SourceOptions] and [AgentOptions].
 const (
 	DefaultTombstoneTTL       = 24 * time.Hour
+	DefaultResyncInterval     = 10 * time.Minute
 	DefaultDrainTimeout       = cloudevents.DefaultDrainTimeout
 	DefaultInitialSyncTimeout = 2 * time.Second
 )
@@ -78,8 +79,9 @@ type SourceOptions struct {
 	// only: after a restart its owner creates them anew. A Store serves one source; its owner closes it, after Start has
 	// returned.
 	Store Store
-	// ResyncInterval is how often source and agents compare what they have, beside every (re)connect. 0
-	// means only then.
+	// ResyncInterval is the time between two full comparisons with agents that know no digests: those of the profile
+	// ManifestBundle, and those that know only the enhancement. Others send a digest of their works every minute, and only
+	// what differs is compared. Defaults to 10 min; negative means only when connecting.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
 	// agent that lists it. A deleted work is never given up but by [Source.Forget]. Defaults to 24 h. A cluster has at
@@ -119,11 +121,18 @@ type AgentOptions struct {
 	// after it is taken off; where it does not exist any more, run a source of its ID that calls InventoryComplete: it
 	// deletes all that it does not know.
 	Sources []string
-	// InitialSyncTimeout bounds, from the first connection on, how long lists and the initial events of
-	// watches wait for the sources' complete answers. A source that has works for the cluster says where
-	// they end; one that has none does so after [Source.InventoryComplete], or when it continues from a Store: else they
-	// may be about to come. Defaults to 2 s; negative means not at all.
+	// InitialSyncTimeout is the quiet time of the initial sync, until which lists, the initial events of watches and the
+	// Get of an unknown work wait. A source in Sources must mark the end of its answer, whatever time that takes: it does
+	// when it has works for the cluster, after [Source.InventoryComplete], or when it continues from a Store. The call's
+	// context is the only limit, and its error names the sources that are missing. A source that is not in Sources, and
+	// one that cannot mark the end (an OCM source, or one that knows only the enhancement), counts as complete when
+	// nothing came from it for the quiet time. A missing part of an answer is asked for again first.
+	// Defaults to 2 s; negative means that nothing waits: lists are partial then, see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
+	// PartialSyncTimeout lets the initial sync end this long after the first connection, whatever is missing: it prefers
+	// availability over whole lists. A controller that deletes what it does not find in a list then deletes the workloads
+	// of works that have not arrived yet. 0 means never.
+	PartialSyncTimeout time.Duration
 	// Store keeps works, statuses and what is gone over restarts. With one that has been in use, lists and watches
 	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
 	// closes it, after Start has returned.
@@ -148,7 +157,7 @@ func (o SourceOptions) withDefaults() SourceOptions {
 	if o.Profile == nil {
 		o.Profile = codec.ManifestWork
 	}
-	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	setDefaults(&o.Outbox, &o.ResyncInterval, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	return o
 }
 
@@ -156,7 +165,7 @@ func (o SourceOptions) validate() error {
 	return errors.Join(
 		codec.ValidateName("SourceOptions.SourceID", o.SourceID),
 		o.validateGroup(),
-		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.ResyncInterval, o.TombstoneTTL),
+		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
 	)
 }
 
@@ -185,14 +194,17 @@ func (o AgentOptions) withDefaults() AgentOptions {
 		o.InitialSyncTimeout = DefaultInitialSyncTimeout
 	}
 	o.Sources = slices.Clone(o.Sources)
-	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	setDefaults(&o.Outbox, &o.ResyncInterval, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	return o
 }
 
 func (o AgentOptions) validate() error {
 	errs := []error{
 		codec.ValidateName("AgentOptions.ClusterName", o.ClusterName),
-		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.ResyncInterval, o.TombstoneTTL),
+		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
+	}
+	if o.PartialSyncTimeout < 0 {
+		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative", o.PartialSyncTimeout))
 	}
 	if o.AgentID != "" {
 		errs = append(errs, codec.ValidateName("AgentOptions.AgentID", o.AgentID))
@@ -206,9 +218,12 @@ func (o AgentOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker) {
+func setDefaults(outbox *Outbox, resync, ttl, drain *time.Duration, c *clock.WithTicker) {
 	if *outbox == 0 {
 		*outbox = DefaultOutbox
+	}
+	if *resync == 0 {
+		*resync = DefaultResyncInterval
 	}
 	if *ttl == 0 {
 		*ttl = DefaultTombstoneTTL
@@ -221,7 +236,7 @@ func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker)
 	}
 }
 
-func validateCommon(where string, qps float32, burst int, outbox Outbox, resync, ttl time.Duration) error {
+func validateCommon(where string, qps float32, burst int, outbox Outbox, ttl time.Duration) error {
 	var errs []error
 	negative := func(field string, is bool) {
 		if is {
@@ -230,7 +245,6 @@ func validateCommon(where string, qps float32, burst int, outbox Outbox, resync,
 	}
 	negative("QPS", qps < 0)
 	negative("Burst", burst < 0)
-	negative("ResyncInterval", resync < 0)
 	negative("TombstoneTTL", ttl < 0)
 	if outbox < Disabled {
 		errs = append(errs, fmt.Errorf("%s.Outbox must be Disabled, 0 or a number of works, not %d", where, outbox))

@@ -26,7 +26,7 @@ func (s *Source) Livez(*http.Request) error {
 // It is an error also before Start. Where a manager elects a leader, a replica that stands by must be ready without it: the
 // package documentation has a check that does that, under Probes.
 func (s *Source) Readyz(*http.Request) error {
-	return inReadiness(errors.Join(s.Healthy(), s.engine.Refused()), s.Ready(), nil)
+	return inReadiness(errors.Join(s.Healthy(), s.engine.Refused()), s.Ready())
 }
 
 // Livez is a check for a liveness probe, as [Source.Livez].
@@ -41,7 +41,15 @@ func (a *Agent) Livez(*http.Request) error {
 // asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
 // is missing. What the broker refuses is not asked. With leader election it is as [Source.Readyz].
 func (a *Agent) Readyz(*http.Request) error {
-	return inReadiness(errors.Join(a.Healthy(), a.engine.Refused()), a.Ready(), a.synced)
+	if err := inReadiness(errors.Join(a.Healthy(), a.engine.Refused()), a.Ready()); err != nil {
+		return err
+	}
+	select {
+	case <-a.synced:
+		return nil
+	default:
+		return errors.New(a.syncProblem())
+	}
 }
 
 // live returns the error of a client that has stopped. Before Start, which a manager may call late, there is none.
@@ -52,22 +60,14 @@ func live(closed bool, health error) error {
 	return nil
 }
 
-func inReadiness(health error, ready, synced <-chan struct{}) error {
+func inReadiness(health error, ready <-chan struct{}) error {
 	if health != nil {
 		return health
 	}
 	select {
 	case <-ready:
+		return nil
 	default:
 		return errors.New("connected, but the broker has not acknowledged the first requests yet")
-	}
-	if synced == nil {
-		return nil
-	}
-	select {
-	case <-synced:
-		return nil
-	default:
-		return errors.New("the initial sync is not over: sources have not answered yet")
 	}
 }

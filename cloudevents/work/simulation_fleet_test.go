@@ -307,7 +307,7 @@ func (f *fleet) clusterOf(l *life) *cluster {
 // agentOptions of a cluster's next process; sourceOptions of an owner's.
 func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 	o := work.AgentOptions{
-		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
+		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL,
 	}
 	if f.trouble.Named && c == f.clusters[0] {
 		for _, owner := range f.owners {
@@ -322,7 +322,7 @@ func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 
 func (f *fleet) sourceOptions(o *owner) work.SourceOptions {
 	options := work.SourceOptions{
-		SourceID: o.id, Profile: f.profile, Clock: o.clock, TombstoneTTL: tombstoneTTL, ResyncInterval: f.trouble.resyncs(),
+		SourceID: o.id, Profile: f.profile, Clock: o.clock, TombstoneTTL: tombstoneTTL,
 	}
 	if o.store != nil {
 		options.Store = o.store

@@ -44,6 +44,7 @@ func (f *fleet) comparable(records map[string]string) map[string]map[string]any 
 			continue
 		}
 		delete(fields, "statusHash")
+		delete(fields, "confirmed") // known again after a list
 		out[key] = fields
 	}
 	return out

@@ -24,7 +24,7 @@ import (
 func TestStrictSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *trouble) {
-			tr.Clocks, tr.Bad, tr.Small, tr.Named, tr.Silent, tr.Heal = false, false, false, false, true, reconnectAll
+			tr.Clocks, tr.Bad, tr.Small, tr.Named, tr.Silent = false, false, false, false, true
 		})
 		a, s := f.newStrictAgent(), f.newStrictSource()
 		for range 60 + f.random.IntN(60) {

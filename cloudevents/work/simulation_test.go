@@ -117,7 +117,6 @@ func (c *tally) String() string {
 // trouble is what a seed has beside users and bad weather.
 type trouble struct {
 	Silent bool // losses that nobody notices; else the receiver's connection breaks with each
-	Heal   heal // what happens after silent losses before the judgement
 	FIFO   bool // messages stay in order
 	Late   bool // some come fifteen seconds late
 	Cuts   bool // single processes lose their lines for a while
@@ -134,38 +133,19 @@ type trouble struct {
 	Stores bool // half of the processes have a store
 }
 
-// heal is how a fleet finds out about losses that nobody noticed.
-type heal int
-
-const (
-	reconnectAll heal = iota
-	reconnectSources
-	reconnectAgents
-	waitForResync
-	heals
-)
-
 func troubleOf(seed uint64, profile codec.Profile) trouble {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() bool { return random.IntN(4) > 0 }
 	seldom := func() bool { return random.IntN(4) == 0 }
 	t := trouble{
-		Silent: random.IntN(2) == 0, Heal: heal(random.IntN(int(heals))), FIFO: seldom(), Late: often(), Cuts: often(),
+		Silent: random.IntN(2) == 0, FIFO: seldom(), Late: often(), Cuts: often(),
 		Labels: often(), Slow: often(), Named: seldom(), Forget: seldom(), Clocks: seed%2 == 0, Small: seldom(),
 		Bad: seldom(), Held: seldom(), Open: seldom(), Drop: often(),
 		Stores: random.IntN(2) == 0,
 	}
 	if profile.Traits().Strict {
-		t.Silent, t.Heal = true, reconnectAll
+		t.Silent = true
 		t.Clocks, t.Small, t.Bad, t.Open, t.Drop = false, false, false, false, false
 	}
 	return t
-}
-
-// resyncs is how often processes compare without a reconnect.
-func (t trouble) resyncs() time.Duration {
-	if t.Silent && t.Heal == waitForResync {
-		return time.Minute
-	}
-	return 0
 }

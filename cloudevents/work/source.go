@@ -43,14 +43,14 @@ type Source struct {
 	strangers *quietlog.Log // works that are to go because this source does not know them
 	requests  *aside
 	asks      atomic.Int64 // how often all agents were asked
+	alarms    alarms       // guarded by the store's lock, as what follows
 
 	// The store's lock guards what follows.
 	works    map[workID]*sourceWork // tombstones included
 	clusters map[string]*sourceCluster
-	partial  map[*sourceCluster]struct{} // those with lists under way
-	complete bool                        // the inventory: unknown works may be deleted
-	restored bool                        // from a Store, which has all works that agents can have heard of
-	asked    bool                        // in a strict profile, for all that agents have, since it is complete
+	complete bool // the inventory: unknown works may be deleted
+	restored bool // from a Store, which has all works that agents can have heard of
+	asked    bool // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
 	round    uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
 	started  bool
@@ -74,9 +74,10 @@ type sourceCluster struct {
 	tombstones     map[string]*sourceWork // by resource ID
 	lists          map[string]*agentList  // chunked lists under way, by resync ID
 	answers        answers                // under way
-	hashes         *hashList              // of all works, for an agent without our extensions
-	answered       int                    // the resync that it has answered last, for the metrics
-	reported       reports                // of works without a record, in a strict profile
+	delivery       delivery
+	hashes         *hashList // of all works, for an agent without our extensions
+	answered       int       // the resync that it has answered last, for the metrics
+	reported       reports   // of works without a record, in a strict profile
 }
 
 // NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
@@ -101,7 +102,6 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		store:    store.New[*sourceWork](options.Clock, false),
 		works:    map[workID]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
-		partial:  map[*sourceCluster]struct{}{},
 		logger:   klog.Background(),
 		refusals: quietlog.New("Refused an event", options.Clock),
 
@@ -165,8 +165,8 @@ func (s *Source) Start(ctx context.Context) error {
 	err := start(ctx, s.engine, s.store, s.journal,
 		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
 		s.follow,
-		every(s.options.Clock, s.options.ResyncInterval, s.resync),
-		every(s.options.Clock, listTimeout, s.expireLists))
+		every(s.options.Clock, s.options.ResyncInterval, s.resyncPeers),
+		s.runAlarms)
 	if err == nil {
 		s.requests.drop()
 		s.refusals.Flush(s.logger)
@@ -274,7 +274,6 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
 		delete(s.clusters, cluster)
-		delete(s.partial, c)
 		s.keepCluster(c)
 		c.reported.clear()
 	}
@@ -285,7 +284,10 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
-		c = &sourceCluster{source: s, name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
+		c = &sourceCluster{
+			source: s, name: name, delivery: newDelivery(),
+			tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{},
+		}
 		c.answers.source = s
 		c.reported.keep = c.keepPast
 		s.clusters[name] = c
@@ -336,9 +338,9 @@ type sourceWork struct {
 	statusTime       time.Time
 	hash             string // of the status; empty until it is needed
 	deleting         bool
-	confirmed        bool // the agent has shown this uid and version
-	strict           strictWork
-	gone             bool // the agent is done, other finalizers hold the object
+	delivered
+	strict strictWork
+	gone   bool // the agent is done, other finalizers hold the object
 	// problem is why this version is not published; it shows beside whatever agents report.
 	problem *problem
 	deleted metav1.Time
@@ -395,7 +397,7 @@ func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.
 // every returns a loop that calls f at every interval; none, with 0.
 func every(c clock.WithTicker, interval time.Duration, f func()) func(context.Context) {
 	return func(ctx context.Context) {
-		if interval == 0 {
+		if interval <= 0 {
 			return
 		}
 		ticker := c.NewTicker(interval)

@@ -42,6 +42,9 @@ func (s *Source) reply(l *agentList, w *sourceWork) {
 	if l.given() {
 		return
 	}
+	if w.confirmed { // the list shows that the agent does not have it
+		s.unconfirmLocked(w)
+	}
 	w.cluster.answers.open = w.cluster.answers.with(&l.answer)
 	l.works = append(l.works, w)
 	w.cluster.answers.advance()
@@ -80,6 +83,10 @@ func (a *answers) advance() {
 	one := a.open[0]
 	var it cloudevents.Item = one.last
 	if len(one.works) > 0 {
+		if !one.works[0].cluster.opens() { // until the agent confirms more, or some of it is given up
+			return
+		}
+		one.works[0].answeredLocked()
 		it = &specAnswer{answer: one, work: one.works[0]}
 		one.works[0] = nil
 		one.works = one.works[1:]

@@ -32,6 +32,8 @@ func (s *Source) measure() error {
 	m := newMetrics(r, s.options.Clock, kindSource, s.options.SourceID)
 	m.outcomes = m.set.Counters("statuses_total", "Statuses that arrived, by what they led to.", "outcome",
 		statusAccepted, statusGone, statusBehind, statusUnknown, statusIgnored)
+	m.divergences = m.set.Counter("divergences_total",
+		"Comparisons begun because the digests of an agent differed twice: a message was lost, or works are unknown.")
 	own := &sourceSizes{
 		unconfirmed: m.set.Desc("works_unconfirmed", "Works whose present version no agent has shown to have."),
 		clusters:    m.set.Desc("clusters", "Clusters that have works or were heard of."),
@@ -76,7 +78,7 @@ func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Met
 		default:
 			works["active"]++
 		}
-		if w.problem != nil {
+		if w.degraded() {
 			degraded++
 		}
 		if !w.confirmed {

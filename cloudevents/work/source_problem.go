@@ -5,7 +5,9 @@ package work
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -20,6 +22,10 @@ type problem struct {
 	// Covered is the condition of this type that the agent has reported.
 	Covered *metav1.Condition `json:"covered,omitempty"`
 }
+
+// ConditionDelivered is the type of the condition that a source adds to the status of a work whose present version its
+// agent has not confirmed for 30 s, with status False and reason NotConfirmed. It goes when the agent confirms the version.
+const ConditionDelivered = "Delivered"
 
 // cover returns a reported status with the problem in it, and the problem as it is then.
 func (p problem) cover(status workv1.ManifestWorkStatus) (workv1.ManifestWorkStatus, *problem) {
@@ -57,7 +63,7 @@ func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkS
 // setProblem is called with the store's lock held.
 func (w *sourceWork) setProblem(p *problem) {
 	w.problem = p
-	w.troubled.Store(p != nil)
+	w.troubled.Store(w.degraded())
 }
 
 var _ cloudevents.Refusable = &sourceWork{}
@@ -80,22 +86,52 @@ func (w *sourceWork) unpublished(err error) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	w.offered = false
-	if w.Object == nil || w.problem != nil {
+	if w.Object == nil || w.degraded() {
 		return
 	}
-	p := problem{Condition: metav1.Condition{
+	s.showProblem(w, metav1.Condition{
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
 		Reason:             unsentReason(err),
 		Message:            err.Error(),
 		ObservedGeneration: w.Object.Generation,
 		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy(),
-	}}
+	})
+}
+
+// degraded reports whether the problem is that the work is not published.
+func (w *sourceWork) degraded() bool {
+	return w.problem != nil && w.problem.Type == workv1.WorkDegraded
+}
+
+// showProblem shows a problem in the place of the one before.
+func (s *Source) showProblem(w *sourceWork, c metav1.Condition) {
 	obj := *w.Object
+	if w.problem != nil {
+		obj.Status = w.problem.uncover(obj.Status)
+	}
+	p := problem{Condition: c}
 	var covering *problem
 	obj.Status, covering = p.cover(obj.Status)
 	w.setProblem(covering)
 	s.put(w, &obj)
+}
+
+// showLate shows that the agent has not confirmed a version for long.
+func (s *Source) showLate(w *sourceWork, now time.Time) {
+	heard := "never"
+	if at := w.cluster.delivery.heard; !at.IsZero() {
+		heard = at.UTC().Format(time.RFC3339)
+	}
+	s.showProblem(w, metav1.Condition{
+		Type:   ConditionDelivered,
+		Status: metav1.ConditionFalse,
+		Reason: "NotConfirmed",
+		Message: fmt.Sprintf("the agent of cluster %s has not confirmed this version since %s; last message from it: %s",
+			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), heard),
+		ObservedGeneration: w.Object.Generation,
+		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	})
 }
 
 // published takes the problem back. An answer, or an item of the outbox that had nothing to say, may have come to its end
@@ -107,7 +143,7 @@ func (w *sourceWork) published() {
 	s := w.source
 	s.store.Lock()
 	defer s.store.Unlock()
-	if w.Object == nil || w.problem == nil || !w.offered {
+	if w.Object == nil || !w.degraded() || !w.offered {
 		return
 	}
 	obj := *w.Object

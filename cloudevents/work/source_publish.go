@@ -31,9 +31,10 @@ func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
 // shown, nil for a tombstone.
 func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	s.number(w, next)
-	w.confirmed, w.strict.created = false, false
+	s.unconfirmLocked(w)
+	w.strict.created = false
 	if w.problem != nil && next != nil { // it was about the version before
-		next.Status, w.hash = w.problem.uncover(next.Status), ""
+		next.Status = w.problem.uncover(next.Status)
 	}
 	w.setProblem(nil)
 	if w.deleting {
@@ -100,6 +101,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		w.strictSpec(&spec)
 	}
 	w.offered = true
+	w.sentLocked(spec.Time)
 	s.store.Unlock()
 	if spec.Work == nil {
 		spec.Work = &workv1.ManifestWork{}
@@ -129,7 +131,8 @@ func (s *Source) finish(w *sourceWork) {
 	if w.gone {
 		return // said again, while other finalizers hold the object
 	}
-	w.gone, w.confirmed = true, true
+	w.gone = true
+	s.confirmLocked(w)
 	rest := slices.DeleteFunc(slices.Clone(w.Object.Finalizers), func(f string) bool {
 		return f == workv1.ManifestWorkFinalizer
 	})
@@ -148,6 +151,7 @@ func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
 // dropAs removes the record; last is the state that watches see removed, nil for the current one.
 func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	s.store.Remove(w, last)
+	w.cluster.delivery.unlink(w)
 	w.deleting = false
 	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {
 		delete(s.works, key)

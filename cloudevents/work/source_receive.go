@@ -40,6 +40,7 @@ func (h *sourceHandler) Disconnected() {
 	for _, c := range s.clusters {
 		clear(c.lists)
 		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
+		c.delivery.asks, c.delivery.asked, c.delivery.digest = nil, 0, suspicion{}
 	}
 }
 
@@ -101,9 +102,12 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	if head.Source != "" && head.Source != s.options.SourceID {
 		return unusable(refusedSource, "the event is for source %q", head.Source)
 	}
+	s.cluster(head.Cluster).delivery.heard = s.options.Clock.Now()
 	switch m := m.(type) {
 	case *codec.Status:
 		return s.onStatus(m)
+	case *codec.Digest:
+		return s.onDigest(m)
 	case *codec.SpecResync:
 		return s.onList(m)
 	}
@@ -144,7 +148,10 @@ func (s *Source) onStatus(m *codec.Status) error {
 		s.metrics.answer(received)
 	}
 	if act.Confirmed {
-		w.confirmed = true
+		s.confirmLocked(w)
+	}
+	if w != nil {
+		s.statusCameLocked(w)
 	}
 	if act.Accept {
 		s.accept(w, m)
@@ -184,7 +191,6 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 		var p *problem
 		status, p = w.problem.cover(status)
 		w.setProblem(p)
-		w.hash = "" // what is shown is not what was reported
 	}
 	if apiequality.Semantic.DeepEqual(w.Object.Status, status) {
 		return
@@ -222,6 +228,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w
 	c.tombstones[id] = w
+	s.unconfirmLocked(w)
 	s.buried = append(s.buried, w)
 	s.strangers.Error(s.logger, fmt.Errorf(
 		"the agent of cluster %q has %s: this source has forgotten it, or another one has the same ID", c.name, cmp.Or(name, id)), "unknown", c.name)

@@ -15,13 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-const (
-	// entrySize is more than what one of our own works has in a list. It bounds lists without encoding them
-	// first: the hashes are made when the list's turn comes.
-	entrySize = 260
-	// listTimeout is how long the chunks of one list may take.
-	listTimeout = time.Minute
-)
+// entrySize is more than what one of our own works has in a list. It bounds lists without encoding them
+// first: the hashes are made when the list's turn comes.
+const entrySize = 260
 
 // message is an item that says the same whenever its turn comes.
 type message struct {
@@ -106,6 +102,24 @@ func (s *Source) resyncLocked() {
 		}
 		if !c.modern { // else its agent's list tells what it lacks
 			s.sendUnconfirmed(works)
+		}
+	}
+	s.wakeAllLocked()
+}
+
+// resyncPeers compares all works with agents that know no digests.
+func (s *Source) resyncPeers() {
+	s.store.Lock()
+	defer s.store.Unlock()
+	switch {
+	case !s.writing():
+	case s.traits.Strict:
+		s.resyncLocked()
+	default:
+		for _, c := range s.clusters {
+			if c.strict {
+				s.sendHashes(c, slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone }), codec.ScopeAll, "")
+			}
 		}
 	}
 }
@@ -213,12 +227,19 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is empty where no status is known, unless the peers hash that too.
+// statusHash is the hash of what the agent reported: empty where no status is known, unless the peers hash that too.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil || emptyStatus(&w.Object.Status) && !w.source.traits.Strict {
+	if w.hash != "" || w.Object == nil {
 		return w.hash, nil
 	}
-	hash, err := w.source.options.Profile.StatusHash(&w.Object.Status)
+	status := w.Object.Status
+	if w.problem != nil {
+		status = w.problem.uncover(status)
+	}
+	if emptyStatus(&status) && !w.source.traits.Strict {
+		return "", nil
+	}
+	hash, err := w.source.options.Profile.StatusHash(&status)
 	w.hash = hash
 	return hash, err
 }
@@ -226,11 +247,11 @@ func (w *sourceWork) statusHash() (string, error) {
 // agentList is a list that comes in chunks: absence means something only when all are in.
 type agentList struct {
 	answer
-	began    time.Time
+	part     codec.Part // of the works; zero for all
+	progress time.Time  // when the last chunk came
 	count    int
 	received map[int]struct{}
 	listed   map[string]struct{}
-	ask      []*sourceWork
 	unknown  []codec.StatusEntry // in a strict profile
 }
 
@@ -249,9 +270,8 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	for i := range m.Entries {
 		s.onEntry(c, l, &m.Entries[i], !m.Broadcast)
 	}
-	if len(l.ask) > 0 {
-		s.sendHashes(c, l.ask, codec.ScopeListed, uuid.NewString())
-		l.ask = nil
+	if len(c.delivery.asks) > 0 {
+		s.askStatusesLocked(c, s.options.Clock.Now())
 	}
 	if s.traits.Strict {
 		s.answerStrictList(c, l, m)
@@ -269,9 +289,12 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
 	for _, w := range works {
-		if _, ok := l.listed[w.id]; !ok && !w.gone {
+		if _, ok := l.listed[w.id]; !ok && !w.gone && inPart(w.id, l.part) {
 			s.reply(l, w)
 		}
+	}
+	if !l.part.IsZero() {
+		return nil // nobody waits for the end
 	}
 	s.supersede(c, l)
 	if m.ResyncID != "" {
@@ -285,39 +308,23 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	l := c.lists[m.ResyncID]
 	if l == nil || m.ResyncID == "" {
 		l = &agentList{
-			answer: answer{resyncID: m.ResyncID, session: m.AgentSession, round: s.round, whole: m.Scope == codec.ScopeAll},
-			began:  s.options.Clock.Now(), count: max(m.Chunk.Count, 1),
+			answer: answer{
+				resyncID: m.ResyncID, session: m.AgentSession, round: s.round,
+				whole: m.Scope == codec.ScopeAll && m.Part.IsZero(),
+			},
+			part: m.Part, count: max(m.Chunk.Count, 1),
 			received: map[int]struct{}{}, listed: map[string]struct{}{},
 		}
 		if l.count > 1 && m.ResyncID != "" && m.Scope == codec.ScopeAll {
 			c.lists[m.ResyncID] = l
-			s.partial[c] = struct{}{}
 		}
+	}
+	l.progress = s.options.Clock.Now()
+	if l.count > 1 {
+		s.wakeClusterLocked(c, l.progress.Add(listTimeout))
 	}
 	l.received[m.Chunk.Index] = struct{}{}
 	return l
-}
-
-// expireLists gives up on lists whose chunks did not all come, and asks for them again.
-func (s *Source) expireLists() {
-	s.store.Lock()
-	defer s.store.Unlock()
-	now := s.options.Clock.Now()
-	for c := range s.partial {
-		for id, l := range c.lists {
-			if now.Sub(l.began) < listTimeout {
-				continue
-			}
-			delete(c.lists, id)
-			s.request(&codec.StatusResync{
-				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
-				Scope:  codec.ScopeLists,
-			})
-		}
-		if len(c.lists) == 0 {
-			delete(s.partial, c)
-		}
-	}
 }
 
 // onEntry compares one work of an agent's list.
@@ -343,7 +350,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		Own:     directed,
 	}, s.complete)
 	if act.Confirmed {
-		w.confirmed = true
+		s.confirmLocked(w)
 	}
 	switch {
 	case act.Bury:
@@ -362,6 +369,6 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	case act.AskStatus && w == nil:
 		l.unknown = append(l.unknown, codec.StatusEntry{ResourceID: e.ResourceID})
 	case act.AskStatus:
-		l.ask = append(l.ask, w)
+		c.delivery.asks = append(c.delivery.asks, w)
 	}
 }

@@ -32,6 +32,7 @@ type storedSourceWork struct {
 	Deleting   bool                 `json:"deleting,omitempty"`
 	Deleted    *metav1.Time         `json:"deleted,omitempty"`
 	Gone       bool                 `json:"gone,omitempty"`
+	Confirmed  bool                 `json:"confirmed,omitempty"`
 	Problem    *problem             `json:"problem,omitempty"`
 	Strict     *storedStrictWork    `json:"strict,omitempty"`
 	Object     *workv1.ManifestWork `json:"object,omitempty"`
@@ -100,7 +101,7 @@ func (w *sourceWork) record() any {
 	out := &storedSourceWork{
 		Name: w.name, UID: w.uid, Session: w.session, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
 		Seq: w.seq, StatusTime: w.statusTime, Hash: w.hash,
-		Deleting: w.deleting, Gone: w.gone, Problem: w.problem, Object: w.Object,
+		Deleting: w.deleting, Gone: w.gone, Confirmed: w.confirmed, Problem: w.problem, Object: w.Object,
 	}
 	if w.deleting {
 		deleted := w.deleted
@@ -248,7 +249,10 @@ func (w *sourceWork) load(stored *storedSourceWork) {
 	w.name, w.uid, w.session = stored.Name, stored.UID, stored.Session
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
 	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
-	w.deleting, w.gone = stored.Deleting, stored.Gone
+	w.deleting, w.gone, w.confirmed = stored.Deleting, stored.Gone, stored.Confirmed
+	if w.confirmed {
+		w.cluster.delivery.unlink(w)
+	}
 	w.setProblem(stored.Problem)
 	w.deleted, w.strict = metav1.Time{}, strictWork{}
 	if stored.Deleted != nil {

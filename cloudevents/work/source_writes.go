@@ -181,6 +181,7 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	s.number(w, obj)
 	w.createV, w.strict.created = w.version, true
 	s.works[key] = w
+	s.unconfirmLocked(w)
 	s.put(w, obj)
 	s.send(w)
 	return obj, s.term(), nil

@@ -81,6 +81,8 @@ const (
 	PublishStatus
 	// Answer with what is true here: the status, an acknowledgement, or gone.
 	Answer
+	// Confirm that the agent has this version already: the source has not received that.
+	Confirm
 )
 
 // OnSpec decides what an agent does about a spec event.
@@ -126,7 +128,10 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		return Remove
 	}
 	if w.NextV != 0 && order(AgentWork{Version: Version{V: w.NextV}, Time: w.NextTime}, e) != newer {
-		return Ignore
+		if e.Strict {
+			return Ignore
+		}
+		return Confirm
 	}
 	if e.Delete {
 		return TakeDelete
@@ -143,8 +148,12 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	case w.State == Held && e.Delete:
 		// A deletion raises V, so this is only a strict source's, which may not.
 		return onNewer(w, e)
+	case w.State == Grave || e.Strict:
+		return Ignore
+	case e.StatusSeq < w.Seq:
+		return Answer
 	}
-	return Ignore
+	return Confirm
 }
 
 type ordering int
@@ -185,7 +194,8 @@ type HashEntry struct {
 }
 
 // OnHash decides whether an agent publishes the status of a work that a source listed: when the source
-// has another one, or has it under another incarnation. A grave answers gone.
+// has another one, or has it under another incarnation, or has not received the last sequence ID: then both sides would go
+// on with different digests. A grave answers gone.
 func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	switch w.State {
 	case Unknown:
@@ -193,8 +203,11 @@ func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	case Grave:
 		return RepeatGone
 	}
-	if e.Hash == ownHash && (e.UID == "" || e.UID == w.UID) {
-		return Ignore
+	switch {
+	case e.Hash != ownHash, e.UID != "" && e.UID != w.UID:
+		return PublishStatus
+	case e.UID != "" && e.StatusSeq < w.Seq:
+		return Answer
 	}
-	return PublishStatus
+	return Ignore
 }

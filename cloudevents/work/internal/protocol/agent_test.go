@@ -53,8 +53,8 @@ func TestOnSpec(t *testing.T) {
 		{"delete, held, newer", held, del(spec(v(11, "a"))), protocol.MarkDeleting, "its finalizers hold it"},
 		{"delete, held, newer, no finalizer", bare, del(spec(v(11, "a"))), protocol.Remove, "nothing holds it"},
 		{"delete, held, newer, other uid", held, del(spec(v(11, "b"))), protocol.MarkDeleting, "a tombstone has a uid of its own"},
-		{"spec, held, same", held, spec(v(10, "a")), protocol.Ignore, "a duplicate"},
-		{"spec, held, same, source knows as much", held, seq(spec(v(10, "a")), 5), protocol.Ignore, "a duplicate"},
+		{"spec, held, same", held, spec(v(10, "a")), protocol.Answer, "the source has not received the last status"},
+		{"spec, held, same, source knows as much", held, seq(spec(v(10, "a")), 5), protocol.Confirm, "the source has not received that it arrived"},
 		{"spec, held, same, source knows more", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus, "the sequence restarted: what this process says would be ignored"},
 		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer, "the source is behind, or the event is late: the answer tells it"},
 		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
@@ -62,12 +62,14 @@ func TestOnSpec(t *testing.T) {
 
 		{"spec, deleting, newer", deleting, spec(v(11, "b")), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
 		{"spec, deleting, newer than next", waiting, spec(v(13, "c")), protocol.KeepNext, "the newest wins"},
-		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Ignore, "the newest wins"},
+		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Confirm, "the newest wins"},
+		{"spec, deleting, same as next", waiting, spec(v(12, "c")), protocol.Confirm, "the source has not received that it arrived"},
 		{"delete, deleting, newer", deleting, del(spec(v(11, "b"))), protocol.TakeDelete, "gone must name the newest"},
 		{"delete, deleting, newer than next", waiting, del(spec(v(13, "c"))), protocol.TakeDelete, "the next was deleted in its turn"},
-		{"delete, deleting, older than next", waiting, del(spec(v(11, "b"))), protocol.Ignore, "the next was created after it"},
-		{"delete, deleting, same", deleting, del(spec(v(10, "a"))), protocol.Ignore, "a duplicate"},
-		{"spec, deleting, same", deleting, seq(spec(v(10, "a")), 9), protocol.Ignore, "the deletion answers in its time"},
+		{"delete, deleting, older than next", waiting, del(spec(v(11, "b"))), protocol.Confirm, "the next was created after it"},
+		{"delete, deleting, same", deleting, del(spec(v(10, "a"))), protocol.Answer, "the source has not received the last status"},
+		{"delete, deleting, same, source knows as much", deleting, del(seq(spec(v(10, "a")), 5)), protocol.Confirm, "the source has not received that it arrived"},
+		{"spec, deleting, same", deleting, seq(spec(v(10, "a")), 9), protocol.Confirm, "gone follows when the clean-up has ended"},
 		{"spec, deleting, older", deleting, spec(v(9, "a")), protocol.Answer, "tell what is true"},
 	}
 	for _, tc := range tests {
@@ -118,6 +120,7 @@ func TestOnSpecStrict(t *testing.T) {
 // TestOnHash: which statuses a source's list brings out.
 func TestOnHash(t *testing.T) {
 	entry := func(uid, hash string) protocol.HashEntry { return protocol.HashEntry{UID: uid, Hash: hash} }
+	last := func(e protocol.HashEntry, seq int64) protocol.HashEntry { e.StatusSeq = seq; return e }
 	tests := []struct {
 		name   string
 		work   protocol.AgentWork
@@ -127,7 +130,9 @@ func TestOnHash(t *testing.T) {
 	}{
 		{"unknown", unknown, entry("a", "h"), protocol.Ignore, "the list of works that follows shows its absence"},
 		{"grave", grave, entry("a", "h"), protocol.RepeatGone, "gone for each listed grave"},
-		{"equal", held, entry("a", "h"), protocol.Ignore, "nothing to tell"},
+		{"equal", held, last(entry("a", "h"), 5), protocol.Ignore, "both hold the same"},
+		{"equal, source ahead", held, last(entry("a", "h"), 6), protocol.Ignore, "the agent takes the sequence over"},
+		{"equal, source behind", held, last(entry("a", "h"), 4), protocol.Answer, "it missed an acknowledgement"},
 		{"equal, strict", held, entry("", "h"), protocol.Ignore, "a strict source names no incarnation"},
 		{"other hash", held, entry("a", "x"), protocol.PublishStatus, "it missed a status"},
 		{"other incarnation", held, entry("b", "h"), protocol.PublishStatus, "it has not seen this one's"},

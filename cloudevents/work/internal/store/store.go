@@ -75,6 +75,9 @@ func (s *Store[R]) Get(namespace, name string) R { return s.namespaces[namespace
 // Has reports whether a namespace has objects.
 func (s *Store[R]) Has(namespace string) bool { return len(s.namespaces[namespace]) > 0 }
 
+// Count returns the number of objects of a namespace.
+func (s *Store[R]) Count(namespace string) int { return len(s.namespaces[namespace]) }
+
 // Len returns the number of objects.
 func (s *Store[R]) Len() int { return s.count }
 

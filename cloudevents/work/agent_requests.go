@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+const (
+	// askDelay is how long requests for unknown works and confirmations gather.
+	askDelay = 100 * time.Millisecond
+	// mostGathered is the number of confirmations that do not wait for more: a source that repairs a loss waits for them.
+	mostGathered = 64
+	// confirmDelay is how long an agent waits for a status to confirm a version, before it confirms without one. It is
+	// less than the source's resendAfter.
+	confirmDelay = 4 * time.Second
+	// confirmBatch rounds confirmDelay up, so that the confirmations of a busy agent share a message.
+	confirmBatch = time.Second
+	// digestInterval is the time between two digests to a source.
+	digestInterval = time.Minute
+)
+
+// ownRequests are what an agent sends by itself. The agent's mutex guards them.
+type ownRequests struct {
+	due      time.Time     // when run wakes up
+	askDue   time.Time     // zero: nothing is asked or confirmed
+	gathered int           // confirmations
+	recent   []recentSpec  // in the order of their due times
+	digestAt time.Time     // zero before the first connection
+	fullAt   time.Time     // when strict sources get the next list; zero before the first connection
+	wake     chan struct{} // has room for one token: something is due earlier
+}
+
+// recentSpec is a work whose version no status has confirmed yet.
+type recentSpec struct {
+	work *agentWork
+	due  time.Time
+}
+
+// runRequests sends what is due until ctx ends.
+func (a *Agent) runRequests(ctx context.Context) {
+	for {
+		timer := a.options.Clock.NewTimer(a.sendDue())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-a.own.wake:
+			timer.Stop()
+		case <-timer.C():
+		}
+	}
+}
+
+// sendDue sends what is due, and returns the time until something else is.
+func (a *Agent) sendDue() time.Duration {
+	a.store.Lock()
+	defer a.store.Unlock()
+	now := a.options.Clock.Now()
+	a.confirmRecentLocked(now)
+	if r := &a.own; !r.askDue.IsZero() && !now.Before(r.askDue) {
+		r.askDue, r.gathered = time.Time{}, 0
+		a.sendAsks()
+	}
+	next := now.Add(digestInterval)
+	if a.engine.Connected() {
+		a.sendDigestsLocked(now)
+		a.sendFullLocked(now)
+		next = earliest(next, a.pursueLocked(now), a.own.digestAt, a.own.fullAt)
+	}
+	next = earliest(next, a.own.askDue)
+	if len(a.own.recent) > 0 {
+		next = earliest(next, a.own.recent[0].due)
+	}
+	a.own.due = next
+	return next.Sub(now)
+}
+
+// earliest returns the earliest of times that are not zero.
+func earliest(t time.Time, others ...time.Time) time.Time {
+	for _, other := range others {
+		if !other.IsZero() && other.Before(t) {
+			t = other
+		}
+	}
+	return t
+}
+
+// wakeLocked has run wake up no later than at a time.
+func (a *Agent) wakeLocked(at time.Time) {
+	if !at.Before(a.own.due) {
+		return
+	}
+	a.own.due = at
+	select {
+	case a.own.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
+func (a *Agent) ask(s *agentSource, id string, version int64) {
+	s.ask[id] = max(s.ask[id], version)
+	a.gatherLocked(askDelay)
+}
+
+// gatherLocked sends what has gathered after a delay.
+func (a *Agent) gatherLocked(delay time.Duration) {
+	if due := a.options.Clock.Now().Add(delay); a.own.askDue.IsZero() || due.Before(a.own.askDue) {
+		a.own.askDue = due
+		a.wakeLocked(due)
+	}
+}
+
+// receivedLocked sees to it that the source of a work learns that its version has arrived. A status usually does that, so a
+// version that the user wrote waits for one; an answer, and what was sent again, is confirmed soon.
+func (a *Agent) receivedLocked(w *agentWork, soon bool) {
+	w.unconfirmed = true
+	if soon {
+		a.confirmLocked(w)
+		return
+	}
+	if !w.recent {
+		w.recent = true
+		due := a.options.Clock.Now().Add(confirmDelay)
+		a.own.recent = append(a.own.recent, recentSpec{w, due})
+		a.wakeLocked(due)
+	}
+}
+
+// confirmLocked gathers the confirmation of a work's version.
+func (a *Agent) confirmLocked(w *agentWork) {
+	if _, ok := w.source.confirm[w]; ok {
+		return
+	}
+	if w.source.confirm == nil {
+		w.source.confirm = map[*agentWork]struct{}{}
+	}
+	w.source.confirm[w] = struct{}{}
+	if a.own.gathered++; a.own.gathered < mostGathered {
+		a.gatherLocked(askDelay)
+	} else {
+		a.gatherLocked(0)
+	}
+}
+
+// confirmRecentLocked confirms the versions for which no status came.
+func (a *Agent) confirmRecentLocked(now time.Time) {
+	recent := a.own.recent
+	if len(recent) == 0 || recent[0].due.After(now) {
+		return
+	}
+	n := 0
+	for ; n < len(recent) && !recent[n].due.After(now.Add(confirmBatch)); n++ {
+		w := recent[n].work
+		w.recent = false
+		if w.unconfirmed && w.source.works[w.id] == w && w.state != protocol.Grave {
+			a.confirmLocked(w)
+		}
+		recent[n] = recentSpec{}
+	}
+	if a.own.recent = recent[n:]; n == len(recent) {
+		a.own.recent = nil
+	}
+}
+
+// sendAsks asks the sources for the works that they alone can tell the truth about, and confirms versions: both are entries
+// of a list of some works.
+func (a *Agent) sendAsks() {
+	for _, s := range a.sources {
+		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
+		for id, version := range s.ask {
+			w := s.works[id]
+			switch {
+			case w == nil || w.state == protocol.Grave && w.version < version:
+				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
+			case w.version < version: // an answer from before what was asked about
+				entries = append(entries, w.entry())
+			} // else the truth came meanwhile
+		}
+		for w := range s.confirm {
+			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Grave && !w.unsaved {
+				w.unconfirmed = false
+				entries = append(entries, w.entry())
+			}
+		}
+		clear(s.ask)
+		s.confirm = nil
+		if len(entries) == 0 {
+			continue
+		}
+		a.sendList(cloudevents.Control, &codec.SpecResync{
+			Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
+			TargetSource: s.name,
+			Scope:        codec.ScopeListed,
+			Entries:      entries,
+		})
+	}
+}
+
+// sendDigestsLocked sends each source that can read it a digest, once a minute.
+func (a *Agent) sendDigestsLocked(now time.Time) {
+	if a.own.digestAt.IsZero() || now.Before(a.own.digestAt) {
+		return
+	}
+	a.own.digestAt = a.own.digestAt.Add(digestInterval)
+	if a.own.digestAt.Before(now) { // no connection for a while
+		a.own.digestAt = now.Add(digestInterval)
+	}
+	for _, s := range a.sources {
+		if s.modern {
+			a.sendDigest(s, 1)
+		}
+	}
+}
+
+// startDigestsLocked begins the digests of a connection. The agents that a broker's restart has reconnected do not send
+// theirs at the same time.
+func (a *Agent) startDigestsLocked() {
+	now := a.options.Clock.Now()
+	if !a.traits.Strict && a.own.digestAt.IsZero() {
+		a.own.digestAt = now.Add(rand.N(digestInterval))
+	}
+	if a.options.ResyncInterval > 0 && a.own.fullAt.IsZero() {
+		a.own.fullAt = now.Add(a.options.ResyncInterval)
+	}
+}
+
+// sendDigest sends a source the digest of its works, in a number of buckets.
+func (a *Agent) sendDigest(s *agentSource, buckets int) {
+	d := protocol.NewDigest(buckets)
+	for _, w := range s.works {
+		if w.state != protocol.Grave {
+			e := w.entry()
+			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
+		}
+	}
+	a.engine.Enqueue(cloudevents.Control, &message{a.options.Profile, &codec.Digest{
+		Header:       codec.Header{ID: a.ids.next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID},
+		AgentSession: a.session, Works: d.Works, Sums: d.Sums,
+	}})
+}
+
+// sendFullLocked sends strict sources, which know no digests, the list of their works every ResyncInterval.
+func (a *Agent) sendFullLocked(now time.Time) {
+	if a.own.fullAt.IsZero() || now.Before(a.own.fullAt) {
+		return
+	}
+	a.own.fullAt = now.Add(a.options.ResyncInterval)
+	if a.traits.Strict {
+		a.resyncLocked()
+		return
+	}
+	for _, s := range a.sources {
+		if s.strict && !s.modern {
+			a.sendList(cloudevents.Bulk, &codec.SpecResync{
+				Header: codec.Header{Source: s.name}, TargetSource: s.name, Broadcast: true, Entries: s.entries(nil, codec.Part{}),
+			})
+		}
+	}
+}
+
+// inPart reports whether the work with a resource ID is in a part of those of a pair.
+func inPart(id string, p codec.Part) bool {
+	if p.IsZero() {
+		return true
+	}
+	_, ok := slices.BinarySearch(p.Listed, protocol.Bucket(id, p.Buckets))
+	return ok
+}

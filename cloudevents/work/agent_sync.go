@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// syncState follows the answers to the lists that were sent since the last connection.
+type syncState struct {
+	resyncID string                 // of the list that all sources got
+	began    time.Time              // of the connection
+	answers  map[string]*syncAnswer // by source
+}
+
+// syncAnswer is the answer of one source, to the list that it got last.
+type syncAnswer struct {
+	resyncID string
+	received map[string]struct{} // by the IDs of its events, of which some may come twice; nil once it is complete
+	expected int                 // events; -1 before the end marker
+	done     bool
+	progress time.Time // of the list, or of the last event of the answer
+	tries    int       // lists since the last progress
+	timed    int       // the resync that it was complete in, for the metrics
+}
+
+func newSyncAnswer(resyncID string, now time.Time) *syncAnswer {
+	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
+}
+
+// got takes an event of the answer.
+func (a *syncAnswer) got(id string) {
+	if !a.done {
+		a.received[id] = struct{}{}
+	}
+}
+
+// complete reports whether the end marker and all events before it have come.
+func (a *syncAnswer) complete() bool {
+	if a == nil {
+		return false
+	}
+	if !a.done && a.expected >= 0 && len(a.received) >= a.expected {
+		a.done, a.received = true, nil
+	}
+	return a.done
+}
+
+// partial reports whether a part of the answer is known to be missing.
+func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 || len(a.received) > 0) }
+
+// mostTries is how often an answer of which a part is missing is asked for again without progress, where it need not be
+// waited for.
+const mostTries = 3
+
+// slowestTry is the longest time between two lists to a source that does not answer.
+const slowestTry = time.Minute
+
+// beginSyncLocked expects answers to the list that a connection begins with.
+func (a *Agent) beginSyncLocked(resyncID string) {
+	now := a.options.Clock.Now()
+	a.sync = syncState{resyncID: resyncID, began: now, answers: map[string]*syncAnswer{}}
+	for _, name := range a.options.Sources {
+		a.sync.answers[name] = newSyncAnswer(resyncID, now)
+	}
+	a.startDigestsLocked()
+	a.wakeLocked(now)
+}
+
+// answerFrom returns what is known of a source's answer with this resync ID, nil where none is awaited.
+func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
+	answer := a.sync.answers[source]
+	if answer == nil {
+		answer = newSyncAnswer(a.sync.resyncID, a.options.Clock.Now())
+		a.sync.answers[source] = answer
+	}
+	if resyncID == "" || answer.resyncID != resyncID {
+		return nil
+	}
+	return answer
+}
+
+// progressLocked notes that more of a source's works, or of its answer, has come.
+func (a *Agent) progressLocked(source string) {
+	answer := a.sync.answers[source]
+	if answer == nil || answer.done && !a.store.Held() {
+		return
+	}
+	answer.progress, answer.tries = a.options.Clock.Now(), 0
+	if answer.complete() {
+		a.metrics.answered(&answer.timed)
+		a.wakeLocked(answer.progress)
+	}
+}
+
+// endSync lets lists and watches go on without waiting. The store's lock is held.
+func (a *Agent) endSync() {
+	if a.store.Held() {
+		a.store.Release()
+		close(a.synced)
+		a.keepMeta()
+	}
+}
+
+// quiet is how long nothing must come from a source that does not mark the end of its answers.
+func (a *Agent) quiet() time.Duration {
+	if a.options.InitialSyncTimeout > 0 {
+		return a.options.InitialSyncTimeout
+	}
+	return DefaultInitialSyncTimeout
+}
+
+// pursueLocked asks again for answers of which a part is missing, and ends the initial sync when all have come. It returns
+// when it is to be called again.
+func (a *Agent) pursueLocked(now time.Time) time.Time {
+	var next time.Time
+	held, named := a.store.Held(), len(a.options.Sources) > 0
+	whole := true
+	if begun := a.sync.began.Add(a.quiet()); !named && held && now.Before(begun) {
+		next, whole = begun, false
+	}
+	for name, answer := range a.sync.answers {
+		if a.answeredLocked(name, answer, now) {
+			continue
+		}
+		must := held && named && a.serves(name)
+		due := answer.progress.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
+		switch {
+		case !a.endsAnswers(name): // quiet is what it is waited for
+			due = answer.progress.Add(a.quiet())
+		case !must && (!answer.partial() || answer.tries >= mostTries):
+			if due = answer.progress.Add(a.quiet()); !now.Before(due) {
+				continue // no more is waited for
+			}
+		case now.Before(due):
+		default:
+			due = a.askAgainLocked(name, answer, now)
+		}
+		whole = false
+		next = earliestOf(next, due)
+	}
+	if held && a.options.PartialSyncTimeout > 0 {
+		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
+		if !now.Before(limit) && !whole {
+			a.logger.Info("Lists go on without the works of sources that have not answered", "sources", a.missingLocked(now))
+			whole = true
+		}
+		next = earliestOf(next, limit)
+	}
+	if !held {
+		return next
+	}
+	if whole {
+		a.endSync()
+		return time.Time{}
+	}
+	return next
+}
+
+func earliestOf(a, b time.Time) time.Time {
+	if a.IsZero() {
+		return b
+	}
+	return earliest(a, b)
+}
+
+// endsAnswers reports whether a source marks the end of its answers.
+func (a *Agent) endsAnswers(name string) bool {
+	s := a.sources[name]
+	return !a.traits.Strict && (s == nil || s.modern || !s.strict)
+}
+
+// answeredLocked reports whether the answer of a source is whole.
+func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
+	return answer.complete() || !a.endsAnswers(name) && !now.Before(answer.progress.Add(a.quiet()))
+}
+
+// askAgainLocked sends a source the list of its works once more: it answers with those that are missing.
+func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
+	answer := newSyncAnswer(uuid.NewString(), now)
+	answer.tries, answer.timed = old.tries+1, old.timed
+	a.sync.answers[name] = answer
+	r := &codec.SpecResync{Header: codec.Header{Source: name, ResyncID: answer.resyncID}, TargetSource: name}
+	if s := a.sources[name]; s != nil {
+		r.Entries = s.entries(nil, codec.Part{})
+	}
+	a.sendList(cloudevents.Bulk, r)
+	return now.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
+}
+
+// missingLocked returns the sources whose answers are not whole.
+func (a *Agent) missingLocked(now time.Time) []string {
+	var out []string
+	for _, name := range a.options.Sources {
+		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) {
+			out = append(out, name)
+		}
+	}
+	for name, answer := range a.sync.answers {
+		if len(a.options.Sources) == 0 && answer.partial() {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
+// that nobody starts is not waited for.
+func (a *Agent) waitSynced(ctx context.Context) error {
+	select {
+	case <-a.synced:
+		return nil // also when it has stopped since
+	default:
+	}
+	var late <-chan time.Time
+	a.store.Lock()
+	if !a.started && a.store.Held() {
+		timer := a.options.Clock.NewTimer(a.quiet())
+		defer timer.Stop()
+		late = timer.C()
+	}
+	a.store.Unlock()
+	for {
+		select {
+		case <-a.synced:
+			return nil
+		case <-a.stopped:
+			return errStopped
+		case <-ctx.Done():
+			return a.notSynced(ctx.Err())
+		case <-late:
+			a.store.Lock()
+			started := a.started
+			a.store.Unlock()
+			if !started {
+				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
+			}
+			late = nil
+		}
+	}
+}
+
+// notSynced returns the error of a call whose context ended before the initial sync.
+func (a *Agent) notSynced(cause error) error {
+	return apierrors.NewTimeoutError(a.syncProblem()+": "+cause.Error(), 1)
+}
+
+// syncProblem tells why the initial sync has not ended.
+func (a *Agent) syncProblem() string {
+	a.store.Lock()
+	defer a.store.Unlock()
+	missing := a.missingLocked(a.options.Clock.Now())
+	if len(missing) == 0 {
+		return "the initial sync has not ended"
+	}
+	return fmt.Sprintf("the initial sync has not ended: no complete answer from the sources %s", strings.Join(missing, ", "))
+}

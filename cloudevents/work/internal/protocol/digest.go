@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Digest sums up the works that one side of a pair holds. Both sides hold the same if their digests are equal: a work
+// counts with its resource ID, incarnation, version and the sequence ID of its last status.
+type Digest struct {
+	Works int
+	// Sums has one sum of hashes for each bucket of resource IDs.
+	Sums []uint64
+}
+
+// NewDigest returns the digest of no works in a number of buckets, a power of two.
+func NewDigest(buckets int) Digest { return Digest{Sums: make([]uint64, buckets)} }
+
+// Add counts a work.
+func (d *Digest) Add(id string, v Version, seq int64) {
+	hash := xxhash.Sum64String(id)
+	d.Works++
+	d.Sums[bucketOf(hash, len(d.Sums))] += mix(mix(mix(hash^xxhash.Sum64String(v.UID))^uint64(v.V)) ^ uint64(seq))
+}
+
+// Bucket returns the bucket of a resource ID.
+func Bucket(id string, buckets int) int { return bucketOf(xxhash.Sum64String(id), buckets) }
+
+func bucketOf(hash uint64, buckets int) int {
+	return int(hash >> (64 - uint(bits.TrailingZeros(uint(buckets)))))
+}
+
+// mix is the finalizer of SplitMix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Equal reports whether two digests in equally many buckets are of the same works.
+func (d Digest) Equal(other Digest) bool {
+	return d.Works == other.Works && len(d.Differing(other)) == 0
+}
+
+// Differing returns the buckets whose works differ, in ascending order.
+func (d Digest) Differing(other Digest) []int {
+	var out []int
+	for i, sum := range d.Sums {
+		if sum != other.Sums[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+const (
+	// worksPerBucket is how many works the list of one bucket has, about.
+	worksPerBucket = 32
+	mostBuckets    = 256
+)
+
+// Buckets returns how many buckets so many works are divided into.
+func Buckets(works int) int {
+	n := 1
+	for n < mostBuckets && n*worksPerBucket < works {
+		n *= 2
+	}
+	return n
+}

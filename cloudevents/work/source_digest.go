@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+const (
+	// digestDelay is how long a source waits after a digest that differs, for events that were under way.
+	digestDelay = 5 * time.Second
+	// mostSkipped is how many digests are passed over, at most, where comparing has not changed anything.
+	mostSkipped = 9
+)
+
+// suspicion is what the digests of a cluster have shown.
+type suspicion struct {
+	askAt time.Time // when the sums of buckets are asked for; zero where nothing differs, or they are
+	asked bool
+	// compared are the sums of the last digest that led to a comparison. While they stay as they are, a comparison changes
+	// nothing: an unknown work is kept until the inventory is complete.
+	compared      [2]uint64
+	skip, skipped int
+}
+
+// digestLocked sums up the works of a cluster as its agent does.
+func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
+	d := protocol.NewDigest(buckets)
+	add := func(w *sourceWork) {
+		if !w.gone {
+			d.Add(w.id, protocol.Version{V: w.version, UID: string(w.uid)}, w.seq)
+		}
+	}
+	s.store.All(c.name, add)
+	for _, w := range c.tombstones {
+		add(w)
+	}
+	return d
+}
+
+// onDigest compares what the agent holds with what it should. What differs in the heartbeat, and in the sums of buckets
+// that are asked for then, is listed.
+func (s *Source) onDigest(m *codec.Digest) error {
+	c := s.cluster(m.Cluster)
+	c.shown(true)
+	c.session = m.AgentSession
+	d := &c.delivery.digest
+	if len(m.Sums) > 1 && !d.asked {
+		return nil // late
+	}
+	own, theirs := s.digestLocked(c, len(m.Sums)), protocol.Digest{Works: m.Works, Sums: m.Sums}
+	if !d.asked {
+		s.onHeartbeatLocked(c, own, theirs)
+		return nil
+	}
+	d.asked = false
+	differing := own.Differing(theirs)
+	if len(differing) == 0 {
+		return nil
+	}
+	s.metrics.diverged()
+	s.request(&codec.StatusResync{
+		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+		Scope:  codec.ScopeLists,
+		Part:   codec.Part{Buckets: len(m.Sums), Listed: differing},
+	})
+	return nil
+}
+
+func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest) {
+	d := &c.delivery.digest
+	if own.Equal(theirs) {
+		*d = suspicion{}
+		return
+	}
+	sums := [2]uint64{own.Sums[0], theirs.Sums[0]}
+	if sums == d.compared {
+		if d.skipped < d.skip {
+			d.skipped++
+			return
+		}
+		d.skip, d.skipped = min(2*d.skip+1, mostSkipped), 0
+	} else {
+		d.compared, d.skip, d.skipped = sums, 0, 0
+	}
+	d.askAt = s.options.Clock.Now().Add(digestDelay)
+	s.wakeClusterLocked(c, d.askAt)
+}
+
+// askDigestLocked asks for the sums of buckets. It returns when it is to be called again.
+func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
+	d := &c.delivery.digest
+	if d.askAt.IsZero() || now.Before(d.askAt) {
+		return d.askAt
+	}
+	s.request(&codec.StatusResync{
+		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name},
+		Scope:  codec.ScopeDigest,
+		Part:   codec.Part{Buckets: protocol.Buckets(s.store.Count(c.name) + len(c.tombstones))},
+	})
+	d.askAt, d.asked = time.Time{}, true
+	return time.Time{}
+}
+
+// checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.
+func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Time) {
+	for id, l := range c.lists {
+		if due := l.progress.Add(listTimeout); now.Before(due) {
+			next = earliestOf(next, due)
+			continue
+		}
+		delete(c.lists, id)
+		s.request(&codec.StatusResync{
+			Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+			Scope:  codec.ScopeLists,
+			Part:   l.part,
+		})
+	}
+	return next
+}
+
+// Cluster is what a [Source] knows of the agent of a cluster.
+type Cluster struct {
+	// Name is the name of the cluster.
+	Name string
+	// LastHeard is when the last message of its agent arrived at this process: an agent sends at least a digest a minute,
+	// unless it knows none. Zero for no message.
+	LastHeard time.Time
+	// Works is the number of works of the cluster, deleting ones included. Unconfirmed is how many of them have a version
+	// that the agent has not confirmed.
+	Works, Unconfirmed int
+}
+
+// Clusters returns the clusters that the source has works for or has received messages from, sorted by name.
+func (s *Source) Clusters() []Cluster {
+	s.store.Lock()
+	defer s.store.Unlock()
+	out := make([]Cluster, 0, len(s.clusters))
+	for name, c := range s.clusters {
+		out = append(out, Cluster{
+			Name: name, LastHeard: c.delivery.heard, Works: s.store.Count(name), Unconfirmed: c.delivery.count,
+		})
+	}
+	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
