@@ -149,6 +149,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.store.Unlock()
 	err := start(ctx, a.engine, a.store, a.journal,
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
+		every(a.options.Clock, resyncInterval(a.options.ResyncInterval), a.resyncPeers),
 		a.runRequests)
 	if err == nil {
 		a.requests.drop()

@@ -5,10 +5,10 @@ package work
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -37,7 +37,6 @@ type ownRequests struct {
 	gathered int           // confirmations
 	recent   []recentSpec  // in the order of their due times
 	digestAt time.Time     // zero before the first connection
-	fullAt   time.Time     // when strict sources get the next list; zero before the first connection
 	wake     chan struct{} // has room for one token: something is due earlier
 }
 
@@ -49,16 +48,20 @@ type recentSpec struct {
 
 // runRequests sends what is due until ctx ends.
 func (a *Agent) runRequests(ctx context.Context) {
+	ready := a.engine.Ready()
 	for {
 		timer := a.options.Clock.NewTimer(a.sendDue())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
+		case <-ready:
+			ready = nil
+			a.startSync()
 		case <-a.own.wake:
-			timer.Stop()
 		case <-timer.C():
 		}
+		timer.Stop()
 	}
 }
 
@@ -75,8 +78,7 @@ func (a *Agent) sendDue() time.Duration {
 	next := now.Add(digestInterval)
 	if a.engine.Connected() {
 		a.sendDigestsLocked(now)
-		a.sendFullLocked(now)
-		next = earliest(next, a.pursueLocked(now), a.own.digestAt, a.own.fullAt)
+		next = earliest(next, a.pursueLocked(now), a.own.digestAt)
 	}
 	next = earliest(next, a.own.askDue)
 	if len(a.own.recent) > 0 {
@@ -213,6 +215,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	if a.own.digestAt.IsZero() || now.Before(a.own.digestAt) {
 		return
 	}
+	a.expire(now)
 	a.own.digestAt = a.own.digestAt.Add(digestInterval)
 	if a.own.digestAt.Before(now) { // no connection for a while
 		a.own.digestAt = now.Add(digestInterval)
@@ -224,16 +227,13 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	}
 }
 
-// startDigestsLocked begins the digests of a connection. The agents that a broker's restart has reconnected do not send
-// theirs at the same time.
+// startDigestsLocked begins the digests with the first connection. Each agent has a time of its own within the interval.
 func (a *Agent) startDigestsLocked() {
-	now := a.options.Clock.Now()
-	if !a.traits.Strict && a.own.digestAt.IsZero() {
-		a.own.digestAt = now.Add(rand.N(digestInterval))
+	if a.traits.Strict || !a.own.digestAt.IsZero() {
+		return
 	}
-	if a.options.ResyncInterval > 0 && a.own.fullAt.IsZero() {
-		a.own.fullAt = now.Add(a.options.ResyncInterval)
-	}
+	share := time.Duration(xxhash.Sum64String(a.options.ClusterName+"/"+a.options.AgentID) % uint64(digestInterval))
+	a.own.digestAt = a.options.Clock.Now().Add(share)
 }
 
 // sendDigest sends a source the digest of its works, in a number of buckets.
@@ -251,18 +251,16 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 	}})
 }
 
-// sendFullLocked sends strict sources, which know no digests, the list of their works every ResyncInterval.
-func (a *Agent) sendFullLocked(now time.Time) {
-	if a.own.fullAt.IsZero() || now.Before(a.own.fullAt) {
-		return
-	}
-	a.own.fullAt = now.Add(a.options.ResyncInterval)
-	if a.traits.Strict {
+// resyncPeers compares all works with sources that know no digests, or with all, where the options say so.
+func (a *Agent) resyncPeers() {
+	a.store.Lock()
+	defer a.store.Unlock()
+	if a.traits.Strict || a.options.ResyncInterval > 0 {
 		a.resyncLocked()
 		return
 	}
 	for _, s := range a.sources {
-		if s.strict && !s.modern {
+		if s.strict {
 			a.sendList(cloudevents.Bulk, &codec.SpecResync{
 				Header: codec.Header{Source: s.name}, TargetSource: s.name, Broadcast: true, Entries: s.entries(nil, codec.Part{}),
 			})

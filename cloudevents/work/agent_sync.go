@@ -78,6 +78,27 @@ func (a *Agent) beginSyncLocked(resyncID string) {
 	a.wakeLocked(now)
 }
 
+// startSync lets the quiet time of the initial sync begin: from now on the broker has the lists.
+func (a *Agent) startSync() {
+	a.store.Lock()
+	defer a.store.Unlock()
+	now := a.options.Clock.Now()
+	a.sync.began = now
+	for _, answer := range a.sync.answers {
+		answer.progress = now
+	}
+}
+
+// asked reports whether the broker has taken the lists of this connection.
+func (a *Agent) asked() bool {
+	select {
+	case <-a.engine.Ready():
+		return a.engine.Refused() == nil
+	default:
+		return false
+	}
+}
+
 // answerFrom returns what is known of a source's answer with this resync ID, nil where none is awaited.
 func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	answer := a.sync.answers[source]
@@ -126,6 +147,9 @@ func (a *Agent) quiet() time.Duration {
 func (a *Agent) pursueLocked(now time.Time) time.Time {
 	var next time.Time
 	held, named := a.store.Held(), len(a.options.Sources) > 0
+	if held && !a.asked() {
+		return now.Add(a.quiet())
+	}
 	whole := true
 	if begun := a.sync.began.Add(a.quiet()); !named && held && now.Before(begun) {
 		next, whole = begun, false
@@ -263,7 +287,7 @@ func (a *Agent) syncProblem() string {
 	defer a.store.Unlock()
 	missing := a.missingLocked(a.options.Clock.Now())
 	if len(missing) == 0 {
-		return "the initial sync has not ended"
+		return "the initial sync is not over"
 	}
-	return fmt.Sprintf("the initial sync has not ended: no complete answer from the sources %s", strings.Join(missing, ", "))
+	return fmt.Sprintf("the initial sync is not over: no complete answer from the sources %s", strings.Join(missing, ", "))
 }

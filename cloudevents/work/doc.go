@@ -241,6 +241,7 @@
 //	resync_seconds                        histogram  -          until a peer has answered one in full, for each peer
 //	resync_listed_works_total             counter    direction  works named in lists
 //	resync_answers_total                  counter    direction  specs and statuses that a list has called for
+//	divergences_total                     counter    -          on a source: comparisons that digests have called for
 //	works                                 gauge      state      works in the store
 //	works_degraded                        gauge      -          those with a condition Degraded of this process
 //	works_unconfirmed                     gauge      -          on a source: not shown by an agent in this version

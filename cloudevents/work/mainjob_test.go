@@ -19,6 +19,7 @@ import (
 func TestMainJob(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
+		h.complete()
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}})
 		onHub := s.informer(workinformers.NewSharedInformerFactory(h.Clientset(), 0))
 		onSpoke := s.informer(workinformers.NewSharedInformerFactoryWithOptions(a.Clientset(), 0, workinformers.WithNamespace("cluster1")))

@@ -79,9 +79,10 @@ type SourceOptions struct {
 	// only: after a restart its owner creates them anew. A Store serves one source; its owner closes it, after Start has
 	// returned.
 	Store Store
-	// ResyncInterval is the time between two full comparisons with agents that know no digests: those of the profile
-	// ManifestBundle, and those that know only the enhancement. Others send a digest of their works every minute, and only
-	// what differs is compared. Defaults to 10 min; negative means only when connecting.
+	// ResyncInterval is the time between two full comparisons of what source and agents have. 0 means 10 min
+	// ([DefaultResyncInterval]) with peers that know no digests: those of the profile ManifestBundle, and those that know
+	// only the enhancement. With others a digest a minute finds what differs, and only that is compared. A positive value
+	// is for all peers; a negative one means that they are compared only when connecting.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
 	// agent that lists it. A deleted work is never given up but by [Source.Forget]. Defaults to 24 h. A cluster has at
@@ -157,7 +158,7 @@ func (o SourceOptions) withDefaults() SourceOptions {
 	if o.Profile == nil {
 		o.Profile = codec.ManifestWork
 	}
-	setDefaults(&o.Outbox, &o.ResyncInterval, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	return o
 }
 
@@ -194,7 +195,7 @@ func (o AgentOptions) withDefaults() AgentOptions {
 		o.InitialSyncTimeout = DefaultInitialSyncTimeout
 	}
 	o.Sources = slices.Clone(o.Sources)
-	setDefaults(&o.Outbox, &o.ResyncInterval, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	return o
 }
 
@@ -218,12 +219,9 @@ func (o AgentOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-func setDefaults(outbox *Outbox, resync, ttl, drain *time.Duration, c *clock.WithTicker) {
+func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker) {
 	if *outbox == 0 {
 		*outbox = DefaultOutbox
-	}
-	if *resync == 0 {
-		*resync = DefaultResyncInterval
 	}
 	if *ttl == 0 {
 		*ttl = DefaultTombstoneTTL
@@ -234,6 +232,14 @@ func setDefaults(outbox *Outbox, resync, ttl, drain *time.Duration, c *clock.Wit
 	if *c == nil {
 		*c = clock.RealClock{}
 	}
+}
+
+// resyncInterval is how often something is compared in full.
+func resyncInterval(option time.Duration) time.Duration {
+	if option == 0 {
+		return DefaultResyncInterval
+	}
+	return option
 }
 
 func validateCommon(where string, qps float32, burst int, outbox Outbox, ttl time.Duration) error {

@@ -159,8 +159,8 @@ func TestForbiddenTakesNoRoom(t *testing.T) {
 		broker.forbid("")
 		s.again(broker)
 		for i := range 20 {
-			if got := h.get(fmt.Sprint("forbidden", i), "a").Status.Conditions; len(got) > 0 {
-				t.Errorf("published, and the status is %+v", got)
+			if got := h.get(fmt.Sprint("forbidden", i), "a"); conditionOf(got, workv1.WorkDegraded) != "" {
+				t.Errorf("published, and the status is %+v", got.Status)
 			}
 		}
 	})

@@ -69,8 +69,8 @@ func (h *hub) all() []codec.SpecEntry {
 	return entries
 }
 
-// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again gets them once and a bit, and
-// other clusters do not wait for that.
+// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again, and confirms none, gets a window of
+// them, and other clusters do not wait for that.
 func TestAnswersDoNotPileUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 2000
@@ -95,8 +95,8 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 			t.Errorf("another cluster's first list took %v", took)
 		}
 		time.Sleep(time.Minute)
-		if n := specs(); n < works || n > works+200 {
-			t.Errorf("%d specs were sent, want little more than %d", n, works)
+		if n := specs(); n < 1 || n > 256 {
+			t.Errorf("%d specs were sent, want no more than 256", n)
 		}
 	})
 }
@@ -109,8 +109,8 @@ func TestAnswerIsSuperseded(t *testing.T) {
 		name, session string
 		least, most   int
 	}{
-		{"by the same process", "one", 45, 55},
-		{"by another process", "two", works, works},
+		{"by the same process", "one", 35, 55}, // the works of a minute ago are sent again meanwhile
+		{"by another process", "two", works, 2 * works},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -178,9 +178,9 @@ func TestHashesDoNotPileUp(t *testing.T) {
 						Broadcast: true,
 					})
 				}
-				time.Sleep(time.Hour)
-				if n := lists(); n < 1 || n > 2 {
-					t.Errorf("%d lists of hashes were sent, want 1 or 2", n)
+				time.Sleep(5 * time.Minute)
+				if n := lists(); n < 1 || n > 6 { // with those by which the source seeks a confirmation
+					t.Errorf("%d lists of hashes were sent, want 1 to 6", n)
 				}
 			})
 		})

@@ -63,7 +63,7 @@ var rules = []ruletest.Rule{
 	{Name: "sequences in lists", Edits: edits{
 		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
 	{Name: "questions outlive older answers", Test: "TestDeletionBeforeLateAnswer", Edits: edits{
-		{"agent_resync.go", "case w.version < version:", "case false:"}}},
+		{"agent_requests.go", "case w.version < version:", "case false:"}}},
 	{Name: "the echo of sequences", Edits: edits{
 		{"agent_work.go", "if seq = min(seq, maxVersion); seq > w.seq {", "if seq = min(seq, maxVersion); false {"}}},
 
@@ -93,7 +93,7 @@ var rules = []ruletest.Rule{
 			"\tcase err == nil:\n\t\tw.source.store.Lock()\n" +
 				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.store.Unlock()\n"}}},
 	{Name: "deletions are sent again", Edits: edits{
-		{"source_resync.go", "!ok && !w.gone {", "!ok && !w.gone && !w.deleting {"},
+		{"source_resync.go", "!ok && !w.gone && inPart", "!ok && !w.gone && !w.deleting && inPart"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{

@@ -165,7 +165,7 @@ func (s *Source) Start(ctx context.Context) error {
 	err := start(ctx, s.engine, s.store, s.journal,
 		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
 		s.follow,
-		every(s.options.Clock, s.options.ResyncInterval, s.resyncPeers),
+		every(s.options.Clock, resyncInterval(s.options.ResyncInterval), s.resyncPeers),
 		s.runAlarms)
 	if err == nil {
 		s.requests.drop()

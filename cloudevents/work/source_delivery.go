@@ -45,12 +45,13 @@ type delivery struct {
 	interval            time.Duration
 	attemptAt           time.Time // of the next attempt, where nothing is confirmed
 
-	asks   []*sourceWork // whose statuses are to be asked for
-	asked  int           // how many are, and have not come
-	askAt  time.Time     // when the next are asked for, where none comes
-	digest suspicion
-	heard  time.Time // of the agent
-	alarm  time.Time // when the cluster is looked at; zero for never
+	asks    []*sourceWork // whose statuses are to be asked for
+	awaited []*sourceWork // whose statuses are asked for
+	asked   int           // how many of them have not come
+	askAt   time.Time     // when the next are asked for, where none comes
+	digest  suspicion
+	heard   time.Time // of the agent
+	alarm   time.Time // when the cluster is looked at; zero for never
 }
 
 func newDelivery() delivery { return delivery{window: mostRepair, attempt: 1, interval: resendAfter} }
@@ -58,7 +59,7 @@ func newDelivery() delivery { return delivery{window: mostRepair, attempt: 1, in
 // delivered is a work's part of it.
 type delivered struct {
 	confirmed  bool // the agent has shown this uid and version
-	asked      bool // its status is asked for
+	asked      bool // its status is asked for, or is to be
 	linked     bool
 	attempt    uint32
 	since      int64 // when the version was made, in ns of Unix time
@@ -121,7 +122,7 @@ func (s *Source) confirmLocked(w *sourceWork) {
 	d.unlink(w)
 	w.confirmed, d.progress = true, true
 	if d.first == nil {
-		d.outstanding, d.window, d.interval, d.attemptAt = 0, mostRepair, resendAfter, time.Time{}
+		d.listedLocked()
 	}
 	if w.Object != nil && w.problem != nil && w.problem.Type == ConditionDelivered {
 		obj := *w.Object
@@ -157,6 +158,13 @@ func (w *sourceWork) answeredLocked() {
 		d.outstanding++
 		w.cluster.source.wakeClusterLocked(w.cluster, w.cluster.source.options.Clock.Now().Add(d.interval))
 	}
+}
+
+// listedLocked notes that the agent has listed all that it has: it is there, and whatever was sent before is in the list or
+// lost.
+func (d *delivery) listedLocked() {
+	d.attempt++
+	d.outstanding, d.window, d.interval, d.attemptAt = 0, mostRepair, resendAfter, time.Time{}
 }
 
 // opens reports whether another answer may go out.
@@ -207,7 +215,9 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 		again = append(again, w)
 	}
 	if s.traits.Strict && len(again) > 0 { // the agent may have nothing new to report, and confirms by no other means
-		s.sendHashes(c, again, codec.ScopeAll, "")
+		if h := c.hashes; h == nil || h.begun || h.lost.Load() {
+			c.hashes = s.sendHashes(c, again, codec.ScopeAll, "")
+		}
 	}
 }
 
@@ -236,6 +246,10 @@ func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
 	if d.asked > 0 && !now.Before(d.askAt) {
 		d.asked = 0 // they were lost, or had nothing to tell: the next digest finds out
+		for _, w := range d.awaited {
+			w.asked = false
+		}
+		d.awaited = nil
 	}
 	switch {
 	case len(d.asks) == 0 && d.asked == 0:
@@ -250,10 +264,11 @@ func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	if d.asks = d.asks[n:]; len(d.asks) == 0 {
 		d.asks = nil
 	}
-	for _, w := range works {
-		w.asked = true
-	}
 	d.asked += len(works)
+	if d.asked == len(works) {
+		d.awaited = nil
+	}
+	d.awaited = append(d.awaited, works...)
 	if len(works) > 0 {
 		s.sendHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
@@ -275,6 +290,14 @@ func (s *Source) statusCameLocked(w *sourceWork) {
 	if len(d.asks) > 0 {
 		s.askStatusesLocked(w.cluster, now)
 	}
+}
+
+// disconnectedLocked forgets what was asked for: the next connection begins with new questions.
+func (d *delivery) disconnectedLocked() {
+	for _, w := range append(d.asks, d.awaited...) {
+		w.asked = false
+	}
+	d.asks, d.awaited, d.asked, d.digest = nil, nil, 0, suspicion{}
 }
 
 // alarms wakes up for clusters at the times that wakeClusterLocked was called for. It is nil while Start does not run.

@@ -40,7 +40,7 @@ func (h *sourceHandler) Disconnected() {
 	for _, c := range s.clusters {
 		clear(c.lists)
 		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
-		c.delivery.asks, c.delivery.asked, c.delivery.digest = nil, 0, suspicion{}
+		c.delivery.disconnectedLocked()
 	}
 }
 

@@ -107,13 +107,14 @@ func (s *Source) resyncLocked() {
 	s.wakeAllLocked()
 }
 
-// resyncPeers compares all works with agents that know no digests.
+// resyncPeers compares all works with agents that know no digests, or with all, where the options say so.
 func (s *Source) resyncPeers() {
 	s.store.Lock()
 	defer s.store.Unlock()
+	s.expire(s.options.Clock.Now())
 	switch {
 	case !s.writing():
-	case s.traits.Strict:
+	case s.traits.Strict, s.options.ResyncInterval > 0:
 		s.resyncLocked()
 	default:
 		for _, c := range s.clusters {
@@ -280,6 +281,9 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		return nil
 	}
 	delete(c.lists, m.ResyncID)
+	if l.part.IsZero() {
+		c.delivery.listedLocked()
+	}
 	if !m.Broadcast { // else the agent has begun
 		s.metrics.answered(&c.answered)
 	}
@@ -368,7 +372,8 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	switch {
 	case act.AskStatus && w == nil:
 		l.unknown = append(l.unknown, codec.StatusEntry{ResourceID: e.ResourceID})
-	case act.AskStatus:
+	case act.AskStatus && !w.asked:
+		w.asked = true
 		c.delivery.asks = append(c.delivery.asks, w)
 	}
 }
