@@ -41,7 +41,7 @@ var ourAttributes = [...]string{
 	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
 	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
 	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrChunkIndex, attrChunkCount, attrResyncScope,
-	attrTargetSource,
+	attrTargetSource, attrSession, attrStarted, attrLeaving,
 }
 
 // maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as properties,

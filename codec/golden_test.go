@@ -62,7 +62,14 @@ func goldenCases() []goldenCase {
 	end := newStatusResync()
 	end.Entries, end.Scope, end.Chunk = nil, codec.ScopeListed, codec.Chunk{Count: 7}
 
+	hub := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Source: source},
+		Session: "s-1", Started: newSpec().Time}
+	agent := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Cluster: cluster, Agent: "cluster1-work-agent"},
+		Session: "s-2", Started: newSpec().Time, Leaving: true}
+
 	return []goldenCase{
+		{"presence-source", "a source to others of its ID", "/sources/mwrs-controller/presence", hub},
+		{"presence-agent", "an agent that is about to end", "/clusters/cluster1/presence", agent},
 		{"spec", "a write, with something in every part", pair + "manifests", newSpec()},
 		{"spec-answer", "the answer to a resync carries its ID and the trace", pair + "manifests", answer},
 		{"spec-strict", "without our extensions", pair + "manifests", strict},

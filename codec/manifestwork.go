@@ -72,6 +72,7 @@ type drafter interface {
 	status(*Status)
 	specResync(*SpecResync)
 	statusResync(*StatusResync)
+	presence(*Presence)
 }
 
 // encode has m written into the draft and makes the event of it.
@@ -97,6 +98,11 @@ func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 		if m != nil {
 			h = &m.Header
 			as.statusResync(m)
+		}
+	case *Presence:
+		if m != nil {
+			h = &m.Header
+			as.presence(m)
 		}
 	}
 	if h == nil {
@@ -226,6 +232,8 @@ func decode(topic string, e *ce.Event) (Message, *Error) {
 		return r.status(h, e, ctx)
 	case kindSpecResync:
 		return r.specResync(h, addr, e, ctx)
+	case kindPresence:
+		return r.presence(h)
 	default:
 		return r.statusResync(h, addr, e, ctx)
 	}
