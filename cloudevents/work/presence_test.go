@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,10 +240,13 @@ func TestTwoAgents(t *testing.T) {
 // replicas that share a store never.
 func TestIdlePresence(t *testing.T) {
 	inScene(t, func(s *scene) {
+		var mu sync.Mutex
 		count := map[string]int{}
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 			if codec.IsPresence(m.Event) {
+				mu.Lock()
 				count[m.Topic]++
+				mu.Unlock()
 			}
 			deliver(m)
 		})
@@ -250,6 +254,8 @@ func TestIdlePresence(t *testing.T) {
 		s.source(work.SourceOptions{SourceID: "shared", SharedGroup: "g", Store: work.NewMemoryStore()})
 		s.agent(work.AgentOptions{})
 		time.Sleep(10*time.Minute + time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 1 || h != 21 {
 			t.Errorf("published %v", count)
 		}
