@@ -43,6 +43,9 @@ type Options struct {
 	Name string
 	// Filters are the topic filters to subscribe to. Required.
 	Filters []string
+	// Optional and Denied are as in [ConnectOptions].
+	Optional []string
+	Denied   func(filter string, err error)
 	// Binary asks the transport for the binary content mode.
 	Binary bool
 	// Handler is the protocol to serve. Required.
@@ -281,7 +284,7 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 
 func (e *Engine) connect(ctx context.Context) (Conn, error) {
 	return e.transport.Connect(ctx, ConnectOptions{
-		Filters: e.options.Filters,
+		Filters: e.options.Filters, Optional: e.options.Optional, Denied: e.options.Denied,
 		Binary:  e.options.Binary,
 		Receive: e.options.Handler.Received,
 		Commit:  e.options.Commit,

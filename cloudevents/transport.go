@@ -38,7 +38,7 @@ type Transport interface {
 	Claim(client string) error
 
 	// Connect opens a connection, subscribes to every filter of o and returns when the broker has granted
-	// them all. It gives up when ctx ends. It returns a [*PermanentError] for what no retry will mend.
+	// them all, except those in o.Optional. It gives up when ctx ends. It returns a [*PermanentError] for what no retry will mend.
 	// The connection's life is bound to neither ctx nor the Transport: the caller closes it.
 	Connect(ctx context.Context, o ConnectOptions) (Conn, error)
 }
@@ -48,6 +48,10 @@ type ConnectOptions struct {
 	// Filters are the topic filters to subscribe to, in MQTT's syntax (`+` one level, `#` the rest). A
 	// filter may begin with `$share/<group>/`: then each message goes to one member of the group.
 	Filters []string
+	// Optional are filters that the connection can do without. Denied, which must not be nil where there are any, is
+	// called before Connect returns for each of them that the broker refuses.
+	Optional []string
+	Denied   func(filter string, err error)
 	// Binary asks for the binary content mode where the transport has two (CloudEvents attributes beside
 	// the payload instead of around it). Both are always read.
 	Binary bool

@@ -43,7 +43,7 @@ var ourAttributes = [...]string{
 	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
 	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
 	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrChunkIndex, attrChunkCount, attrResyncScope,
-	attrTargetSource, attrBuckets, attrDigest,
+	attrTargetSource, attrBuckets, attrDigest, attrSession, attrStarted, attrLeaving,
 }
 
 // maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as properties,

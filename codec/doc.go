@@ -42,7 +42,7 @@
 //
 // # Messages
 //
-// A [Message] is one of five. The default profile [ManifestWork] publishes each on a topic of its own and says in the
+// A [Message] is one of six. The default profile [ManifestWork] publishes each on a topic of its own and says in the
 // CloudEvents type what it is (io.open-cluster-management.v1.manifestwork. and the word below):
 //
 //	[Spec]          source to agent   /sources/<source>/clusters/<cluster>/manifests             spec.created
@@ -52,8 +52,10 @@
 //	[Digest]        agent to source   /sources/<source>/clusters/<cluster>/specresync            digest
 //	[StatusResync]  source to agents  /sources/<source>/resync/clusters/manifestsstatus          statusresync.requested
 //	                … to one agent    /sources/<source>/clusters/<cluster>/statusresync
+//	[Presence]      among processes   /sources/<source>/presence                                 presence
+//	                … of one ID       /clusters/<cluster>/presence
 //
-// Profile.SourceFilters and Profile.AgentFilters give the filters to subscribe to. Updates and deletions go out as
+// Profile.SourceFilters, Profile.AgentFilters and Profile.PresenceFilter give the filters to subscribe to. Updates and deletions go out as
 // spec.created too; spec.updated and spec.deleted are read.
 //
 // # Attributes
@@ -98,9 +100,11 @@
 //	[Status], [SpecResync]   agent to source    sources/<source>/clusters/<cluster>/agentevents
 //	[StatusResync]           … to all agents    sources/<source>/sourcebroadcast
 //	[SpecResync]             … to all sources   clusters/<cluster>/agentbroadcast
+//	[Presence]               among processes    sources/<source>/presence and clusters/<cluster>/presence
 //
 // The type is io.open-cluster-management.works.v1alpha1.manifestbundles.<spec|status>. and create_request, update_request,
-// delete_request, resync_request or resync_response; the [Action] of a message says which. What is another than in
+// delete_request, resync_request or resync_response; the [Action] of a message says which. That of a [Presence], which the
+// OCM SDK does not have, ends with presence instead. What is another than in
 // ManifestWork:
 //
 //   - clustername and originalsource are always there, if only empty. originalsource has the source in what agents

@@ -71,8 +71,14 @@ func goldenCases() []goldenCase {
 	askPart.Entries, askPart.Scope, askPart.Part = nil, codec.ScopeLists, codec.Part{Buckets: 256, Listed: []int{0, 17, 255}}
 	part := newSpecResync()
 	part.Source, part.TargetSource, part.Broadcast, part.Part = source, source, false, codec.Part{Buckets: 4, Listed: []int{2}}
+	hub := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Source: source},
+		Session: "s-1", Started: newSpec().Time}
+	agent := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Cluster: cluster, Agent: "cluster1-work-agent"},
+		Session: "s-2", Started: newSpec().Time, Leaving: true}
 
 	return []goldenCase{
+		{"presence-source", "a source to others of its ID", "/sources/mwrs-controller/presence", hub},
+		{"presence-agent", "an agent that is about to end", "/clusters/cluster1/presence", agent},
 		{"spec", "a write, with something in every part", pair + "manifests", newSpec()},
 		{"spec-answer", "the answer to a resync carries its ID and the trace", pair + "manifests", answer},
 		{"spec-strict", "without our extensions", pair + "manifests", strict},

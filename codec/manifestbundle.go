@@ -105,10 +105,18 @@ func (p *manifestBundle) decode(topic string, e *ce.Event) (Message, *Error) {
 	}
 	var action Action
 	var ok bool
-	if addr.kind, action, ok = eventsOf.kindOf(ctx.Type, addr.broadcast); !ok {
+	if addr.kind == kindPresence {
+		ok = ctx.Type == bundleType+"."+wirePresence
+	} else {
+		addr.kind, action, ok = eventsOf.kindOf(ctx.Type, addr.broadcast)
+	}
+	if !ok {
 		return nil, &Error{Code: CodeType, Field: "type", Reason: "is not one that belongs on this topic"}
 	}
 	r := &bundleReader{reader: reader{ext: lowerNames(ctx.Extensions)}}
+	if cluster := r.text(attrClusterName); addr.ofSource && p.sources == p.clusters && cluster != "" {
+		addr = address{kind: kindPresence, cluster: addr.source, broadcast: true} // the topic does not tell
+	}
 	h := r.header(addr, ctx)
 	switch addr.kind {
 	case kindSpec:
@@ -117,6 +125,8 @@ func (p *manifestBundle) decode(topic string, e *ce.Event) (Message, *Error) {
 		return r.status(h, action, e, ctx)
 	case kindSpecResync:
 		return r.specResync(h, addr, e, ctx)
+	case kindPresence:
+		return r.presence(h)
 	default:
 		return r.statusResync(h, addr, e, ctx)
 	}

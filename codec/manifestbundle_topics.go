@@ -120,6 +120,10 @@ func (p *manifestBundle) split(topic string) (address, side, bool) {
 		return address{source: levels[1], broadcast: true}, bySource, true
 	case len(levels) == 3 && levels[0] == p.clusters && levels[2] == levelAgentBroadcast:
 		return address{cluster: levels[1], broadcast: true}, byAgent, true
+	case len(levels) == 3 && levels[0] == p.sources && levels[2] == wirePresence:
+		return address{kind: kindPresence, source: levels[1], broadcast: true, ofSource: true}, bySource, true
+	case len(levels) == 3 && levels[0] == p.clusters && levels[2] == wirePresence:
+		return address{kind: kindPresence, cluster: levels[1], broadcast: true}, byAgent, true
 	}
 	return address{}, bySource, false
 }

@@ -74,6 +74,7 @@ type drafter interface {
 	specResync(*SpecResync)
 	statusResync(*StatusResync)
 	digest(*Digest)
+	presence(*Presence)
 }
 
 // encode has m written into the draft and makes the event of it.
@@ -104,6 +105,11 @@ func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 		if m != nil {
 			h = &m.Header
 			as.digest(m)
+		}
+	case *Presence:
+		if m != nil {
+			h = &m.Header
+			as.presence(m)
 		}
 	}
 	if h == nil {
@@ -236,6 +242,8 @@ func decode(topic string, e *ce.Event) (Message, *Error) {
 			return r.digest(h)
 		}
 		return r.specResync(h, addr, e, ctx)
+	case kindPresence:
+		return r.presence(h)
 	default:
 		return r.statusResync(h, addr, e, ctx)
 	}

@@ -15,7 +15,7 @@ import (
 // from its cluster.
 const ConditionDeleted = "Deleted"
 
-// Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync] and [*Digest].
+// Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync], [*Digest] and [*Presence].
 type Message interface {
 	// Head returns the part that all messages share.
 	Head() *Header
@@ -28,11 +28,12 @@ type Header struct {
 	// Time is when the event was made, to the nanosecond and in UTC. Zero: the event carries no time.
 	Time time.Time
 	// Source is the ID of the source whose works the event is about. It is a level of the topic. Empty
-	// only in a [SpecResync] to every source; in one on the topic of all sources that has a target, Decode
-	// sets the target.
+	// only in the [Presence] of an agent and in a [SpecResync] to every source; in one on the topic of all
+	// sources that has a target, Decode sets the target.
 	Source string
 	// Cluster is the name of the cluster that the event is about. It is a level of the topic where the
-	// topic has one, else the attribute clustername. Empty only in a [StatusResync] to every cluster.
+	// topic has one, else the attribute clustername. Empty only in a [StatusResync] to every cluster
+	// and in the [Presence] of a source.
 	Cluster string
 	// Agent is the ID of the agent that made the event; empty on events that sources make.
 	Agent string
@@ -204,4 +205,16 @@ type StatusEntry struct {
 	// UID and StatusSeq (the last status accepted) are zero from strict peers.
 	UID       types.UID
 	StatusSeq int64
+}
+
+// Presence is the message of a process about itself, to other processes with the same ID: that of a source, with
+// Header.Source, or that of the agent of a cluster, with Header.Cluster. Only processes with that ID subscribe to its topic.
+type Presence struct {
+	Header
+	// Session identifies the process. Required.
+	Session string
+	// Started is when the process started, to the nanosecond and in UTC. Required.
+	Started time.Time
+	// Leaving is whether the process is about to end.
+	Leaving bool
 }

@@ -24,6 +24,10 @@ type Profile interface {
 	SourceFilters(source string) []string
 	AgentFilters(cluster string) []string
 
+	// PresenceFilter returns the topic of the [Presence] of a source, or, where source is empty, of a cluster's
+	// agent. Its processes subscribe to it and publish on it.
+	PresenceFilter(source, cluster string) string
+
 	// ResourceID returns the resource ID of a work: the same after any restart. It is unique among the works
 	// of one source on one cluster; only with [ManifestWork] also among those of all clusters.
 	ResourceID(source, cluster, name string) string

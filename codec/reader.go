@@ -155,8 +155,8 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	if reason := checkText(publisher); reason != "" {
 		r.fail(CodeAttribute, "source", reason)
 	}
-	switch a.kind {
-	case kindStatus, kindSpecResync:
+	switch {
+	case a.kind == kindStatus, a.kind == kindSpecResync, a.kind == kindPresence && !a.ofSource:
 		// Any ID will do: the topic says for which cluster it speaks, and strict agents put the source's
 		// ID into their resyncs, as the example in the enhancement does.
 		h.Agent = publisher

@@ -16,6 +16,7 @@ const (
 	kindStatus
 	kindSpecResync
 	kindStatusResync
+	kindPresence
 )
 
 // address is what a topic says.
@@ -26,6 +27,8 @@ type address struct {
 	// broadcast marks the resync topics of the enhancement, which all peers read; ours name one source
 	// and one cluster.
 	broadcast bool
+	// ofSource marks the topic for the presence of a source; an agent's names a cluster instead.
+	ofSource bool
 }
 
 // The last level of each topic.
@@ -67,6 +70,8 @@ func (a address) topic() string {
 		return "/sources/resync/" + a.cluster + "/" + levelSpec
 	case a.kind == kindSpecResync:
 		return pairTopic(a.source, a.cluster, levelSpecResync)
+	case a.kind == kindPresence:
+		return presenceTopic(a.source, a.cluster)
 	case a.broadcast:
 		return "/sources/" + a.source + "/resync/clusters/" + levelStatus
 	default:
@@ -83,6 +88,8 @@ func (a address) carries(eventType string) bool {
 		return eventType == typeStatus
 	case kindSpecResync:
 		return eventType == typeSpecResync || eventType == typeDigest && !a.broadcast
+	case kindPresence:
+		return eventType == typePresence
 	default:
 		return eventType == typeStatusResync
 	}
@@ -94,12 +101,12 @@ func parseTopic(topic string) (address, *Error) {
 		return a, &Error{Code: CodeTopic, Reason: "is none of the profile ManifestWork"}
 	}
 	var e *Error
-	if a.kind != kindSpecResync || !a.broadcast { // the one topic without a source
+	if !a.sourceless() {
 		if err := ValidateName("source", a.source); errors.As(err, &e) {
 			return a, e
 		}
 	}
-	if a.kind != kindStatusResync || !a.broadcast { // the one topic without a cluster
+	if !a.clusterless() {
 		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
 			return a, e
 		}
@@ -107,10 +114,28 @@ func parseTopic(topic string) (address, *Error) {
 	return a, nil
 }
 
+// sourceless reports whether the topic has no level for a source.
+func (a address) sourceless() bool {
+	return a.kind == kindSpecResync && a.broadcast || a.kind == kindPresence && !a.ofSource
+}
+
+// clusterless reports whether the topic has no level for a cluster.
+func (a address) clusterless() bool {
+	return a.kind == kindStatusResync && a.broadcast || a.kind == kindPresence && a.ofSource
+}
+
 // splitTopic tells the topics apart by their number of levels and their fixed words. A source or cluster that
 // is called "resync" or "clusters" is no trouble: of two topics with equally many levels, one fixed word
 // differs.
 func splitTopic(topic string) (address, bool) {
+	if id, ok := strings.CutSuffix(topic, "/"+wirePresence); ok {
+		if source, ok := strings.CutPrefix(id, "/sources/"); ok && !strings.Contains(source, "/") {
+			return address{kind: kindPresence, source: source, ofSource: true}, true
+		}
+		if cluster, ok := strings.CutPrefix(id, "/clusters/"); ok && !strings.Contains(cluster, "/") {
+			return address{kind: kindPresence, cluster: cluster}, true
+		}
+	}
 	rest, ok := strings.CutPrefix(topic, "/sources/")
 	if !ok || strings.Count(rest, "/") < 2 {
 		return address{}, false

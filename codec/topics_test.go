@@ -42,7 +42,15 @@ func TestFilters(t *testing.T) {
 func TestFiltersMatchTopics(t *testing.T) {
 	for _, tc := range goldenCases() {
 		forAgent := false
-		switch tc.message.(type) {
+		switch m := tc.message.(type) {
+		case *codec.Presence:
+			if got := codec.ManifestWork.PresenceFilter(m.Source, m.Cluster); got != tc.topic {
+				t.Errorf("%s: the filter is %s, want %s", tc.name, got, tc.topic)
+			}
+			if matchesAny(append(codec.ManifestWork.AgentFilters("+"), codec.ManifestWork.SourceFilters("+")...), tc.topic) {
+				t.Errorf("%s: peers get %s", tc.name, tc.topic)
+			}
+			continue
 		case *codec.Spec, *codec.StatusResync:
 			forAgent = true
 		}

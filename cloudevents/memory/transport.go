@@ -6,6 +6,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -34,8 +35,9 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connect to the memory bus: %w", err)
 	}
-	filters := make([]filter, len(o.Filters))
-	for i, s := range o.Filters {
+	wanted := slices.Concat(o.Filters, o.Optional)
+	filters := make([]filter, len(wanted))
+	for i, s := range wanted {
 		f, err := parseFilter(s)
 		if err != nil {
 			return nil, &cloudevents.PermanentError{Err: err}

@@ -156,6 +156,25 @@ func TestSubscriptionRefused(t *testing.T) {
 	wantError(t, err, `topic filter "topic" was granted QoS 0 only`)
 }
 
+// TestOptionalSubscriptionRefused: the connection goes on without it, and the client is told why.
+func TestOptionalSubscriptionRefused(t *testing.T) {
+	broker := startEmbedded(t, embeddedOptions{denied: map[string]bool{"secret/#": true}})
+	o := connectOptions(t, nil, "open")
+	denied := map[string]error{}
+	o.Optional, o.Denied = []string{"secret/#", "other"}, func(filter string, err error) { denied[filter] = err }
+	conn, err := newTransport(t, mqtt.Options{BrokerURL: broker.url()}).Connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(denied) != 1 {
+		t.Errorf("denied: %v", denied)
+	}
+	wantError(t, denied["secret/#"], `topic filter "secret/#": not authorized (SUBACK 0x87)`)
+}
+
 // TestCredentials: a wrong password is said to be one, and the file is read for each connection.
 func TestCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")

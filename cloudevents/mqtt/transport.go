@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -87,7 +88,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	fail := func(err error) (cloudevents.Conn, error) {
 		return nil, s.connectError(ctx, waitingFor, err)
 	}
-	for _, filter := range o.Filters {
+	for _, filter := range slices.Concat(o.Filters, o.Optional) {
 		if err := checkFilter(filter); err != nil {
 			return fail(&cloudevents.PermanentError{Err: err})
 		}
@@ -112,7 +113,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 		c.limit = s.maxPacketSize
 	}
 	waitingFor = "the broker to grant the subscriptions (SUBACK)"
-	if err := c.subscribe(timed, o.Filters); err != nil {
+	if err := c.subscribe(timed, &o); err != nil {
 		if errors.Is(err, paho.ErrConnectionLost) || w.broken() != nil {
 			<-c.ended // at once: paho is shutting down
 			err = errors.Unwrap(c.err)
@@ -243,8 +244,9 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 	return nil
 }
 
-// subscribe subscribes to all filters and returns when every one is granted.
-func (c *conn) subscribe(ctx context.Context, filters []string) error {
+// subscribe subscribes to all filters and returns when every one is granted that the connection needs.
+func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) error {
+	filters := slices.Concat(o.Filters, o.Optional)
 	if len(filters) == 0 {
 		return nil
 	}
@@ -262,17 +264,30 @@ func (c *conn) subscribe(ctx context.Context, filters []string) error {
 	if len(ack.Reasons) != len(filters) {
 		return fmt.Errorf("the broker answered %d filters with %d reason codes", len(filters), len(ack.Reasons))
 	}
-	for i, code := range ack.Reasons {
+	for i := range ack.Reasons {
+		err := granted(ack, i, filters[i])
 		switch {
-		case code >= 0x80:
-			reason := &ReasonError{Packet: "SUBACK", Code: code}
-			if ack.Properties != nil {
-				reason.Reason = ack.Properties.ReasonString
-			}
-			return refusal(reason, fmt.Errorf("topic filter %q: %w", filters[i], reason))
-		case code == 0:
-			return &cloudevents.PermanentError{Err: fmt.Errorf("topic filter %q was granted QoS 0 only; delivery at least once needs QoS 1", filters[i])}
+		case err == nil:
+		case i < len(o.Filters):
+			return err
+		default:
+			o.Denied(filters[i], err)
 		}
+	}
+	return nil
+}
+
+// granted returns why the broker has not granted the filter with that index.
+func granted(ack *paho.Suback, i int, filter string) error {
+	switch code := ack.Reasons[i]; {
+	case code >= 0x80:
+		reason := &ReasonError{Packet: "SUBACK", Code: code}
+		if ack.Properties != nil {
+			reason.Reason = ack.Properties.ReasonString
+		}
+		return refusal(reason, fmt.Errorf("topic filter %q: %w", filter, reason))
+	case code == 0:
+		return &cloudevents.PermanentError{Err: fmt.Errorf("topic filter %q was granted QoS 0 only; delivery at least once needs QoS 1", filter)}
 	}
 	return nil
 }

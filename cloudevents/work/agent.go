@@ -29,6 +29,7 @@ type Agent struct {
 	options   AgentOptions
 	traits    codec.Traits
 	engine    *cloudevents.Engine
+	presence  *presence
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*agentWork]
@@ -98,6 +99,12 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
 	a.requests = newAside(a.take)
+	a.presence = newPresence(presence{
+		lock: a.store, profile: options.Profile, clock: options.Clock, ids: a.ids,
+		header:  codec.Header{Cluster: options.ClusterName, Agent: options.AgentID},
+		self:    protocol.Process{Session: a.session},
+		changed: func() {},
+	})
 	if !hold {
 		close(a.synced)
 	}
@@ -112,8 +119,9 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
-		Name:         options.AgentID,
-		Filters:      options.Profile.AgentFilters(options.ClusterName),
+		Name:     options.AgentID,
+		Filters:  options.Profile.AgentFilters(options.ClusterName),
+		Optional: a.presence.filters(), Denied: a.presence.refused,
 		Binary:       a.traits.Binary,
 		Handler:      (*agentHandler)(a),
 		Commit:       a.journal.commit(),
@@ -129,6 +137,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		return nil, fmt.Errorf("work.NewAgent: %w", err)
 	}
 	a.engine = engine
+	a.presence.use(engine)
 	a.clientset = newClientset(a)
 	return a, nil
 }
@@ -145,9 +154,10 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.store.Lock()
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
+	a.presence.started(a.options.Clock.Now(), a.logger)
 	a.logUnserved()
 	a.store.Unlock()
-	err := start(ctx, a.engine, a.store, a.journal,
+	err := start(ctx, a.engine, a.store, a.journal, a.presence,
 		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
 		every(a.options.Clock, resyncInterval(a.options.ResyncInterval), a.resyncPeers),
 		a.runRequests)
@@ -165,8 +175,22 @@ func (a *Agent) Start(ctx context.Context) error {
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
 // Healthy returns nil while the agent is connected and its Store, if it has one, takes what is written; else an
-// error that says since when not and why. For probes there are [Agent.Livez] and [Agent.Readyz].
-func (a *Agent) Healthy() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }
+// error that says since when not and why. It also returns an error while another agent of this cluster is connected. For
+// probes there are [Agent.Livez] and [Agent.Readyz].
+func (a *Agent) Healthy() error { return errors.Join(a.serving(), a.rival(false)) }
+
+func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }
+
+// rival returns an error while another agent of this cluster is connected. outranked has it of a newer one only.
+func (a *Agent) rival(outranked bool) error {
+	a.store.Lock()
+	defer a.store.Unlock()
+	if outranked && !a.presence.outranked() {
+		return nil
+	}
+	const effect = "sources take as done what either reports: end one of them"
+	return a.presence.describe(effect, effect)
+}
 
 // source returns what is known of a source. The store's lock is held.
 func (a *Agent) source(name string) *agentSource {

@@ -21,10 +21,16 @@ type agentHandler Agent
 var _ cloudevents.Handler = &agentHandler{}
 
 // Connected tells the sources what the agent has, and so asks for what it lacks.
-func (h *agentHandler) Connected(context.Context) { (*Agent)(h).resync() }
+func (h *agentHandler) Connected(context.Context) {
+	(*Agent)(h).presence.connected()
+	(*Agent)(h).resync()
+}
 
 // Disconnected drops what was asked: the next connection begins a new exchange.
-func (h *agentHandler) Disconnected() { (*Agent)(h).requests.drop() }
+func (h *agentHandler) Disconnected() {
+	(*Agent)(h).requests.drop()
+	(*Agent)(h).presence.disconnected()
+}
 
 // Received takes a spec or a list of hashes.
 func (h *agentHandler) Received(m cloudevents.Message) {
@@ -75,6 +81,11 @@ func (a *Agent) refuse(topic string, err error, reason string, n int) {
 }
 
 func (a *Agent) receive(m codec.Message) error {
+	if p, ok := m.(*codec.Presence); ok {
+		a.store.Lock()
+		defer a.store.Unlock()
+		return a.presence.heard(p)
+	}
 	head := m.Head()
 	_, request := m.(*codec.StatusResync)
 	switch {

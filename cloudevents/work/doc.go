@@ -154,7 +154,15 @@
 // although what they wrote may show and is stored as soon as possible, Healthy says why, and the connection is given
 // up so that what arrives is sent again.
 //
-// Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there.
+// A source whose Store is a restored backup detects that when an agent shows a version that the Store has not given. It then
+// deletes no unknown works of that cluster, and Healthy returns an error, until [Source.InventoryComplete] is called. With the
+// profile ManifestBundle, an agent that returns after [Source.Forget] and a restart looks the same.
+//
+// Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there. Without these, two
+// processes with one SourceID detect each other, as two agents of one cluster do. Both log it and Healthy returns an error.
+// The newer process is the one that started later. The older one does not write, ask or answer, and is not ready; its writes
+// fail with ServiceUnavailable. While both are connected, and after a newer one has gone until [Source.InventoryComplete] is
+// called, unknown works stay. A process that crashes is forgotten after 30 s, one that ends at once. Two agents both go on.
 //
 // # Two sources, one name
 //
@@ -187,6 +195,7 @@
 //	topic write /sources/hub/clusters/+/statusresync
 //	topic write /sources/hub/resync/clusters/manifestsstatus
 //	topic read /sources/resync/+/manifests
+//	topic readwrite /sources/hub/presence
 //
 //	user cluster1
 //	topic read /sources/+/clusters/cluster1/manifests
@@ -195,6 +204,11 @@
 //	topic read /sources/+/clusters/cluster1/statusresync
 //	topic read /sources/+/resync/clusters/manifestsstatus
 //	topic write /sources/resync/cluster1/manifests
+//	topic readwrite /clusters/cluster1/presence
+//
+// Each process publishes on its presence topic, and reads there of others with its ID. A broker that refuses the topic lets
+// everything else work: other processes then go unnoticed, which is logged. With the profile ManifestBundle the topics are
+// sources/hub/presence and clusters/cluster1/presence.
 //
 // With names in the place of the first + of its lines, a cluster is open to those sources only; name them in
 // [AgentOptions].Sources as well.

@@ -127,6 +127,13 @@ func SourceRecords(s *Source) map[string]Record {
 	return out
 }
 
+// Rivals is how many other processes with its ID a source remembers.
+func Rivals(s *Source) int {
+	s.store.Lock()
+	defer s.store.Unlock()
+	return len(s.presence.rivals)
+}
+
 // MostAside is how many requests may wait or be handled beside news.
 const MostAside = mostAside
 

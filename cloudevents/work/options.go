@@ -51,8 +51,9 @@ const (
 
 // SourceOptions configures a [Source]. Only SourceID is required.
 type SourceOptions struct {
-	// SourceID names the source towards agents; no two sources on one broker may share it. It is one topic
-	// level: not empty, without `/`, `+`, `#` and control characters. [SourceID] makes one.
+	// SourceID names the source towards agents; no two sources on one broker may share it. Of two processes that do, only
+	// the newer one writes. It is one topic level: not empty, without `/`, `+`, `#` and control characters. [SourceID] makes
+	// one.
 	SourceID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
@@ -108,7 +109,7 @@ type AgentOptions struct {
 	// empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at a time: where several
 	// processes stand by for it, each starts its agent when it has won the leader election, and asks [Agent.Readyz] only
 	// from then on: see Probes in the package documentation. With two at a time the sources take as done what either
-	// reports: one that applies nothing may report works gone that the other has still to clean up.
+	// reports: one that applies nothing may report works gone that the other has still to clean up. [Agent.Healthy] reports it.
 	ClusterName string
 	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
 	AgentID string

@@ -21,12 +21,13 @@ func (s *Source) Livez(*http.Request) error {
 
 // Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
 // asked the agents for what they have; else an error that says what is missing. What the broker refuses is not asked.
+// Of two processes with one SourceID only the newer one is ready, so that a rolling update goes on.
 // The clientset works meanwhile: writes wait in the outbox.
 //
 // It is an error also before Start. Where a manager elects a leader, a replica that stands by must be ready without it: the
 // package documentation has a check that does that, under Probes.
 func (s *Source) Readyz(*http.Request) error {
-	return inReadiness(errors.Join(s.Healthy(), s.engine.Refused()), s.Ready())
+	return inReadiness(errors.Join(s.serving(), s.rival(true), s.engine.Refused()), s.Ready())
 }
 
 // Livez is a check for a liveness probe, as [Source.Livez].
@@ -39,9 +40,10 @@ func (a *Agent) Livez(*http.Request) error {
 
 // Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
 // asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
-// is missing. What the broker refuses is not asked. With leader election it is as [Source.Readyz].
+// is missing. What the broker refuses is not asked. Of two agents of one cluster only the newer one is ready. With leader
+// election it is as [Source.Readyz].
 func (a *Agent) Readyz(*http.Request) error {
-	if err := inReadiness(errors.Join(a.Healthy(), a.engine.Refused()), a.Ready()); err != nil {
+	if err := inReadiness(errors.Join(a.serving(), a.rival(true), a.engine.Refused()), a.Ready()); err != nil {
 		return err
 	}
 	select {

@@ -57,7 +57,7 @@ var rules = []ruletest.Rule{
 	{Name: "no report is about a rejected spec of another incarnation", Edits: edits{
 		{"agent_work.go", "case other:", "case other && false:"}}},
 	{Name: "a list on each connection", Edits: edits{
-		{"agent_receive.go", "{ (*Agent)(h).resync() }", "{\n\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n}"}}},
+		{"agent_receive.go", "\t(*Agent)(h).resync()\n", "\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
 	{Name: "a list for a source that connects", Edits: edits{
 		{"agent_resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
@@ -81,6 +81,16 @@ var rules = []ruletest.Rule{
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: !e.Gone}"},
 		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: !e.Strict && e.V > 0}"}}},
+	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
+		{"internal/protocol/inventory.go", "g != nil && v > g.From && (", "g != nil && false && ("}}},
+	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
+		{"internal/protocol/inventory.go", "&& !i.Rival }", "}"}}},
+	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
+		{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
+	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesMeetAfterOutage", Edits: edits{
+		{"source_inventory.go", "return inventory.Whole() && !unsettled", "return inventory.Whole()"}}},
+	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
+		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: false}"},
 		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: false}"}}},

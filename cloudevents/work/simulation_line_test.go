@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // weather is what happens to messages while it is on.
@@ -127,7 +128,8 @@ func (l *line) drop() {
 // arrive does to a message what the weather does.
 func (l *line) arrive(c *lineConn, m cloudevents.Message) {
 	w := l.weather
-	if !w.on.Load() {
+	// A late presence is that of a process which is dead here. Where its clock was ahead, it would stop the owner's writes.
+	if !w.on.Load() || codec.IsPresence(m.Event) {
 		c.deliver(m)
 		return
 	}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -36,9 +35,10 @@ type Source struct {
 	ids       *idSequence
 	clientset workclientset.Interface
 	store     *store.Store[*sourceWork]
-	journal   *journal // nil without a Store
-	replica   *replica // nil without a SharedGroup
-	metrics   *metrics // nil where nobody wants them
+	journal   *journal  // nil without a Store
+	replica   *replica  // nil without a SharedGroup
+	presence  *presence // nil with one
+	metrics   *metrics  // nil where nobody wants them
 	refusals  *quietlog.Log
 	strangers *quietlog.Log // works that are to go because this source does not know them
 	requests  *aside
@@ -46,15 +46,20 @@ type Source struct {
 	alarms    alarms       // guarded by the store's lock, as what follows
 
 	// The store's lock guards what follows.
-	works    map[workID]*sourceWork // tombstones included
-	clusters map[string]*sourceCluster
-	complete bool // the inventory: unknown works may be deleted
-	restored bool // from a Store, which has all works that agents can have heard of
-	asked    bool // in a strict profile, for all that agents have, since it is complete
-	buried   []*sourceWork
-	round    uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
-	started  bool
-	logger   klog.Logger
+	works     map[workID]*sourceWork // tombstones included
+	clusters  map[string]*sourceCluster
+	complete  bool  // the inventory: unknown works may be deleted
+	inherited bool  // the inventory is complete as the Store says, not the owner of this process
+	outranked bool  // a newer process has this ID
+	replaced  bool  // as outranked, at any time since the inventory was complete
+	withheld  bool  // unknown works were left alone, as another process may have made them
+	forgotten int64 // highest V of the clusters that were forgotten
+	restored  bool  // from a Store, which has all works that agents can have heard of
+	asked     bool  // in a strict profile, for all that agents have, since it is complete
+	buried    []*sourceWork
+	round     uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
+	started   bool
+	logger    klog.Logger
 }
 
 // workID is a work's place at a source. The resource ID alone would let one cluster name the work of another.
@@ -71,13 +76,17 @@ type sourceCluster struct {
 	// modern and strict tell whether the agent has shown our extensions or their absence; both are false
 	// before the first event.
 	modern, strict bool
-	tombstones     map[string]*sourceWork // by resource ID
-	lists          map[string]*agentList  // chunked lists under way, by resync ID
-	answers        answers                // under way
-	delivery       delivery
-	hashes         *hashList // of all works, for an agent without our extensions
-	answered       int       // the resync that it has answered last, for the metrics
-	reported       reports   // of works without a record, in a strict profile
+	// doubted is whether the agent has shown that the store is an older copy; gap is what would show it, nil once the
+	// agent has listed all that it holds.
+	doubted    bool
+	gap        *protocol.Gap
+	tombstones map[string]*sourceWork // by resource ID
+	lists      map[string]*agentList  // chunked lists under way, by resync ID
+	answers    answers                // under way
+	delivery   delivery
+	hashes     *hashList // of all works, for an agent without our extensions
+	answered   int       // the resync that it has answered last, for the metrics
+	reported   reports   // of works without a record, in a strict profile
 }
 
 // NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
@@ -108,6 +117,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
 	s.requests = newAside(s.take)
+	s.detectRivals()
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
@@ -125,8 +135,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
-		Name:         options.SourceID,
-		Filters:      codec.SharedFilters(options.SharedGroup, options.Profile.SourceFilters(options.SourceID)),
+		Name:     options.SourceID,
+		Filters:  codec.SharedFilters(options.SharedGroup, options.Profile.SourceFilters(options.SourceID)),
+		Optional: s.presence.filters(), Denied: s.presence.refused,
 		Binary:       s.traits.Binary,
 		Handler:      (*sourceHandler)(s),
 		Commit:       s.beforeAck(),
@@ -142,6 +153,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		return nil, fmt.Errorf("work.NewSource: %w", err)
 	}
 	s.engine = engine
+	s.presence.use(engine)
 	s.clientset = newClientset(s)
 	return s, nil
 }
@@ -161,8 +173,9 @@ func (s *Source) Start(ctx context.Context) error {
 	}
 	s.started = true
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
+	s.presence.started(s.options.Clock.Now(), s.logger)
 	s.store.Unlock()
-	err := start(ctx, s.engine, s.store, s.journal,
+	err := start(ctx, s.engine, s.store, s.journal, s.presence,
 		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
 		s.follow,
 		every(s.options.Clock, resyncInterval(s.options.ResyncInterval), s.resyncPeers),
@@ -182,8 +195,14 @@ func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
 // Healthy returns nil while the source is connected and its Store, if it has one, takes what is written and, where
 // replicas share it, tells what others write; else an error that says since when not and why. For probes there are
-// [Source.Livez] and [Source.Readyz].
+// [Source.Livez] and [Source.Readyz]. It also returns an error while another process has the same SourceID, and while
+// unknown works are not deleted because the Store is older than what agents hold, or another process may have made them.
 func (s *Source) Healthy() error {
+	return errors.Join(s.serving(), s.rival(false), s.doubts())
+}
+
+// serving returns why the source does not serve its clientset's users.
+func (s *Source) serving() error {
 	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
 }
 
@@ -205,15 +224,7 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.stored(ctx, term); err != nil {
 		return err
 	}
-	if s.traits.Strict { // statuses tell as well what the agents have
-		s.askAll()
-		return nil
-	}
-	s.request(&codec.StatusResync{
-		Header:    codec.Header{Source: s.options.SourceID, ResyncID: uuid.NewString()},
-		Scope:     codec.ScopeLists,
-		Broadcast: true,
-	})
+	s.askLists()
 	return nil
 }
 
@@ -223,7 +234,7 @@ func (s *Source) inventoryComplete() (term uint64, err error) {
 	if err := s.writable(false); err != nil {
 		return 0, err
 	}
-	s.complete, s.asked = true, false
+	s.declare()
 	s.keepMeta()
 	return s.term(), nil
 }
@@ -275,6 +286,10 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	if len(s.worksOf(c)) == 0 {
 		delete(s.clusters, cluster)
 		s.keepCluster(c)
+		if c.highest > s.forgotten {
+			s.forgotten = c.highest
+			s.keepMeta()
+		}
 		c.reported.clear()
 	}
 	return s.term(), nil
@@ -290,6 +305,9 @@ func (s *Source) cluster(name string) *sourceCluster {
 		}
 		c.answers.source = s
 		c.reported.keep = c.keepPast
+		if s.inherited && !s.traits.Strict {
+			c.openGap()
+		}
 		s.clusters[name] = c
 	}
 	return c
@@ -298,6 +316,9 @@ func (s *Source) cluster(name string) *sourceCluster {
 // next returns the V for a new version in the cluster.
 func (c *sourceCluster) next(now time.Time) int64 {
 	c.highest = protocol.Next(c.highest, now)
+	if c.gap != nil && c.gap.Before == 0 {
+		c.gap.Before = c.highest
+	}
 	c.source.keepCluster(c)
 	return c.highest
 }
@@ -374,15 +395,23 @@ func (w *sourceWork) view() protocol.SourceWork {
 }
 
 // start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
-func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, more ...func(context.Context)) error {
+func start[R store.Record](
+	ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, p *presence, more ...func(context.Context),
+) error {
 	defer j.limit(ctx)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group sync.WaitGroup
-	for _, f := range more {
+	for _, f := range append(more, p.run) {
 		group.Go(func() { f(ctx) })
 	}
-	err := e.Start(ctx)
+	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	defer disconnect()
+	defer context.AfterFunc(ctx, func() {
+		p.leave()
+		disconnect()
+	})()
+	err := e.Start(connected)
 	cancel()
 	group.Wait()
 	if err == nil {

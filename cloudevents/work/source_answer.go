@@ -225,7 +225,8 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	return e.round == s.round && !e.lost.Load() && (s.complete || s.restored || s.store.Has(e.cluster.name))
+	return e.round == s.round && !e.lost.Load() &&
+		((s.complete || s.restored) && s.inventory(e.cluster).Reliable() || s.store.Has(e.cluster.name))
 }
 
 func (e *endMarker) Settled(err error) {

@@ -26,6 +26,7 @@ var _ cloudevents.Handler = &sourceHandler{}
 
 // Connected asks the agents for what they have, or has it asked by the replica that writes.
 func (h *sourceHandler) Connected(context.Context) {
+	(*Source)(h).presence.connected()
 	(*Source)(h).resync()
 	(*Source)(h).tellOfGap()
 }
@@ -34,6 +35,7 @@ func (h *sourceHandler) Connected(context.Context) {
 func (h *sourceHandler) Disconnected() {
 	s := (*Source)(h)
 	s.requests.drop()
+	s.presence.disconnected()
 	s.store.Lock()
 	defer s.store.Unlock()
 	s.round++
@@ -102,8 +104,15 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	if head.Source != "" && head.Source != s.options.SourceID {
 		return unusable(refusedSource, "the event is for source %q", head.Source)
 	}
-	s.cluster(head.Cluster).delivery.heard = s.options.Clock.Now()
+	if _, ok := m.(*codec.Presence); !ok {
+		if s.outranked {
+			return nil // the next connection, or the next time to write, begins with new questions
+		}
+		s.cluster(head.Cluster).delivery.heard = s.options.Clock.Now()
+	}
 	switch m := m.(type) {
+	case *codec.Presence:
+		return s.presence.heard(m)
 	case *codec.Status:
 		return s.onStatus(m)
 	case *codec.Digest:
@@ -130,6 +139,9 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if m.Version > s.traits.MaxVersion {
 		return s.beyond(c, m.Version, m.ResourceID)
 	}
+	if w != nil || !s.traits.Strict || !m.Gone() {
+		s.doubt(c, w, m.ResourceID, m.Version)
+	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
 	c.shown(!strict)
@@ -141,7 +153,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Time:    m.Time,
 		Bundle:  s.traits.Strict,
 		Other:   w.isOther(m),
-	}, s.complete)
+	}, s.deletes(c, w))
 
 	s.metrics.became(outcome(act))
 	if m.ResyncID != "" {

@@ -110,7 +110,10 @@ func (s *Source) joinReplicas(shared SharedStore) {
 }
 
 // writing reports whether this source decides. The works' lock is held.
-func (s *Source) writing() bool { return s.replica == nil || s.replica.writes }
+func (s *Source) writing() bool { return s.leading() && !s.outranked }
+
+// leading reports whether it is this source that brings things to the store.
+func (s *Source) leading() bool { return s.replica == nil || s.replica.writes }
 
 // Lead makes this replica the one that writes, of those that share a Store; see [SourceOptions].SharedGroup. It returns
 // when the replica knows all that the one before has stored. A write of the clientset does the same, so that only a
@@ -312,10 +315,7 @@ func (s *Source) stopWriting() {
 	}
 	s.replica.writes = false
 	s.replica.term++
-	s.round++
-	for _, c := range s.clusters {
-		clear(c.lists)
-	}
+	s.giveUpAnswers()
 	unsaved := s.journal.unsaved()
 	s.journal.discard(isEvent)
 	if s.journal.unsaved() < unsaved {

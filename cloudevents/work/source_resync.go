@@ -194,6 +194,10 @@ type hashList struct {
 func (l *hashList) Message() (cloudevents.Message, error) {
 	s := l.source
 	s.store.Lock()
+	if s.outranked {
+		s.store.Unlock()
+		return cloudevents.Message{}, nil
+	}
 	l.begun = true
 	if l.next != nil {
 		s.engine.Enqueue(cloudevents.Bulk, l.next)
@@ -301,6 +305,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		return nil // nobody waits for the end
 	}
 	s.supersede(c, l)
+	c.checked()
 	if m.ResyncID != "" {
 		c.answers.end(&endMarker{answer: &l.answer, source: s, cluster: c})
 	}
@@ -343,6 +348,9 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		l.listed[e.ResourceID] = struct{}{}
 	}
 	if s.traits.Strict || !foreign && (e.Source != "" || w != nil) {
+		if w != nil || directed || !s.traits.Strict {
+			s.doubt(c, w, e.ResourceID, e.Version)
+		}
 		s.saw(c, w, e.ResourceID, report{version: e.Version})
 	}
 	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
@@ -352,7 +360,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		Strict:  e.Source == "",
 		Bundle:  s.traits.Strict,
 		Own:     directed,
-	}, s.complete)
+	}, s.deletes(c, w))
 	if act.Confirmed {
 		s.confirmLocked(w)
 	}

@@ -16,6 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
 // storedSourceWork is the record of a work, or of a tombstone, which has no object.
@@ -54,9 +55,11 @@ type storedPast struct {
 
 // storedCluster is the record of what a source knows of a cluster.
 type storedCluster struct {
-	Highest int64 `json:"highest"`
-	Modern  bool  `json:"modern,omitempty"`
-	Strict  bool  `json:"strict,omitempty"`
+	Highest int64         `json:"highest"`
+	Modern  bool          `json:"modern,omitempty"`
+	Strict  bool          `json:"strict,omitempty"`
+	Doubted bool          `json:"doubted,omitempty"`
+	Gap     *protocol.Gap `json:"gap,omitempty"`
 }
 
 var (
@@ -68,7 +71,7 @@ var (
 
 // keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
 func (s *Source) keep(w *sourceWork) {
-	if s.journal == nil || !s.writing() {
+	if s.journal == nil || !s.leading() {
 		return
 	}
 	w.unsaved = true
@@ -76,19 +79,19 @@ func (s *Source) keep(w *sourceWork) {
 }
 
 func (s *Source) keepCluster(c *sourceCluster) {
-	if s.journal != nil && s.writing() {
+	if s.journal != nil && s.leading() {
 		s.journal.mark(prefixCluster+c.name, c)
 	}
 }
 
 func (c *sourceCluster) keepPast(id string) {
-	if s := c.source; s.journal != nil && s.writing() {
+	if s := c.source; s.journal != nil && s.leading() {
 		s.journal.mark(pastKey(c.name, id), pastWork{c, id})
 	}
 }
 
 func (s *Source) keepMeta() {
-	if s.journal != nil && s.writing() {
+	if s.journal != nil && s.leading() {
 		s.journal.mark(keyMeta, (*sourceMeta)(s))
 	}
 }
@@ -126,7 +129,10 @@ func (w *sourceWork) saved() {
 }
 
 func (c *sourceCluster) record() any {
-	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict}
+	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict, Doubted: c.doubted}
+	if c.gap != nil && c.gap.Before != 0 {
+		out.Gap = c.gap
+	}
 	if c.source.clusters[c.name] != c || *out == (storedCluster{}) {
 		return nil
 	}
@@ -160,7 +166,7 @@ type sourceMeta Source
 
 func (m *sourceMeta) record() any {
 	out := (*Source)(m).ownMeta()
-	out.ResourceVersion, out.Complete, out.Asked = m.store.LastVersion(), m.complete, m.asked
+	out.ResourceVersion, out.Complete, out.Asked, out.Forgotten = m.store.LastVersion(), m.complete, m.asked, m.forgotten
 	return &out
 }
 
@@ -184,6 +190,7 @@ func (s *Source) load(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(s.buried, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
+	s.openGaps()
 	return nil
 }
 
@@ -222,7 +229,7 @@ func (s *Source) loadOther(key string, value []byte) error {
 		if err := m.check(s.ownMeta()); err != nil {
 			return err
 		}
-		s.complete, s.asked, s.restored = m.Complete, m.Asked, true
+		s.complete, s.asked, s.restored, s.forgotten = m.Complete, m.Asked, true, m.Forgotten
 		s.store.Begin(m.ResourceVersion)
 	case isCluster:
 		var stored storedCluster
@@ -230,6 +237,10 @@ func (s *Source) loadOther(key string, value []byte) error {
 			return err
 		}
 		c := s.cluster(name)
+		if stored.Highest > c.highest { // else it is what this process knows of
+			c.gap = stored.Gap
+		}
+		c.doubted = stored.Doubted
 		c.highest, c.modern, c.strict = max(c.highest, stored.Highest), stored.Modern, stored.Strict
 	case isPast:
 		var stored storedPast

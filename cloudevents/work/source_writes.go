@@ -77,6 +77,8 @@ func (s *Source) writable(dryRun bool) error {
 	switch {
 	case s.store.Closed():
 		return errStopped
+	case !dryRun && s.outranked:
+		return s.errOutranked()
 	case !dryRun && !s.writing():
 		return errReplaced
 	}

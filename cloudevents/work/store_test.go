@@ -164,7 +164,8 @@ func (h *hub) list(cluster string) *workv1.ManifestWorkList {
 func TestInventoryIsKept(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
-		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		spokeLink := &link{Transport: s.bus.Transport()}
+		h, a := s.source(work.SourceOptions{Store: store}), s.agentOn(spokeLink, work.AgentOptions{ClusterName: "cluster1"})
 		h.create("cluster1", newWork("known", "1"))
 		s.settle()
 		h.kill()
@@ -188,9 +189,18 @@ func TestInventoryIsKept(t *testing.T) {
 		if a.get("unknown").DeletionTimestamp == nil {
 			t.Error("kept although the inventory is complete")
 		}
+		h.create("cluster1", newWork("another", "1"))
+		s.settle()
+		a.setFinalizers("another", workv1.ManifestWorkFinalizer)
+		spokeLink.setCut(true)
+		h.delete("cluster1", "another")
+		if err := h.Forget(s.t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
 		h.kill()
-		rogue("another")
 		s.source(work.SourceOptions{Store: store})
+		spokeLink.setCut(false)
+		s.settle()
 		s.settle()
 		if a.get("another").DeletionTimestamp == nil {
 			t.Error("kept although the inventory was complete before the restart")

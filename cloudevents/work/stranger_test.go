@@ -33,6 +33,8 @@ func TestSameSourceID(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.settle()
+		first.kill()
+		s.settle()
 		const want = `the agent of cluster \"cluster1\" has `
 		if text := logs(); strings.Count(text, want) != 1 || !strings.Contains(text, "another one has the same ID") {
 			t.Errorf("logged:\n%s", text)

@@ -27,6 +27,7 @@ func topics(source, cluster string) map[string]string {
 	return map[string]string{
 		"spec": pair + "manifests", "status": pair + "manifestsstatus", "ask": pair + "specresync", "compare": pair + "statusresync",
 		"list": "/sources/resync/" + cluster + "/manifests", "compare all": "/sources/" + source + "/resync/clusters/manifestsstatus",
+		"source": "/sources/" + source + "/presence", "agent": "/clusters/" + cluster + "/presence",
 	}
 }
 
@@ -66,7 +67,7 @@ func TestRooms(t *testing.T) {
 	own := topics("hub", "cluster2")
 	eventually(t, "the spy hears its own cluster's works", func() bool { return slices.Contains(spy.heard(), own["spec"]) })
 	for _, topic := range spy.heard() {
-		if topic != own["spec"] && topic != own["compare"] && topic != own["compare all"] {
+		if topic != own["spec"] && topic != own["compare"] && topic != own["compare all"] && topic != own["agent"] {
 			t.Errorf("cluster2 hears %s", topic)
 		}
 	}
@@ -81,8 +82,8 @@ func TestForbidden(t *testing.T) {
 		user    string
 		allowed []string
 	}{
-		{"cluster2", []string{hub["status"], hub["ask"], hub["list"]}},
-		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], cluster1["spec"], cluster1["compare"]}},
+		{"cluster2", []string{hub["status"], hub["ask"], hub["list"], hub["agent"]}},
+		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], hub["source"], cluster1["spec"], cluster1["compare"]}},
 		// Names that mean something in a filter open nothing.
 		{"+", nil}, {"#", nil}, {"cluster2/manifests", nil}, {"", nil},
 	} {

@@ -87,11 +87,14 @@ func TestSubscriptions(t *testing.T) {
 	as := func(user string) mqtt.Options {
 		return mqtt.Options{BrokerURL: broker.URL(), Username: user, Password: user}
 	}
-	s, _ := source(t, as("hub"), "hub")
-	a, _ := agent(t, as("cluster1"), "cluster1")
+	s, sourceLog := source(t, as("hub"), "hub")
+	a, agentLog := agent(t, as("cluster1"), "cluster1")
 	create(t, s, "cluster1", "app")
 	apply(t, a, "cluster1", "app")
 	applied(t, s, "cluster1", "app")
+	const undetected = "Cannot detect other processes with this ID" // these rules are those of before there was a presence
+	eventually(t, "the source's log names what it does without", func() bool { return sourceLog.has(undetected, "/sources/hub/presence") })
+	eventually(t, "the agent's log names what it does without", func() bool { return agentLog.has(undetected, "/clusters/cluster1/presence") })
 
 	refused, log := agent(t, as("cluster1-less"), "cluster1")
 	const advice = "not authorized (SUBACK 0x87): check the broker's access rules for this user"
@@ -114,7 +117,9 @@ func TestDocument(t *testing.T) {
 		return string(content)
 	}
 	doc, rules := read("SECURITY.md"), read("examples/hub/mosquitto/acl")
-	for _, filter := range append(codec.ManifestWork.SourceFilters("hub"), codec.ManifestWork.AgentFilters("cluster1")...) {
+	filters := append(codec.ManifestWork.SourceFilters("hub"), codec.ManifestWork.AgentFilters("cluster1")...)
+	filters = append(filters, codec.ManifestWork.PresenceFilter("hub", ""), codec.ManifestWork.PresenceFilter("", "cluster1"))
+	for _, filter := range filters {
 		if !strings.Contains(doc, " "+filter+"\n") {
 			t.Errorf("SECURITY.md does not have the filter %s", filter)
 		}

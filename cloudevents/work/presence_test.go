@@ -1,0 +1,483 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+const (
+	isOlder = "a newer process with the same ID is connected"
+	isNewer = "an older process with the same ID is connected"
+)
+
+// profiles are those that every rule about processes holds in.
+var profiles = []codec.Profile{codec.ManifestWork, codec.ManifestBundle}
+
+func inProfiles(t *testing.T, script func(*scene, codec.Profile)) {
+	for _, profile := range profiles {
+		t.Run(profile.Name(), func(t *testing.T) {
+			inScene(t, func(s *scene) { script(s, profile) })
+		})
+	}
+}
+
+// refusedWrite expects that the source does not write.
+func refusedWrite(t *testing.T, h *hub) {
+	t.Helper()
+	_, err := h.works("cluster1").Create(h.t.Context(), newWork("refused", "1"), metav1.CreateOptions{})
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), isOlder) {
+		t.Errorf("a write of the older process: %v", err)
+	}
+}
+
+// holding expects an agent to hold the named works, none of them deleted.
+func holding(t *testing.T, when string, a *spoke, names ...string) {
+	t.Helper()
+	var live []string
+	for _, name := range a.names() {
+		if a.get(name).DeletionTimestamp == nil {
+			live = append(live, name)
+		}
+	}
+	slices.Sort(live)
+	if !slices.Equal(live, names) {
+		t.Errorf("%s: the agent holds %v, want %v", when, live, names)
+	}
+}
+
+// TestRollingUpdate: of two processes with one ID the newer one writes, neither deletes what the other made, and the end of
+// the older one makes its works unknown.
+func TestRollingUpdate(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{Profile: profile}
+		older, a := s.source(options), s.agent(work.AgentOptions{Profile: profile})
+		older.complete()
+		older.create("cluster1", newWork("a", "1"))
+		s.settle()
+		expectProbes(s.t, "alone", older, "", "", "")
+
+		newer := s.source(options)
+		s.settle()
+		newer.complete()
+		newer.create("cluster1", newWork("b", "1"))
+		s.settle()
+		expectProbes(s.t, "older", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer", newer, isNewer, "", "")
+		refusedWrite(s.t, older)
+		a.report("b", "done")
+		s.settle()
+		if got := applied(newer.get("cluster1", "b")); got != "done" {
+			s.t.Errorf("the newer process shows the status %q", got)
+		}
+		s.reconnect()
+		time.Sleep(time.Minute)
+		holding(s.t, "with both", a, "a", "b")
+
+		older.kill()
+		s.settle()
+		expectProbes(s.t, "alone again", newer, "", "", "")
+		holding(s.t, "after the older process", a, "b")
+	})
+}
+
+// TestNewerProcessCrashes: the older process writes again, and deletes nothing that the newer one made before it is told to.
+func TestNewerProcessCrashes(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{SourceID: "hub", Profile: profile}
+		older, a := s.source(options), s.agent(work.AgentOptions{Profile: profile})
+		older.complete()
+		s.settle()
+		l := &link{Transport: s.bus.Transport()}
+		newer := s.sourceOn(l, options)
+		s.settle()
+		newer.create("cluster1", newWork("b", "1"))
+		s.settle()
+		refusedWrite(s.t, older)
+		l.setCut(true)
+		time.Sleep(40 * time.Second)
+		older.create("cluster1", newWork("a", "1"))
+		s.settle()
+		const doubts = "a newer process with the same ID was connected"
+		expectProbes(s.t, "alone again", older, doubts, "", "")
+		holding(s.t, "after the crash", a, "a", "b")
+		older.complete()
+		s.settle()
+		expectProbes(s.t, "told so", older, "", "", "")
+		holding(s.t, "after InventoryComplete", a, "a")
+	})
+}
+
+// TestOlderProcessSendsItAll: what was written before the newer process came and did not go out is sent when it has gone.
+func TestOlderProcessSendsItAll(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{SourceID: "hub", Profile: profile}
+		l := &link{Transport: s.bus.Transport()}
+		older, a := s.sourceOn(l, options), s.agent(work.AgentOptions{Profile: profile})
+		older.complete()
+		s.settle()
+		l.setCut(true)
+		newer := s.source(options)
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if !strings.Contains(m.Topic, "cluster1") || codec.IsPresence(m.Event) {
+				deliver(m) // specs are lost
+			}
+		})
+		older.create("cluster1", newWork("a", "1"))
+		l.setCut(false)
+		time.Sleep(20 * time.Second)
+		refusedWrite(s.t, older)
+		s.bus.Intercept(nil)
+		s.settle()
+		holding(s.t, "meanwhile", a)
+		newer.kill()
+		s.settle()
+		holding(s.t, "after the newer process", a, "a")
+	})
+}
+
+// TestProcessesMeetAfterOutage: processes that the broker comes back for know each other before either deletes anything,
+// however late one hears of the other.
+func TestProcessesMeetAfterOutage(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{SourceID: "hub", Profile: profile}
+		l := &link{Transport: s.bus.Transport()}
+		older, a := s.sourceOn(l, options), s.agent(work.AgentOptions{Profile: profile})
+		older.complete()
+		older.create("cluster1", newWork("a", "1"))
+		s.settle()
+		l.setCut(true)
+		s.settle()
+		newer := s.source(options) // each has never heard of the other
+		newer.create("cluster1", newWork("b", "1"))
+		s.settle()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if codec.IsPresence(m.Event) {
+				time.Sleep(500 * time.Millisecond)
+			}
+			deliver(m)
+		})
+		l.setCut(false)
+		time.Sleep(20 * time.Second)
+		expectProbes(s.t, "older", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer", newer, isNewer, "", "")
+		holding(s.t, "when they met", a, "a", "b")
+		s.bus.Intercept(nil)
+		s.bus.Disconnect()
+		time.Sleep(2 * time.Minute)
+		refusedWrite(s.t, older) // it was not the newer one that was silent
+		s.bus.Reconnect()
+		time.Sleep(20 * time.Second)
+		expectProbes(s.t, "older, again", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer, again", newer, isNewer, "", "")
+		holding(s.t, "after the outage", a, "a", "b")
+	})
+}
+
+// TestThreeProcesses: only the newest writes, whoever ends.
+func TestThreeProcesses(t *testing.T) {
+	inScene(t, func(s *scene) {
+		var hubs []*hub
+		for range 3 {
+			hubs = append(hubs, s.source(work.SourceOptions{}))
+			time.Sleep(time.Second)
+		}
+		s.settle()
+		expectProbes(t, "first", hubs[0], isOlder, "", isOlder)
+		expectProbes(t, "second", hubs[1], isOlder, "", isOlder)
+		expectProbes(t, "third", hubs[2], isNewer, "", "")
+		hubs[2].kill()
+		s.settle()
+		expectProbes(t, "first of two", hubs[0], isOlder, "", isOlder)
+		expectProbes(t, "second of two", hubs[1], isNewer, "", "")
+		hubs[1].create("cluster1", newWork("app", "1"))
+	})
+}
+
+// TestTwoAgents: both report it, both go on, and only the older one is not ready.
+func TestTwoAgents(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		h := s.source(work.SourceOptions{Profile: profile})
+		options := work.AgentOptions{Profile: profile, Sources: []string{"hub"}, InitialSyncTimeout: -1}
+		older := s.agent(options)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		expectProbes(s.t, "alone", older, "", "", "")
+		newer := s.agent(options)
+		s.settle()
+		expectProbes(s.t, "older", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer", newer, isNewer, "", "")
+		time.Sleep(5 * time.Minute)
+		expectProbes(s.t, "later", older, isOlder, "", isOlder)
+		older.report("app", "done")
+		s.settle()
+		if got := applied(h.get("cluster1", "app")); got != "done" {
+			s.t.Errorf("the source shows the status %q", got)
+		}
+		newer.kill()
+		s.settle()
+		expectProbes(s.t, "alone again", older, "", "", "")
+	})
+}
+
+// TestIdlePresence: an agent without a rival publishes its presence once for each connection, a source every 30 s, and
+// replicas that share a store never.
+func TestIdlePresence(t *testing.T) {
+	inScene(t, func(s *scene) {
+		var mu sync.Mutex
+		count := map[string]int{}
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if codec.IsPresence(m.Event) {
+				mu.Lock()
+				count[m.Topic]++
+				mu.Unlock()
+			}
+			deliver(m)
+		})
+		s.source(work.SourceOptions{})
+		s.source(work.SourceOptions{SourceID: "shared", SharedGroup: "g", Store: work.NewMemoryStore()})
+		s.agent(work.AgentOptions{})
+		time.Sleep(10*time.Minute + time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 1 || h != 21 {
+			t.Errorf("published %v", count)
+		}
+	})
+}
+
+// TestPresenceForbidden: a broker that does not allow the topic lets everything else pass, and is logged.
+func TestPresenceForbidden(t *testing.T) {
+	inScene(t, func(s *scene) {
+		a := s.agent(work.AgentOptions{})
+		h, err := work.NewSource(withoutPresence{s.bus.Transport()}, work.SourceOptions{SourceID: "hub"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if m.Topic == "/sources/hub/presence" {
+				count++
+			}
+			deliver(m)
+		})
+		_, logs := s.runLogged(h)
+		s.settle()
+		works := h.Clientset().WorkV1().ManifestWorks("cluster1")
+		if _, err := works.Create(s.t.Context(), newWork("app", "1"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		holding(t, "without presence", a, "app")
+		if count != 0 || strings.Count(logs(), "Cannot detect other processes with this ID") != 1 {
+			t.Errorf("published %d times, logged:\n%s", count, logs())
+		}
+	})
+}
+
+// withoutPresence is a transport whose broker refuses what a client can do without.
+type withoutPresence struct{ cloudevents.Transport }
+
+func (f withoutPresence) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	for _, filter := range o.Optional {
+		o.Denied(filter, errors.New("not authorized"))
+	}
+	o.Optional = nil
+	return f.Transport.Connect(ctx, o)
+}
+
+// TestManyRivals: a client with the credentials of a source makes it remember a few processes at most, and none of the
+// far future.
+func TestManyRivals(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		conn := s.publisher()
+		publish := func(session string, started time.Time) {
+			topic, event, err := codec.ManifestWork.Encode(&codec.Presence{
+				Header:  codec.Header{ID: session, Source: "hub"},
+				Session: session, Started: started,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Publish(s.t.Context(), cloudevents.Message{Topic: topic, Event: event}, func(error) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.settle()
+		publish("future", time.Now().Add(48*time.Hour))
+		s.settle()
+		expectProbes(t, "the far future", h, "", "", "")
+		publish("newer", time.Now().Add(time.Hour))
+		for i := range 1000 {
+			publish(fmt.Sprint("s", i), time.Now().Add(-time.Hour))
+		}
+		s.settle()
+		if n := work.Rivals(h.Source); n > 16 {
+			t.Errorf("the source remembers %d rivals", n)
+		}
+		expectProbes(t, "the newest is not pushed out", h, isOlder, "", isOlder)
+		time.Sleep(time.Minute)
+		if n := work.Rivals(h.Source); n != 0 {
+			t.Errorf("the source remembers %d silent rivals", n)
+		}
+	})
+}
+
+// TestRestoredBackup: a source whose store is older than what agents hold deletes nothing that it does not know before
+// it is told that its inventory is complete, also after another restart.
+func TestRestoredBackup(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		store := work.NewMemoryStore()
+		l := &link{Transport: s.bus.Transport()}
+		h := s.source(work.SourceOptions{Profile: profile, Store: store})
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		h.create("cluster1", newWork("after", "1"))
+		s.settle()
+		h.kill()
+
+		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
+		h.setValue("cluster1", "before", "2") // before any agent has shown what it holds
+		h.create("cluster1", newWork("new", "1"))
+		s.settle()
+		l.setCut(true)
+		l.setCut(false) // in the bundle profile a source with a store hears of unknown works when their agent connects
+		time.Sleep(time.Minute)
+		const old = "the store is older than what 1 clusters hold (cluster1 is the first)"
+		expectProbes(s.t, "restored", h, old, "", "")
+		holding(s.t, "restored", a, "after", "before", "new")
+		h.kill()
+		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
+		time.Sleep(time.Minute)
+		expectProbes(s.t, "restarted", h, old, "", "")
+		holding(s.t, "restarted", a, "after", "before", "new")
+
+		h.complete()
+		s.settle()
+		expectProbes(s.t, "told so", h, "", "", "")
+		holding(s.t, "after InventoryComplete", a, "before", "new")
+		h.kill()
+		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
+		s.settle()
+		expectProbes(s.t, "restarted, told so", h, "", "", "")
+	})
+}
+
+// TestRestoredBackupOfAwayCluster: a cluster that was away while the restored source wrote and restarted is protected.
+func TestRestoredBackupOfAwayCluster(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		l := &link{Transport: s.bus.Transport()}
+		h, a := s.source(work.SourceOptions{Store: store}), s.agentOn(l, work.AgentOptions{ClusterName: "cluster1"})
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		h.create("cluster1", newWork("after", "1"))
+		s.settle()
+		l.setCut(true)
+		h.kill()
+		for range 2 {
+			h = s.source(work.SourceOptions{Store: backup})
+			s.settle()
+			h.setValue("cluster1", "before", fmt.Sprint(time.Now().Unix()))
+			s.settle()
+			h.kill()
+		}
+		h = s.source(work.SourceOptions{Store: backup})
+		l.setCut(false)
+		time.Sleep(20 * time.Second)
+		expectProbes(t, "the cluster is back", h, "the store is older", "", "")
+		holding(t, "the cluster is back", a, "after", "before")
+	})
+}
+
+// TestRestartIsNoRestoredBackup: restarts with the store as it was, writes, forgotten clusters and clusters that were away
+// raise no doubt.
+func TestRestartIsNoRestoredBackup(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		store := work.NewMemoryStore()
+		options := work.SourceOptions{Profile: profile, Store: store}
+		l := &link{Transport: s.bus.Transport()}
+		h, a := s.source(options), s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+		h.complete()
+		for i := range 5 {
+			h.create("cluster1", newWork("app", "1"))
+			s.settle()
+			a.report("app", fmt.Sprint(i))
+			a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+			s.settle()
+			l.setCut(i%2 == 0)
+			h.kill()
+			h = s.source(options)
+			h.setValue("cluster1", "app", fmt.Sprint("value", i))
+			s.settle()
+			h.delete("cluster1", "app")
+			if i%2 == 0 && profile == codec.ManifestWork { // the other counts versions for each work, and so forgets them
+				if err := h.Forget(s.t.Context(), "cluster1"); err != nil {
+					s.t.Fatal(err)
+				}
+				h.kill()
+				h = s.source(options)
+			}
+			l.setCut(false)
+			s.settle()
+			for _, name := range a.names() {
+				a.setFinalizers(name)
+			}
+			s.settle()
+			expectProbes(s.t, fmt.Sprint("round ", i), h, "", "", "")
+			holding(s.t, fmt.Sprint("round ", i), a)
+		}
+	})
+}
+
+// copyOf returns a store with what another has now.
+func (s *scene) copyOf(store work.Store) work.Store {
+	s.t.Helper()
+	out := work.NewMemoryStore()
+	var changes []work.Change
+	if err := store.Load(s.t.Context(), func(key string, value []byte) error {
+		changes = append(changes, work.Change{Key: key, Value: slices.Clone(value)})
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := out.Apply(s.t.Context(), changes); err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// publisher is a connection of somebody with the broker's credentials of any client.
+func (s *scene) publisher() cloudevents.Conn {
+	s.t.Helper()
+	conn, err := s.bus.Transport().Connect(s.t.Context(), cloudevents.ConnectOptions{
+		Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
