@@ -118,7 +118,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		options: options,
 		traits:  traitsOf(options.Profile),
 		ids:     newIDSequence(),
-		store:   store.New[*agentWork](options.Clock, hold),
+		store:   store.New[*agentWork](options.Clock, hold, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
 		session: uuid.NewString(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
