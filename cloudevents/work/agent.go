@@ -176,6 +176,10 @@ func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 // lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
 func (a *Agent) Start(ctx context.Context) error {
 	a.store.Lock()
+	if a.started {
+		a.store.Unlock()
+		return cloudevents.ErrStarted
+	}
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.logUnserved()

@@ -371,17 +371,24 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
+// start runs an engine and what goes with it until ctx ends, and then ends the store's watches. It refuses writes of users
+// before the engine publishes what is left: what a write that was accepted has changed is published or stored.
 func start[R store.Record](ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, more ...func(context.Context)) error {
 	defer j.limit(ctx)()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		s.Lock()
+		s.Seal()
+		s.Unlock()
+		stop()
+	})()
 	var group sync.WaitGroup
 	for _, f := range more {
-		group.Go(func() { f(ctx) })
+		group.Go(func() { f(serving) })
 	}
-	err := e.Start(ctx)
-	cancel()
+	err := e.Start(serving)
+	stop()
 	group.Wait()
 	if err == nil {
 		j.finish(ctx)
