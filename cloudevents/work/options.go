@@ -85,7 +85,7 @@ type SourceOptions struct {
 	// means only then.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
-	// agent that lists it. A deleted work is never given up but by [Source.Forget]. Defaults to 24 h. A cluster has at
+	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h. A cluster has at
 	// most 10,000 such works at a time; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.

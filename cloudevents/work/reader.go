@@ -30,8 +30,8 @@ func schemaResource(name string) schema.GroupResource {
 }
 
 func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.ManifestWork {
-	s.Lock()
-	defer s.Unlock()
+	s.RLock()
+	defer s.RUnlock()
 	var none R
 	if r := s.Get(namespace, name); r != none {
 		return r.Slot().Object
@@ -40,8 +40,8 @@ func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.M
 }
 
 func reached[R store.Record](s *store.Store[R], version uint64) error {
-	s.Lock()
-	defer s.Unlock()
+	s.RLock()
+	defer s.RUnlock()
 	return s.Reached(version)
 }
 

@@ -150,9 +150,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 // caller's own, but for the bytes of manifests in those of watches.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
-// Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
-// watches and returns nil. A Store that does not answer has 5 s more; what it has not taken then is logged, and is as
-// lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
+// Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes the outbox for at most
+// DrainTimeout, ends all watches and returns nil. So every write that returned nil is stored, or published where there is
+// no Store, unless the broker is away or takes longer than DrainTimeout: then the log has the number of lost works. A Store
+// that does not answer has 5 s more; the writes that wait for it return errors, and the log has their number. A second call
+// returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	if s.started {

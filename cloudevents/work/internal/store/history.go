@@ -30,7 +30,7 @@ func (s *Store[R]) expireAt(now time.Duration) {
 	until := now - s.limits.Age
 	s.log.expire(until)
 	if len(s.snapshots) > 0 {
-		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap.used <= until })
+		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap.lastUse() <= until })
 	}
 	s.arm()
 }
@@ -48,7 +48,7 @@ func (s *Store[R]) arm() {
 		oldest = s.log.at(0).at
 	}
 	for _, snap := range s.snapshots {
-		oldest = min(oldest, snap.used)
+		oldest = min(oldest, snap.lastUse())
 	}
 	// A little late is often enough while much is written, and reads look for themselves.
 	wait := max(oldest+s.limits.Age-s.now(), s.limits.Age/20)

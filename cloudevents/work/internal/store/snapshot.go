@@ -6,6 +6,7 @@ package store
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,7 @@ type snapshot struct {
 	place   place
 	version uint64
 	objects []*workv1.ManifestWork
-	used    time.Duration // since the store was made
+	used    atomic.Int64 // the last time, since the store was made
 	// bytes is roughly how many the snapshot keeps alive that the store's current objects do not.
 	bytes int
 }
@@ -69,37 +70,43 @@ func (s *Store[R]) List(q *Query) (Page, error) {
 }
 
 func (s *Store[R]) listWhole(q *Query) (Page, error) {
-	s.Lock()
-	page := Page{Version: s.version}
-	var err error
-	if q.At == 0 {
-		page.Objects = s.collect(&q.Filter, nil)
-	} else {
-		page.Version = q.At
-		page.Objects, err = s.collectAt(&q.Filter, q.At)
-	}
-	s.Unlock()
+	page, _, err := s.pageAt(&q.Filter, q.At, false)
 	sortObjects(page.Objects)
 	return page, err
 }
 
 // snapshot returns the one that a page is cut from, and whether it is kept for the next page already.
 func (s *Store[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
+	page, snap, err := s.pageAt(&Filter{Namespace: q.Namespace, Name: q.Name}, q.At, true)
+	if snap != nil || err != nil {
+		return snap, snap != nil, err
+	}
+	sortObjects(page.Objects)
+	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
+}
+
+// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where snapshots are of use, the
+// one of that version. It takes the lock of a writer only where it has to look at the log.
+func (s *Store[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *snapshot, error) {
+	s.RLock()
+	if version == 0 {
+		version = s.version
+	}
+	if snapshots {
+		if snap := s.findSnapshot(f.place(), version); snap != nil {
+			s.RUnlock()
+			return Page{}, snap, nil
+		}
+	}
+	if version == s.version {
+		defer s.RUnlock()
+		return Page{Version: version, Objects: s.collect(f, nil)}, nil, nil
+	}
+	s.RUnlock()
 	s.Lock()
-	s.expire()
-	version := cmp.Or(q.At, s.version)
-	if snap := s.findSnapshot(q.place(), version); snap != nil {
-		snap.used = s.now()
-		s.Unlock()
-		return snap, true, nil
-	}
-	objects, err := s.collectAt(&Filter{Namespace: q.Namespace, Name: q.Name}, version)
-	s.Unlock()
-	if err != nil {
-		return nil, false, err
-	}
-	sortObjects(objects)
-	return newSnapshot(q.place(), version, objects), false, nil
+	defer s.Unlock()
+	objects, err := s.collectAt(f, version)
+	return Page{Version: version, Objects: objects}, nil, err
 }
 
 func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snapshot {
@@ -107,9 +114,12 @@ func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snap
 	return &snapshot{place: of, version: version, objects: objects, bytes: eventBytes + pointerBytes*cap(objects)}
 }
 
+// findSnapshot returns the snapshot of a place and version, and notes its use. The lock for readers is enough.
 func (s *Store[R]) findSnapshot(of place, version uint64) *snapshot {
+	now := s.now()
 	for _, snap := range s.snapshots {
-		if snap.place == of && snap.version == version {
+		if snap.place == of && snap.version == version && snap.lastUse() > now-s.limits.Age {
+			snap.used.Store(int64(now))
 			return snap
 		}
 	}
@@ -127,11 +137,13 @@ func (s *Store[R]) keep(snap *snapshot) {
 	for e := range events {
 		snap.replaced(&e)
 	}
-	snap.used = s.now()
+	snap.used.Store(int64(s.now()))
 	s.snapshots = append(s.snapshots, snap)
 	s.limitSnapshots()
 	s.arm()
 }
+
+func (snap *snapshot) lastUse() time.Duration { return time.Duration(snap.used.Load()) }
 
 // replaced counts what a snapshot keeps alive of an object that a write has replaced.
 func (snap *snapshot) replaced(e *event) {
@@ -159,7 +171,7 @@ func (s *Store[R]) limitSnapshots() {
 		bytes += snap.bytes
 	}
 	for len(s.snapshots) > mostSnapshots || bytes > s.limits.Bytes {
-		oldest := slices.MinFunc(s.snapshots, func(a, b *snapshot) int { return cmp.Compare(a.used, b.used) })
+		oldest := slices.MinFunc(s.snapshots, func(a, b *snapshot) int { return cmp.Compare(a.lastUse(), b.lastUse()) })
 		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap == oldest })
 		bytes -= oldest.bytes
 	}
