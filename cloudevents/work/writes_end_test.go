@@ -58,7 +58,7 @@ func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Durat
 		}
 		deliver(m)
 	})
-	options := work.SourceOptions{SourceID: "hub"}
+	options := work.SourceOptions{SourceID: "hub", DrainTimeout: time.Minute}
 	if store != nil {
 		options.Store = store
 	}
@@ -117,7 +117,7 @@ func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Durat
 	return lost, accepted
 }
 
-// hangingStore hangs in Apply whatever its context says, until it is let go.
+// hangingStore blocks in Apply until it is let go, also after the end of the context.
 type hangingStore struct {
 	*work.MemoryStore
 	hangs   atomic.Bool
@@ -141,7 +141,7 @@ func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
 }
 
 // TestWriteObeysItsContext: a write returns when its context ends, also the one that has begun to write to a Store that
-// hangs. The error says that the change may still be stored, and it is once the Store answers.
+// hangs. The error reports that the change is not stored yet, and the change is stored once the Store answers.
 func TestWriteObeysItsContext(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}

@@ -11,8 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Limits bound what a store keeps beside its current objects. What is superseded counts, as far as no current object
-// shares it.
+// Limits bound the superseded objects that a store keeps. Memory that a current object shares does not count.
 type Limits struct {
 	// Bytes bounds the log, the snapshots of lists in pages, and what is pending for one watcher: each of them.
 	Bytes int
@@ -38,7 +37,7 @@ func (s *Store[R]) expireAt(now time.Duration) {
 // stopper is a timer that calls a function.
 type stopper interface{ Stop() bool }
 
-// arm sees to it that expire is called while something is kept and nobody writes. It takes no goroutine to wait.
+// arm starts the timer that calls expire on an idle store, unless it runs or nothing is kept. No goroutine waits for it.
 func (s *Store[R]) arm() {
 	if s.timer != nil || s.closed || s.log.n == 0 && len(s.snapshots) == 0 {
 		return

@@ -136,7 +136,7 @@ func TestRemembersWhatIsShared(t *testing.T) {
 	})
 }
 
-// TestForgetsByAge: what is older than the limit is Expired and gives its memory back, also where nobody writes or reads.
+// TestForgetsByAge: what is older than the limit is Expired and gives its memory back, also on an idle store.
 func TestForgetsByAge(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
@@ -259,8 +259,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestSlowWatcherBySelector: what a watcher has of objects that left its selector counts, although nobody tells it of what
-// becomes of them.
+// TestSlowWatcherBySelector: the last states of objects that left a watcher's selector count, although later writes of these
+// objects do not reach the watcher.
 func TestSlowWatcherBySelector(t *testing.T) {
 	run(t, false, func(s *script) {
 		selector := labels.SelectorFromSet(labels.Set{"x": "1"})

@@ -14,8 +14,8 @@ import (
 // Rough sizes in memory. Strings of a fixed vocabulary and small pointers are part of the constants.
 const (
 	objectBytes    = int(unsafe.Sizeof(workv1.ManifestWork{}))
-	pairBytes      = 64  // of a label or an annotation, beside its text
-	itemBytes      = 128 // of an owner, a finalizer or a rule, beside its text
+	pairBytes      = 64  // of a label or an annotation, without its text
+	itemBytes      = 128 // of an owner, a finalizer or a rule, without its text
 	conditionBytes = int(unsafe.Sizeof(metav1.Condition{}))
 	manifestBytes  = int(unsafe.Sizeof(workv1.Manifest{}))
 	configBytes    = int(unsafe.Sizeof(workv1.ManifestConfigOption{})) + itemBytes

@@ -41,7 +41,7 @@ type Page struct {
 const mostSnapshots = 8
 
 // snapshot is what a place had at a version, in order. The pages of a list are cut from one, so that they fit together
-// and none of them costs more than what it has.
+// and each costs no more than its own objects.
 type snapshot struct {
 	place   place
 	version uint64
