@@ -86,7 +86,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		options: options,
 		traits:  traitsOf(options.Profile),
 		ids:     newIDSequence(),
-		store:   store.New[*agentWork](options.Clock, hold),
+		store:   store.New[*agentWork](options.Clock, hold, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
 		session: uuid.NewString(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -147,11 +147,14 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 // manifests in those of watches.
 func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 
-// Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
-// watches and returns nil. A Store that does not answer has 5 s more; what it has not taken then is logged, and is as
-// lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
+// Start connects and serves until ctx ends, and ends as [Source.Start] does. A second call returns
+// [cloudevents.ErrStarted].
 func (a *Agent) Start(ctx context.Context) error {
 	a.store.Lock()
+	if a.started {
+		a.store.Unlock()
+		return cloudevents.ErrStarted
+	}
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.presence.started(a.options.Clock.Now(), a.logger)

@@ -104,7 +104,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 	if w == nil || w.Object != current {
 		return nil, false, nil
 	}
-	if a.store.Closed() {
+	if a.store.Sealed() {
 		return nil, false, errStopped
 	}
 	if published {

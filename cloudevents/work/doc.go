@@ -43,10 +43,22 @@
 // Errors are StatusErrors with the API server's reasons, codes, details and causes. Objects get the defaults of the
 // ManifestWork CRD and are held to its schema; applies merge by it, with managers, conflicts and force as on the API
 // server. The pages of a list are all of the version of the first, and a list of exactly a version, or a watch from
-// it, is of that version. For these the last writes are remembered, at least 1,024 and at least a quarter as many as there
-// are works; when more came since, or the process has started since, the error is Expired. The pages of a list need none of
-// them while what the list began with is kept: for 5 minutes after each page, and of the eight lists in pages that were read
-// last. The error Expired of a page has the token that gets the rest of what there is now. The clients of other resources,
+// it, is of that version.
+//
+// A watch resumes from a version, and a list reads it, while all of this holds; otherwise the error is Expired:
+//
+//   - the process has not started since;
+//   - at most 1,024 writes came since, or a third as many as there are works, whichever is more;
+//   - all these writes are younger than [SourceOptions].WatchCacheTTL, 5 minutes by default;
+//   - the versions that they replaced take at most WatchCacheBytes, 32 MiB by default, roughly and with 128 bytes for each
+//     write. What a version shares with the next one of its work, as the manifests when only the status changes, does not
+//     count.
+//
+// The pages of a list do not depend on later writes in the same way: what the list began with is kept for WatchCacheTTL after
+// each page, within WatchCacheBytes for all lists together, and for the eight lists in pages that were read last. The error
+// Expired of a page has the token that gets the rest of what there is now. A watch whose reader is so slow that the events
+// that it has not read take more than WatchCacheBytes ends with Expired; what the watch began with does not count.
+// Lists and watches of one metadata.name look the work up, however many there are. The clients of other resources,
 // discovery and the REST client exist and answer MethodNotSupported.
 //
 // # What differs from the API server
@@ -64,8 +76,8 @@
 //     generateName are each side's own, and so are finalizers: one that a source's controller sets does not hold up
 //     the agent, nor does an agent's hold up other controllers of the source.
 //   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
-//     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone, or
-//     [Source.Forget] gives up on the cluster. So what watches see of the last finalizer of another controller is
+//     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone,
+//     [Source.Abandon] gives up on the work, or [Source.Forget] on the cluster. So what watches see of the last finalizer of another controller is
 //     one more change.
 //   - Every policy of propagation ends as on a cluster whose garbage collector is done: nothing on a source depends
 //     on a work. So the finalizers foregroundDeletion and orphan are taken off when the deletion begins, and
@@ -152,7 +164,8 @@
 // Whoever reads sees a write at once; but a write returns, an event is published and what arrives is acknowledged only
 // when the store has it. Writers that wait share its transactions. While the store fails, writes fail with InternalError,
 // although what they wrote may show and is stored as soon as possible, Healthy says why, and the connection is given
-// up so that what arrives is sent again.
+// up so that what arrives is sent again. A write whose context ends before the store has answered fails with Timeout in the
+// same way; errors.Is finds the context's error in it.
 //
 // A source whose Store is a restored backup detects that when an agent shows a version that the Store has not given. It then
 // deletes no unknown works of that cluster, and Healthy returns an error, until [Source.InventoryComplete] is called. With the

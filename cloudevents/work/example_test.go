@@ -154,6 +154,25 @@ spec:
 	// Apply failed with 1 conflict: conflict with "rollouts": .spec.deleteOption.propagationPolicy
 }
 
+// A work for a cluster that never had an agent stays after its deletion: no agent reports it gone. Abandon removes it.
+func ExampleSource_Abandon() {
+	ctx := context.Background()
+	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"}))
+	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+	must(works.Create(ctx, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{}))
+	fmt.Println(source.Abandon(ctx, "cluster1", "app"))
+	if err := works.Delete(ctx, "app", metav1.DeleteOptions{}); err != nil {
+		panic(err)
+	}
+	fmt.Println(source.Abandon(ctx, "cluster1", "app"))
+	_, err := works.Get(ctx, "app", metav1.GetOptions{})
+	fmt.Println(err)
+	// Output:
+	// Operation cannot be fulfilled on manifestworks.work.open-cluster-management.io "app": the work is not being deleted; delete it before you abandon it
+	// <nil>
+	// manifestworks.work.open-cluster-management.io "app" not found
+}
+
 // What a source knows outlasts it in its store. One in memory is for tests of that; package boltstore has one in a file.
 func ExampleNewMemoryStore() {
 	ctx := context.Background()

@@ -5,6 +5,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,8 +35,9 @@ type attempt struct {
 	err     error
 }
 
-// journal brings records that changed to a Store. It has no goroutine of its own for that: whoever needs its
-// change to be durable flushes, and so writes all that others have changed meanwhile in the same transaction.
+// journal brings records that changed to a Store. Callers that need their change to be durable flush: one of them begins
+// a write of all that has changed, in a goroutine that the journal owns, and all wait for it, each until its context ends.
+// There is at most one such goroutine, and none while nothing is written.
 //
 // A nil journal is one without a Store: everything is as durable as it gets.
 type journal struct {
@@ -45,7 +47,8 @@ type journal struct {
 	meta   kept          // goes with every batch of who may write
 	marked uint64        // counts marks; guarded by lock, as are those that follow
 	saved  uint64        // which of them are durable: all up to this one
-	busy   bool          // somebody writes
+	busy   bool          // a write is under way
+	closed bool          // no write begins any more
 	last   attempt       // the last write that has ended
 	ended  chan struct{} // closed and replaced when a write ends
 	wake   chan struct{} // has room for one token: something is dirty
@@ -53,6 +56,7 @@ type journal struct {
 
 	life   context.Context // of writes; ended by giveUp
 	giveUp context.CancelFunc
+	writes sync.WaitGroup // the one that is under way
 
 	clock   clock.WithTicker
 	grace   time.Duration // that writes have once Start is to end
@@ -115,8 +119,8 @@ func (j *journal) discard(keep func(kept) bool) {
 	})
 }
 
-// flush returns when all that was marked before is durable, or cannot be made so. Of those who wait, one writes for
-// all; who finds that somebody else has written what it waits for returns at once.
+// flush returns when all that was marked before is durable, or cannot be made so, or ctx has ended. Callers share writes: a
+// caller for which another has begun one waits for that.
 func (j *journal) flush(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -128,9 +132,11 @@ func (j *journal) flush(ctx context.Context) error {
 		switch {
 		case j.last.number > begin && j.last.err != nil && j.last.through >= target:
 			return j.last.err // it was tried for this caller as well
+		case j.closed:
+			return cmp.Or[error](j.failed, errStopped)
 		case !j.busy:
-			j.write(ctx)
-			continue
+			j.busy = true
+			j.writes.Go(j.write)
 		}
 		ended := j.ended
 		j.lock.Unlock()
@@ -146,11 +152,12 @@ func (j *journal) flush(ctx context.Context) error {
 	return nil
 }
 
-// write brings all that is dirty to the store. The lock is held, but not while the store works.
-func (j *journal) write(ctx context.Context) {
-	j.busy = true
+// write brings all that is dirty to the store. It takes the lock, but not while the store works.
+func (j *journal) write() {
+	j.lock.Lock()
+	defer j.lock.Unlock()
 	through := j.marked
-	err := j.writeBatch(ctx)
+	err := j.writeBatch()
 	if err == nil {
 		j.saved = through
 	}
@@ -160,7 +167,8 @@ func (j *journal) write(ctx context.Context) {
 	j.ended = make(chan struct{})
 }
 
-func (j *journal) writeBatch(ctx context.Context) error {
+// writeBatch is the part of write that may fail.
+func (j *journal) writeBatch() error {
 	batch := j.dirty
 	if len(batch) == 0 {
 		return nil
@@ -177,7 +185,7 @@ func (j *journal) writeBatch(ctx context.Context) error {
 	j.lock.Unlock()
 
 	began := j.clock.Now()
-	err := j.apply(ctx, writer, records)
+	err := j.apply(writer, records)
 	j.metrics.wrote(began, err)
 
 	j.lock.Lock()
@@ -209,7 +217,7 @@ func (j *journal) condition() []byte {
 }
 
 // apply writes records as one batch. The values are encoded here, outside the works' lock.
-func (j *journal) apply(ctx context.Context, writer []byte, records map[string]any) error {
+func (j *journal) apply(writer []byte, records map[string]any) error {
 	changes := make([]Change, 0, len(records))
 	for key, record := range records {
 		change := Change{Key: key}
@@ -221,11 +229,8 @@ func (j *journal) apply(ctx context.Context, writer []byte, records map[string]a
 		}
 		changes = append(changes, change)
 	}
-	// Others wait for this batch as well, so the end of one caller's context does not end it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
+	ctx, cancel := context.WithTimeout(j.life, applyTimeout)
 	defer cancel()
-	stop := context.AfterFunc(j.life, cancel)
-	defer stop()
 	if shared, ok := j.store.(SharedStore); ok && writer != nil {
 		return shared.ApplyIf(ctx, Change{Key: keyWriter, Value: writer}, changes)
 	}
@@ -300,13 +305,17 @@ func (j *journal) wakeUp() {
 	}
 }
 
-// finish writes what is dirty when everything else has ended. An error was logged, or is here, and is told by the writes
-// that it concerns.
+// finish writes what is dirty when everything else has ended, and lets no other write begin. An error was logged, or is here;
+// the calls that it concerns return it.
 func (j *journal) finish(ctx context.Context) {
 	if j == nil {
 		return
 	}
 	err := j.flush(context.WithoutCancel(ctx))
+	j.lock.Lock()
+	j.closed = true
+	j.lock.Unlock()
+	j.writes.Wait()
 	if err == nil || errors.Is(err, ErrCondition) {
 		return
 	}
@@ -360,10 +369,27 @@ func (j *journal) healthy() error {
 func (j *journal) durable(ctx context.Context) error {
 	err := j.flush(ctx)
 	switch {
-	case err == nil || ctx.Err() != nil:
-		return err
+	case err == nil:
+		return nil
 	case errors.Is(err, ErrCondition):
 		return errReplaced
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return unconfirmed(err)
 	}
 	return apierrors.NewInternalError(fmt.Errorf("the change was made in memory but is not stored yet: %w", err))
 }
+
+// unconfirmedError is a Timeout that is also the error of the caller's context.
+type unconfirmedError struct {
+	*apierrors.StatusError
+	cause error
+}
+
+// unconfirmed returns the error of a write whose context has ended before its change was stored.
+func unconfirmed(cause error) error {
+	return &unconfirmedError{apierrors.NewTimeoutError(fmt.Sprintf(
+		"the change was made in memory but is not stored yet: it is stored as soon as possible, read it again to find out: %v", cause), 0), cause}
+}
+
+// Unwrap lets errors.Is find the context's error, and errors.As the StatusError.
+func (e *unconfirmedError) Unwrap() []error { return []error{e.StatusError, e.cause} }

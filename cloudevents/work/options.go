@@ -4,6 +4,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ const (
 	DefaultResyncInterval     = 10 * time.Minute
 	DefaultDrainTimeout       = cloudevents.DefaultDrainTimeout
 	DefaultInitialSyncTimeout = 2 * time.Second
+	DefaultWatchCacheBytes    = 32 << 20
+	DefaultWatchCacheTTL      = 5 * time.Minute
 )
 
 // SourceOptions configures a [Source]. Only SourceID is required.
@@ -86,12 +89,20 @@ type SourceOptions struct {
 	// is for all peers; a negative one means that they are compared only when connecting.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
-	// agent that lists it. A deleted work is never given up but by [Source.Forget]. Defaults to 24 h. A cluster has at
+	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h. A cluster has at
 	// most 10,000 such works at a time; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
 	// Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
+	// WatchCacheBytes bounds the memory for superseded versions of works: those that watches resume from and lists of
+	// earlier versions read, those that lists in pages began with, and those that one watcher has not read yet; each of the
+	// three, roughly. What a current version shares does not count. Beyond the bound the oldest are dropped and older
+	// reads are Expired; a watcher that is too slow ends with Expired. Defaults to 32 MiB.
+	WatchCacheBytes int
+	// WatchCacheTTL is how long superseded versions are kept, and what a list in pages began with after each page, also
+	// while nothing is written. Defaults to 5 min.
+	WatchCacheTTL time.Duration
 	// MetricsRegisterer takes the source's metrics, which are in the package documentation, from NewSource until
 	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
 	MetricsRegisterer prometheus.Registerer
@@ -139,7 +150,8 @@ type AgentOptions struct {
 	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
 	// closes it, after Start has returned.
 	Store Store
-	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, MetricsRegisterer and Clock are as in [SourceOptions].
+	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
+	// in [SourceOptions].
 	QPS            float32
 	Burst          int
 	Outbox         Outbox
@@ -148,6 +160,8 @@ type AgentOptions struct {
 	// not bring it back. Defaults to 24 h.
 	TombstoneTTL      time.Duration
 	DrainTimeout      time.Duration
+	WatchCacheBytes   int
+	WatchCacheTTL     time.Duration
 	MetricsRegisterer prometheus.Registerer
 	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. Where it is nil or returns
 	// nothing, a status carries the traceparent of the spec that it is about.
@@ -160,6 +174,8 @@ func (o SourceOptions) withDefaults() SourceOptions {
 		o.Profile = codec.ManifestWork
 	}
 	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
+	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
 	return o
 }
 
@@ -168,6 +184,7 @@ func (o SourceOptions) validate() error {
 		codec.ValidateName("SourceOptions.SourceID", o.SourceID),
 		o.validateGroup(),
 		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
+		validateWatchCache("SourceOptions", o.WatchCacheBytes, o.WatchCacheTTL),
 	)
 }
 
@@ -197,6 +214,8 @@ func (o AgentOptions) withDefaults() AgentOptions {
 	}
 	o.Sources = slices.Clone(o.Sources)
 	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
+	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
+	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
 	return o
 }
 
@@ -204,6 +223,7 @@ func (o AgentOptions) validate() error {
 	errs := []error{
 		codec.ValidateName("AgentOptions.ClusterName", o.ClusterName),
 		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
+		validateWatchCache("AgentOptions", o.WatchCacheBytes, o.WatchCacheTTL),
 	}
 	if o.PartialSyncTimeout < 0 {
 		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative", o.PartialSyncTimeout))
@@ -255,6 +275,17 @@ func validateCommon(where string, qps float32, burst int, outbox Outbox, ttl tim
 	negative("TombstoneTTL", ttl < 0)
 	if outbox < Disabled {
 		errs = append(errs, fmt.Errorf("%s.Outbox must be Disabled, 0 or a number of works, not %d", where, outbox))
+	}
+	return errors.Join(errs...)
+}
+
+func validateWatchCache(where string, bytes int, ttl time.Duration) error {
+	var errs []error
+	if bytes < 0 {
+		errs = append(errs, fmt.Errorf("invalid %s.WatchCacheBytes: %d: must not be negative", where, bytes))
+	}
+	if ttl < 0 {
+		errs = append(errs, fmt.Errorf("invalid %s.WatchCacheTTL: %v: must not be negative", where, ttl))
 	}
 	return errors.Join(errs...)
 }

@@ -30,8 +30,8 @@ func schemaResource(name string) schema.GroupResource {
 }
 
 func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.ManifestWork {
-	s.Lock()
-	defer s.Unlock()
+	s.RLock()
+	defer s.RUnlock()
 	var none R
 	if r := s.Get(namespace, name); r != none {
 		return r.Slot().Object
@@ -40,8 +40,8 @@ func object[R store.Record](s *store.Store[R], namespace, name string) *workv1.M
 }
 
 func reached[R store.Record](s *store.Store[R], version uint64) error {
-	s.Lock()
-	defer s.Unlock()
+	s.RLock()
+	defer s.RUnlock()
 	return s.Reached(version)
 }
 
@@ -219,11 +219,11 @@ func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bo
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse field selector %q: %v", opts.FieldSelector, err))
 		}
 		for _, r := range selector.Requirements() {
-			if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+			if r.Field != store.FieldName && r.Field != store.FieldNamespace {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
 			}
 		}
-		f.Fields = selector
+		f.Select(selector)
 	}
 	internal := &internalversion.ListOptions{}
 	if err := internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&opts, internal, nil); err != nil {

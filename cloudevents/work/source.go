@@ -108,7 +108,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		options:  options,
 		traits:   traitsOf(options.Profile),
 		ids:      newIDSequence(),
-		store:    store.New[*sourceWork](options.Clock, false),
+		store:    store.New[*sourceWork](options.Clock, false, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
 		works:    map[workID]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
 		logger:   klog.Background(),
@@ -162,9 +162,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 // caller's own, but for the bytes of manifests in those of watches.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
-// Start connects and serves until ctx ends; it then flushes the outbox for at most DrainTimeout, ends all
-// watches and returns nil. A Store that does not answer has 5 s more; what it has not taken then is logged, and is as
-// lost as the writes say that waited for it. A second call returns [cloudevents.ErrStarted].
+// Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes the outbox for at most
+// DrainTimeout, ends all watches and returns nil. So every write that returned nil is stored, or published where there is
+// no Store, unless the broker is away or takes longer than DrainTimeout: then the log has the number of lost works. A Store
+// that does not answer has 5 s more; the writes that wait for it return errors, and the log has their number. A second call
+// returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	if s.started {
@@ -394,25 +396,27 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// start runs an engine and what goes with it until ctx ends, and then ends the store's watches.
+// start runs an engine and what goes with it until ctx ends, and then ends the store's watches. It refuses writes of users
+// before the engine publishes what is left: what a write that was accepted has changed is published or stored.
 func start[R store.Record](
 	ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, p *presence, more ...func(context.Context),
 ) error {
 	defer j.limit(ctx)()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		s.Lock()
+		s.Seal()
+		s.Unlock()
+		p.leave()
+		stop()
+	})()
 	var group sync.WaitGroup
 	for _, f := range append(more, p.run) {
-		group.Go(func() { f(ctx) })
+		group.Go(func() { f(serving) })
 	}
-	connected, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-	defer disconnect()
-	defer context.AfterFunc(ctx, func() {
-		p.leave()
-		disconnect()
-	})()
-	err := e.Start(connected)
-	cancel()
+	err := e.Start(serving)
+	stop()
 	group.Wait()
 	if err == nil {
 		j.finish(ctx)

@@ -150,10 +150,10 @@ func (s *Source) lead(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.store.Lock()
-	writes, started, closed := r.writes, s.started, s.store.Closed()
+	writes, started, sealed := r.writes, s.started, s.store.Sealed()
 	s.store.Unlock()
 	switch {
-	case closed || !writes && r.hasEnded():
+	case sealed || !writes && r.hasEnded():
 		return errStopped
 	case writes:
 		return ctx.Err()

@@ -29,6 +29,7 @@ func TestStoppedSource(t *testing.T) {
 					"InventoryComplete": func() error { return h.InventoryComplete(s.t.Context()) },
 					"Forget":            func() error { return h.Forget(s.t.Context(), "cluster1") },
 					"Forget, unknown":   func() error { return h.Forget(s.t.Context(), "cluster2") },
+					"Abandon":           func() error { return h.Abandon(s.t.Context(), "cluster1", "app") },
 					"Create": func() error {
 						_, err := h.works("cluster1").Create(s.t.Context(), newWork("late", "1"), metav1.CreateOptions{})
 						return err

@@ -75,7 +75,7 @@ var errReplaced = apierrors.NewServiceUnavailable("another replica writes now, a
 // is held.
 func (s *Source) writable(dryRun bool) error {
 	switch {
-	case s.store.Closed():
+	case s.store.Sealed():
 		return errStopped
 	case !dryRun && s.outranked:
 		return s.errOutranked()

@@ -6,10 +6,12 @@ package store
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -35,20 +37,18 @@ type Page struct {
 	More bool
 }
 
-const (
-	// mostSnapshots is how many lists in pages can go on at once, each with the state that it began with.
-	mostSnapshots = 8
-	// snapshotTTL is how long a list may pause between two pages: as long as an API server keeps old versions.
-	snapshotTTL = 5 * time.Minute
-)
+// mostSnapshots is how many lists in pages can go on at once, each with the state that it began with.
+const mostSnapshots = 8
 
-// snapshot is what a namespace, or all with "", had at a version, in order. The pages of a list are cut from one, so
-// that they fit together and none of them costs more than what it has.
+// snapshot is what a place had at a version, in order. The pages of a list are cut from one, so that they fit together
+// and each costs no more than its own objects.
 type snapshot struct {
-	namespace string
-	version   uint64
-	objects   []*workv1.ManifestWork
-	used      time.Time
+	place   place
+	version uint64
+	objects []*workv1.ManifestWork
+	used    atomic.Int64 // the last time, since the store was made
+	// bytes is roughly how many the snapshot keeps alive that the store's current objects do not.
+	bytes int
 }
 
 // List answers a query. Unlike the other methods it takes the lock itself, and holds it no longer than it takes to
@@ -58,64 +58,123 @@ func (s *Store[R]) List(q *Query) (Page, error) {
 	if q.Limit == 0 && q.AfterNamespace == "" && q.AfterName == "" {
 		return s.listWhole(q)
 	}
-	snap, err := s.snapshot(q)
+	snap, kept, err := s.snapshot(q)
 	if err != nil {
 		return Page{}, err
 	}
-	return snap.page(q), nil
+	page := snap.page(q)
+	if page.More && !kept {
+		s.keep(snap)
+	}
+	return page, nil
 }
 
 func (s *Store[R]) listWhole(q *Query) (Page, error) {
-	s.Lock()
-	page := Page{Version: s.version}
-	var err error
-	if q.At == 0 {
-		page.Objects = s.collect(&q.Filter, nil)
-	} else {
-		page.Version = q.At
-		page.Objects, err = s.collectAt(&q.Filter, q.At)
-	}
-	s.Unlock()
+	page, _, err := s.pageAt(&q.Filter, q.At, false)
 	sortObjects(page.Objects)
 	return page, err
 }
 
-// snapshot returns the one that a page is cut from, which the first page of a list makes.
-func (s *Store[R]) snapshot(q *Query) (*snapshot, error) {
-	s.Lock()
-	version := cmp.Or(q.At, s.version)
-	for _, snap := range s.snapshots {
-		if snap.namespace == q.Namespace && snap.version == version {
-			snap.used = s.clock.Now()
-			s.Unlock()
-			return snap, nil
-		}
+// snapshot returns the one that a page is cut from, and whether it is kept for the next page already.
+func (s *Store[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
+	page, snap, err := s.pageAt(&Filter{Namespace: q.Namespace, Name: q.Name}, q.At, true)
+	if snap != nil || err != nil {
+		return snap, snap != nil, err
 	}
-	objects, err := s.collectAt(&Filter{Namespace: q.Namespace}, version)
-	s.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	sortObjects(objects)
-	snap := &snapshot{namespace: q.Namespace, version: version, objects: objects}
-	s.Lock()
-	defer s.Unlock()
-	snap.used = s.clock.Now()
-	if len(s.snapshots) == mostSnapshots {
-		oldest := slices.MinFunc(s.snapshots, func(a, b *snapshot) int { return a.used.Compare(b.used) })
-		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap == oldest })
-	}
-	s.snapshots = append(s.snapshots, snap)
-	return snap, nil
+	sortObjects(page.Objects)
+	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
 }
 
-// expireSnapshots forgets what no list has used for long: it keeps superseded objects alive.
-func (s *Store[R]) expireSnapshots() {
-	if len(s.snapshots) == 0 {
+// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where snapshots are of use, the
+// one of that version. It takes the lock of a writer only where it has to look at the log.
+func (s *Store[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *snapshot, error) {
+	s.RLock()
+	if version == 0 {
+		version = s.version
+	}
+	if snapshots {
+		if snap := s.findSnapshot(f.place(), version); snap != nil {
+			s.RUnlock()
+			return Page{}, snap, nil
+		}
+	}
+	if version == s.version {
+		defer s.RUnlock()
+		return Page{Version: version, Objects: s.collect(f, nil)}, nil, nil
+	}
+	s.RUnlock()
+	s.Lock()
+	defer s.Unlock()
+	objects, err := s.collectAt(f, version)
+	return Page{Version: version, Objects: objects}, nil, err
+}
+
+func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snapshot {
+	const pointerBytes = 8
+	return &snapshot{place: of, version: version, objects: objects, bytes: eventBytes + pointerBytes*cap(objects)}
+}
+
+// findSnapshot returns the snapshot of a place and version, and notes its use. The lock for readers is enough.
+func (s *Store[R]) findSnapshot(of place, version uint64) *snapshot {
+	now := s.now()
+	for _, snap := range s.snapshots {
+		if snap.place == of && snap.version == version && snap.lastUse() > now-s.limits.Age {
+			snap.used.Store(int64(now))
+			return snap
+		}
+	}
+	return nil
+}
+
+// keep keeps a snapshot for the pages that follow.
+func (s *Store[R]) keep(snap *snapshot) {
+	s.Lock()
+	defer s.Unlock()
+	events, ok := s.log.since(snap.version)
+	if !ok || s.closed || s.findSnapshot(snap.place, snap.version) != nil {
 		return
 	}
-	now := s.clock.Now()
-	s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return now.Sub(snap.used) > snapshotTTL })
+	for e := range events {
+		snap.replaced(&e)
+	}
+	snap.used.Store(int64(s.now()))
+	s.snapshots = append(s.snapshots, snap)
+	s.limitSnapshots()
+	s.arm()
+}
+
+func (snap *snapshot) lastUse() time.Duration { return time.Duration(snap.used.Load()) }
+
+// replaced counts what a snapshot keeps alive of an object that a write has replaced.
+func (snap *snapshot) replaced(e *event) {
+	if e.previous == nil || !snap.place.has(e.previous) {
+		return
+	}
+	i, found := slices.BinarySearchFunc(snap.objects, e.previous, compareObjects)
+	if !found {
+		return
+	}
+	own, next := snap.objects[i], e.object
+	if e.kind == watch.Deleted {
+		next = &nothing
+	}
+	if own != e.previous {
+		snap.bytes -= unshared(own, e.previous)
+	}
+	snap.bytes += unshared(own, next)
+}
+
+// limitSnapshots forgets the snapshots whose last page is the longest ago while there are too many, or too large ones.
+func (s *Store[R]) limitSnapshots() {
+	bytes := 0
+	for _, snap := range s.snapshots {
+		bytes += snap.bytes
+	}
+	for len(s.snapshots) > mostSnapshots || bytes > s.limits.Bytes {
+		oldest := slices.MinFunc(s.snapshots, func(a, b *snapshot) int { return cmp.Compare(a.lastUse(), b.lastUse()) })
+		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap == oldest })
+		bytes -= oldest.bytes
+	}
 }
 
 // page cuts one page out. An object beyond it is looked for, so that the last page says that it is.
@@ -142,19 +201,19 @@ func (snap *snapshot) page(q *Query) Page {
 
 // collect returns the objects that the filter takes, in no order, with some as they were: nil stands for none. The lock
 // is held.
-func (s *Store[R]) collect(f *Filter, were map[string]*workv1.ManifestWork) []*workv1.ManifestWork {
+func (s *Store[R]) collect(f *Filter, were map[place]*workv1.ManifestWork) []*workv1.ManifestWork {
 	var out []*workv1.ManifestWork
-	if f.Labels == nil && f.Fields == nil {
+	if f.Labels == nil && f.Fields == nil && f.Name == "" {
 		n := s.count
 		if f.Namespace != metav1.NamespaceAll {
 			n = len(s.namespaces[f.Namespace])
 		}
 		out = make([]*workv1.ManifestWork, 0, n)
 	}
-	s.All(f.Namespace, func(r R) {
+	s.each(f.place(), func(r R) {
 		obj := r.Slot().Object
 		if len(were) > 0 {
-			if _, ok := were[key(obj)]; ok {
+			if _, ok := were[placeOf(obj)]; ok {
 				return
 			}
 		}
@@ -175,7 +234,8 @@ func (s *Store[R]) collectAt(f *Filter, version uint64) ([]*workv1.ManifestWork,
 	if err := s.Reached(version); err != nil {
 		return nil, err
 	}
-	changed, ok := s.log.before(version)
+	s.expire()
+	changed, ok := s.log.before(version, f.place())
 	if !ok {
 		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
@@ -190,8 +250,8 @@ func (s *Store[R]) Reached(version uint64) error {
 	return nil
 }
 
-func sortObjects(objects []*workv1.ManifestWork) {
-	slices.SortFunc(objects, func(a, b *workv1.ManifestWork) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+func sortObjects(objects []*workv1.ManifestWork) { slices.SortFunc(objects, compareObjects) }
+
+func compareObjects(a, b *workv1.ManifestWork) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

@@ -172,34 +172,6 @@ func TestPagesOfManyLists(t *testing.T) {
 	})
 }
 
-// TestLogGrows: a watch can begin where a list ended although a quarter of a large store is written meanwhile, and the
-// log shrinks with the store.
-func TestLogGrows(t *testing.T) {
-	run(t, false, func(s *script) {
-		const n = 20_000
-		for i := range n {
-			s.put("a", strconv.Itoa(i))
-		}
-		begin := version(t, s.put("a", "0"))
-		for i := range n / 5 {
-			s.put("a", strconv.Itoa(i))
-		}
-		w := s.watch(store.WatchOptions{Resume: true, Since: begin})
-		if got := len(drain(w)); got != n/5 {
-			t.Errorf("a watch got %d events, want %d", got, n/5)
-		}
-		w.Stop()
-		for i := range n {
-			s.remove("a", strconv.Itoa(i))
-		}
-		for range 3000 {
-			s.put("b", "one")
-		}
-		resumed := s.watch(store.WatchOptions{Resume: true, Since: begin})
-		expect(t, resumed, "ERROR Expired", "CLOSED")
-	})
-}
-
 // list answers a query that must not fail.
 func (s *script) list(q store.Query) store.Page {
 	s.t.Helper()

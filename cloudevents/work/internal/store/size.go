@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"reflect"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Rough sizes in memory. Strings of a fixed vocabulary and small pointers are part of the constants.
+const (
+	objectBytes    = int(unsafe.Sizeof(workv1.ManifestWork{}))
+	pairBytes      = 64  // of a label or an annotation, without its text
+	itemBytes      = 128 // of an owner, a finalizer or a rule, without its text
+	conditionBytes = int(unsafe.Sizeof(metav1.Condition{}))
+	manifestBytes  = int(unsafe.Sizeof(workv1.Manifest{}))
+	configBytes    = int(unsafe.Sizeof(workv1.ManifestConfigOption{})) + itemBytes
+	resultBytes    = int(unsafe.Sizeof(workv1.ManifestCondition{}))
+	feedbackBytes  = int(unsafe.Sizeof(workv1.FeedbackValue{})) + 16
+)
+
+// nothing shares no memory with any object.
+var nothing workv1.ManifestWork
+
+// unshared returns roughly how many bytes obj keeps alive that next does not. Snapshots of one object share what a write
+// does not change: a new status keeps the manifests of the snapshot before.
+func unshared(obj, next *workv1.ManifestWork) int {
+	return objectBytes + unsharedMeta(&obj.ObjectMeta, &next.ObjectMeta) +
+		unsharedSpec(&obj.Spec, &next.Spec) + unsharedStatus(&obj.Status, &next.Status)
+}
+
+func unsharedMeta(m, next *metav1.ObjectMeta) int {
+	size := 0
+	for _, of := range [...][2]map[string]string{{m.Labels, next.Labels}, {m.Annotations, next.Annotations}} {
+		if !sameMap(of[0], of[1]) {
+			for k, v := range of[0] {
+				size += pairBytes + len(k) + len(v)
+			}
+		}
+	}
+	if !sameSlice(m.OwnerReferences, next.OwnerReferences) {
+		size += 2 * itemBytes * len(m.OwnerReferences)
+	}
+	if !sameSlice(m.Finalizers, next.Finalizers) {
+		size += itemBytes * len(m.Finalizers)
+	}
+	if !sameSlice(m.ManagedFields, next.ManagedFields) {
+		for i := range m.ManagedFields {
+			size += 2 * itemBytes
+			if fields := m.ManagedFields[i].FieldsV1; fields != nil {
+				size += len(fields.Raw)
+			}
+		}
+	}
+	return size
+}
+
+func unsharedSpec(s, next *workv1.ManifestWorkSpec) int {
+	size := 0
+	if others := next.Workload.Manifests; !sameSlice(s.Workload.Manifests, others) {
+		for i := range s.Workload.Manifests {
+			size += manifestBytes
+			if raw := s.Workload.Manifests[i].Raw; i >= len(others) || !sameSlice(raw, others[i].Raw) {
+				size += len(raw)
+			}
+		}
+	}
+	if !sameSlice(s.ManifestConfigs, next.ManifestConfigs) {
+		for i := range s.ManifestConfigs {
+			config := &s.ManifestConfigs[i]
+			size += configBytes + itemBytes*len(config.ConditionRules)
+			for j := range config.FeedbackRules {
+				size += itemBytes
+				for k := range config.FeedbackRules[j].JsonPaths {
+					size += itemBytes + len(config.FeedbackRules[j].JsonPaths[k].Path)
+				}
+			}
+			for j := range config.ConditionRules {
+				for _, expression := range config.ConditionRules[j].CelExpressions {
+					size += len(expression)
+				}
+			}
+		}
+	}
+	if o := s.DeleteOption; o != nil && o != next.DeleteOption && o.SelectivelyOrphan != nil {
+		size += itemBytes * len(o.SelectivelyOrphan.OrphaningRules)
+	}
+	return size
+}
+
+func unsharedStatus(s, next *workv1.ManifestWorkStatus) int {
+	size := 0
+	if !sameSlice(s.Conditions, next.Conditions) {
+		size += conditionsSize(s.Conditions)
+	}
+	if sameSlice(s.ResourceStatus.Manifests, next.ResourceStatus.Manifests) {
+		return size
+	}
+	for i := range s.ResourceStatus.Manifests {
+		m := &s.ResourceStatus.Manifests[i]
+		size += resultBytes + len(m.ResourceMeta.Name) + len(m.ResourceMeta.Namespace) + conditionsSize(m.Conditions)
+		for j := range m.StatusFeedbacks.Values {
+			v := &m.StatusFeedbacks.Values[j]
+			size += feedbackBytes + len(v.Name)
+			for _, text := range [...]*string{v.Value.String, v.Value.JsonRaw} {
+				if text != nil {
+					size += len(*text)
+				}
+			}
+		}
+	}
+	return size
+}
+
+func conditionsSize(conditions []metav1.Condition) int {
+	size := len(conditions) * conditionBytes
+	for i := range conditions {
+		c := &conditions[i]
+		size += len(c.Type) + len(c.Reason) + len(c.Message)
+	}
+	return size
+}
+
+// sameSlice reports whether two slices are one, or both empty.
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// sameMap reports whether two maps are one, or both empty.
+func sameMap(a, b map[string]string) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer())
+}

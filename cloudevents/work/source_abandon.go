@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Abandon ends the deletion of one work whose agent will never report it gone, for example because the cluster never had an
+// agent. [Source.Forget] does the same for all works of a cluster. The work is removed unless finalizers of other
+// controllers hold it. An agent that lists the work later is told to delete it, once the inventory is complete.
+//
+// It returns NotFound for an unknown work and Conflict for a work that is not being deleted: delete it first. Other errors
+// are those of Forget.
+func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
+	if err := codec.ValidateName("cluster", cluster); err != nil {
+		return fmt.Errorf("work.Source.Abandon: %w", err)
+	}
+	doubt := &doubt{role: s}
+	for {
+		if err := s.lead(ctx); err != nil {
+			return err
+		}
+		term, err := s.abandon(cluster, name)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			if again, err := doubt.again(ctx); err != nil {
+				return err
+			} else if again {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return s.stored(ctx, term)
+	}
+}
+
+func (s *Source) abandon(cluster, name string) (term uint64, err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return 0, err
+	}
+	w := s.store.Get(cluster, name)
+	switch {
+	case w == nil:
+		return 0, apierrors.NewNotFound(resource, name)
+	case !w.deleting:
+		return 0, apierrors.NewConflict(resource, name, errors.New("the work is not being deleted; delete it before you abandon it"))
+	}
+	s.finish(w)
+	s.asked = false // the agent may still have it
+	return s.term(), nil
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestWritesWhileStartEnds: a write that has returned nil when the context of Start ends is published, or stored where there
+// is a Store; every other write fails.
+func TestWritesWhileStartEnds(t *testing.T) {
+	for name, store := range map[string]func() *work.MemoryStore{
+		"in memory":    func() *work.MemoryStore { return nil },
+		"with a store": work.NewMemoryStore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for round := range 30 {
+				lost, accepted := writeWhileStartEnds(t, store(), time.Duration(round)*100*time.Microsecond)
+				if len(lost) > 0 {
+					t.Fatalf("round %d: %d of %d writes that returned nil are neither stored nor published, %s among them",
+						round, len(lost), accepted, lost[0])
+				}
+			}
+		})
+	}
+}
+
+// writeWhileStartEnds has eight writers create works of a source that stops a while after it is connected. It returns the
+// works that were accepted and are nowhere.
+func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Duration) (lost []string, accepted int) {
+	t.Helper()
+	bus := memory.New()
+	var mu sync.Mutex
+	published := map[string]bool{}
+	bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		if msg, err := codec.ManifestWork.Decode(m.Topic, m.Event); err == nil {
+			if spec, ok := msg.(*codec.Spec); ok {
+				mu.Lock()
+				published[spec.Name] = true
+				mu.Unlock()
+			}
+		}
+		deliver(m)
+	})
+	options := work.SourceOptions{SourceID: "hub", DrainTimeout: time.Minute}
+	if store != nil {
+		options.Store = store
+	}
+	source, err := work.NewSource(bus.Transport(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := source.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-source.Ready()
+	names := make([][]string, 8)
+	var writers sync.WaitGroup
+	for i := range names {
+		writers.Go(func() {
+			works := source.Clientset().WorkV1().ManifestWorks("cluster1")
+			for j := 0; ; j++ {
+				name := fmt.Sprintf("w%d-%d", i, j)
+				if _, err := works.Create(t.Context(), newWork(name, "1"), metav1.CreateOptions{}); err != nil {
+					if !apierrors.IsServiceUnavailable(err) {
+						t.Errorf("a write at the end: %v", err)
+					}
+					return
+				}
+				names[i] = append(names[i], name)
+			}
+		})
+	}
+	time.Sleep(after)
+	cancel()
+	<-ended
+	writers.Wait()
+	stored := map[string]bool{}
+	if store != nil {
+		if err := store.Load(t.Context(), func(key string, value []byte) error {
+			stored[key] = value != nil
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, of := range names {
+		accepted += len(of)
+		for _, name := range of {
+			id := codec.ManifestWork.ResourceID("hub", "cluster1", name)
+			if !published[name] && !stored["work/cluster1/"+id] {
+				lost = append(lost, name)
+			}
+		}
+	}
+	return lost, accepted
+}
+
+// hangingStore blocks in Apply until it is let go, also after the end of the context.
+type hangingStore struct {
+	*work.MemoryStore
+	hangs   atomic.Bool
+	under   atomic.Int32 // calls under way
+	most    atomic.Int32
+	letGo   chan struct{}
+	entered chan struct{} // has a token when Apply was called
+}
+
+func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
+	if s.hangs.Load() {
+		s.most.Store(max(s.most.Load(), s.under.Add(1)))
+		defer s.under.Add(-1)
+		select {
+		case s.entered <- struct{}{}:
+		default:
+		}
+		<-s.letGo
+	}
+	return s.MemoryStore.Apply(ctx, changes)
+}
+
+// TestWriteObeysItsContext: a write returns when its context ends, also the one that has begun to write to a Store that
+// hangs. The error reports that the change is not stored yet, and the change is stored once the Store answers.
+func TestWriteObeysItsContext(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
+		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("old", "1"))
+		s.settle()
+		store.hangs.Store(true)
+		writes := map[string]func(context.Context) error{
+			"create": func(ctx context.Context) error {
+				_, err := h.works("cluster1").Create(ctx, newWork("new", "1"), metav1.CreateOptions{})
+				return err
+			},
+			"delete": func(ctx context.Context) error {
+				return h.works("cluster1").Delete(ctx, "old", metav1.DeleteOptions{})
+			},
+			"inventory": h.InventoryComplete,
+		}
+		var group sync.WaitGroup
+		for name, write := range writes {
+			for _, cause := range []error{context.DeadlineExceeded, context.Canceled} {
+				group.Go(func() {
+					began := time.Now()
+					ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+					defer cancel()
+					if cause == context.Canceled {
+						ctx, cancel = context.WithCancel(s.t.Context())
+						time.AfterFunc(time.Second, cancel)
+					}
+					err := write(ctx)
+					if took := time.Since(began); took > time.Second+50*time.Millisecond {
+						t.Errorf("%s: the write returned %v after its context ended", name, took-time.Second)
+					}
+					var status *apierrors.StatusError
+					if apierrors.IsAlreadyExists(err) || err == nil && name == "delete" {
+						return // the other one has done it
+					}
+					if !errors.Is(err, cause) || !apierrors.IsTimeout(err) || !errors.As(err, &status) ||
+						!strings.Contains(err.Error(), "made in memory but is not stored yet") {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+		}
+		group.Wait()
+		store.hangs.Store(false)
+		close(store.letGo)
+		s.settle()
+		if most := store.most.Load(); most != 1 {
+			t.Errorf("%d writes to the store at a time, want 1", most)
+		}
+		a.get("new")
+		if _, err := h.works("cluster1").Get(s.t.Context(), "old", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deletion is lost: %v", err)
+		}
+	})
+}
