@@ -116,7 +116,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	hold := options.InitialSyncTimeout > 0
 	a := &Agent{
 		options: options,
-		traits:  traitsOf(options.Profile),
+		traits:  options.Profile.Traits(),
 		ids:     newIDSequence(),
 		store:   store.New[*agentWork](options.Clock, hold),
 		session: uuid.NewString(),

@@ -67,11 +67,14 @@ func (h *agentHandler) Refused(topic string, err error) {
 
 // refuse counts and logs messages that cannot be used.
 func (a *Agent) refuse(topic string, err error, reason string, n int) {
-	a.metrics.refuse(reason, n)
 	a.store.Lock()
-	logger := a.logger
-	a.store.Unlock()
-	a.refusals.Error(logger, err, reason, topic)
+	defer a.store.Unlock()
+	a.refuseLocked(topic, err, reason, n)
+}
+
+func (a *Agent) refuseLocked(topic string, err error, reason string, n int) {
+	a.metrics.refuse(reason, n)
+	a.refusals.Error(a.logger, err, reason, topic)
 }
 
 func (a *Agent) receive(m codec.Message) error {
@@ -98,14 +101,26 @@ func (a *Agent) receive(m codec.Message) error {
 	return fmt.Errorf("a %T is nothing for an agent", m)
 }
 
+// work returns the record of a source's work, nil where there is none.
+func (a *Agent) work(source, id string) *agentWork {
+	if s := a.sources[source]; s != nil {
+		return s.works[id]
+	}
+	return nil
+}
+
 // onSpec does what the protocol's table says. The store's lock is held.
 func (a *Agent) onSpec(m *codec.Spec) error {
-	if m.Version > a.traits.MaxVersion {
-		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, a.traits.MaxVersion)
+	strict := m.UID == ""
+	n := shown{version: m.Version, seq: m.StatusSeq}
+	if strict {
+		n.time = m.Time
+	}
+	if err := a.check(a.work(m.Source, m.ResourceID), m.ResourceID, n); err != nil {
+		return err
 	}
 	s := a.source(m.Source)
 	w := s.works[m.ResourceID]
-	strict := m.UID == ""
 	act := protocol.OnSpec(stateOf(w), protocol.SpecEvent{
 		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
 		Delete:      m.DeletionTimestamp != nil,

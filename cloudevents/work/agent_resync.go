@@ -56,6 +56,7 @@ func (s *agentSource) entries(list []codec.SpecEntry) []codec.SpecEntry {
 // entry tells what there is of a work. In a strict profile, where no incarnation tells what is on its way out from what
 // comes after it, it tells what comes: the source may have given both the same version, and would send nothing.
 func (w *agentWork) entry() codec.SpecEntry {
+	w.heal(boundsOf(w.agent.traits, w.agent.options.Clock))
 	version := w.version
 	if w.agent.traits.Strict && w.state == protocol.Deleting && w.next != nil {
 		version = w.next.Version
@@ -156,6 +157,10 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		e := &m.Entries[i]
 		w := s.works[e.ResourceID]
 		if w == nil {
+			continue
+		}
+		if err := a.check(w, e.ResourceID, shown{seq: e.StatusSeq}); err != nil {
+			a.refuseLocked("", err, refusalReason(err), 1)
 			continue
 		}
 		hash, err := w.statusHash()

@@ -81,7 +81,7 @@ func (w *agentWork) publish() {
 // heard takes the sequence of a status that the source has accepted. One above all that this process has given
 // is of an earlier process, of whose statuses more may be under way.
 func (w *agentWork) heard(seq int64) {
-	if seq = min(seq, maxVersion); seq > w.seq {
+	if seq > w.seq {
 		w.seq, w.inherited = seq, true
 		w.agent.keep(w)
 	}
@@ -187,6 +187,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		a.store.Unlock()
 		return cloudevents.Message{}, nil // an expired grave
 	}
+	w.heal(boundsOf(a.traits, a.options.Clock))
 	if w.unsaved { // store first, then publish
 		w.toSend = true
 		a.store.Unlock()

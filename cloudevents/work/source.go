@@ -96,7 +96,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	options = options.withDefaults()
 	s := &Source{
 		options:  options,
-		traits:   traitsOf(options.Profile),
+		traits:   options.Profile.Traits(),
 		ids:      newIDSequence(),
 		store:    store.New[*sourceWork](options.Clock, false),
 		works:    map[workID]*sourceWork{},
@@ -302,7 +302,7 @@ func (c *sourceCluster) next(now time.Time) int64 {
 
 // saw remembers a V that the cluster has shown.
 func (c *sourceCluster) saw(v int64) {
-	if v > c.highest {
+	if c.highest < v || c.highest > protocol.Horizon(c.source.options.Clock.Now()) {
 		c.highest = v
 		c.source.keepCluster(c)
 	}

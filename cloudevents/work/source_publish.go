@@ -71,6 +71,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}
+	w.heal(boundsOf(s.traits, s.options.Clock))
 	if w.unsaved { // store first, then publish
 		if a != nil {
 			a.park()

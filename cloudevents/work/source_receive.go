@@ -110,24 +110,21 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	return fmt.Errorf("a %T is nothing for a source", m)
 }
 
-// maxVersion is far above any clock; a peer that shows more would exhaust the numbers.
-const maxVersion = 1 << 62
-
-// traitsOf returns a profile's traits, with a bound on versions that leaves room for a greater one.
-func traitsOf(p codec.Profile) codec.Traits {
-	traits := p.Traits()
-	traits.MaxVersion = min(traits.MaxVersion-1, maxVersion)
-	return traits
-}
-
 func (s *Source) onStatus(m *codec.Status) error {
-	c := s.cluster(m.Cluster)
 	w := s.works[workID{m.Cluster, m.ResourceID}]
-	if m.Version > s.traits.MaxVersion {
-		return s.beyond(c, m.Version, m.ResourceID)
-	}
-	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	strict := m.UID == ""
+	if strict && !s.traits.Strict {
+		m.SequenceID = 0 // it is of another scale, and the time orders these statuses
+	}
+	n := shown{version: m.Version, seq: m.SequenceID}
+	if strict {
+		n.time = m.Time
+	}
+	if err := s.check(w, m.ResourceID, n); err != nil {
+		return err
+	}
+	c := s.cluster(m.Cluster)
+	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
 		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
@@ -192,11 +189,6 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) {
 	obj := *w.Object
 	obj.Status = status
 	s.store.Put(w, &obj)
-}
-
-// beyond refuses a version that is out of the range.
-func (s *Source) beyond(c *sourceCluster, version int64, id string) error {
-	return unusable(refusedVersion, "cluster %q shows version %d of work %s, which is beyond %d", c.name, version, id, s.traits.MaxVersion)
 }
 
 // maxTombstones bounds what one cluster can make its sources remember. What is beyond it is buried when the cluster

@@ -194,7 +194,9 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		Broadcast: l.cluster.strict && !s.traits.Strict,
 		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
+	bounds := boundsOf(s.traits, s.options.Clock)
 	for _, w := range l.works {
+		w.heal(bounds)
 		hash, err := w.statusHash()
 		if err != nil {
 			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
@@ -324,8 +326,8 @@ func (s *Source) expireLists() {
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[workID{c.name, e.ResourceID}]
-	if e.Version > s.traits.MaxVersion {
-		s.refuseEntry(s.beyond(c, e.Version, e.ResourceID))
+	if err := s.check(w, e.ResourceID, shown{version: e.Version, seq: e.SequenceID}); err != nil {
+		s.refuseEntry(err)
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {

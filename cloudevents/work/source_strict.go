@@ -41,6 +41,7 @@ func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 		return
 	}
 	if r, ok := w.cluster.reported.take(w.id); ok {
+		r = r.healed(boundsOf(s.traits, s.options.Clock))
 		w.strict.seen, w.seq = max(w.strict.seen, r.version), max(w.seq, r.seq)
 	}
 	generation := int64(0)

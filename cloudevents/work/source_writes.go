@@ -6,6 +6,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -345,7 +346,7 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 		},
 		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
 		AgentSession: uuid.Nil.String(),
-		StatusSeq:    maxVersion,
+		StatusSeq:    math.MaxInt64,
 		Work:         obj,
 	})
 	if err != nil {

@@ -121,7 +121,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		}
 		// What has gone makes room.
 		s.claims("cluster1", "id-0", func(status *codec.Status) {
-			status.Version = 1 << 61
+			status.Version = soon()
 			status.Status.Conditions[0].Type = codec.ConditionDeleted
 		})
 		s.claims("cluster1", "one-more", func(status *codec.Status) { status.ID = "y" })

@@ -65,8 +65,8 @@ func TestStrictStatusesByTime(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
 				at := time.Now().Truncate(time.Second)
-				s.sendStrict(strictReport("app", 1<<61, at, "first"))
-				s.sendStrict(strictReport("app", 1<<61, at.Add(tc.gap), "second"))
+				s.sendStrict(strictReport("app", soon(), at, "first"))
+				s.sendStrict(strictReport("app", soon(), at.Add(tc.gap), "second"))
 				s.settle()
 				if got := applied(h.get("cluster1", "app")); got != tc.want {
 					t.Errorf("the hub sees %q, want %q", got, tc.want)
@@ -141,7 +141,7 @@ func TestRequestsForOthers(t *testing.T) {
 		h.create("cluster1", newWork("app", "1"))
 		other.create("cluster2", newWork("app", "1"))
 		s.settle()
-		s.sendStrict(strictReport("app", 1<<61, time.Now(), "ok"))
+		s.sendStrict(strictReport("app", soon(), time.Now(), "ok"))
 		s.settle()
 		s.reconnect()
 		if text := logs(); strings.Contains(text, "Refused") {
