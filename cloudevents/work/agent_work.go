@@ -227,6 +227,11 @@ func (w *agentWork) create(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
 		return
 	}
+	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
+		return
+	}
 	w.name = spec.Name
 	if !crd.NameFits(w.name) { // a peer may send what its resource ID says, or its user wrote
 		if spec.DeletionTimestamp != nil {
@@ -269,6 +274,20 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.put(w, obj)
 }
 
+// newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.
+func (w *agentWork) newErrors(spec *codec.Spec) error {
+	if w.Object == nil || sameSpec(&w.Object.Spec, &spec.Work.Spec) {
+		return nil // create decides
+	}
+	return brief(specErrors(&spec.Work.Spec))
+}
+
+// invalid counts and logs a spec that the schema forbids.
+func (w *agentWork) invalid(err error) {
+	w.agent.refuseLocked("", unusable(refusedSchema, "the spec of work %s of source %s is invalid: %w", w.name, w.source.name, err),
+		refusedSchema, 1)
+}
+
 // ownSpec copies as much of a spec that has waited as create changes: the journal may be writing what it got of it.
 func ownSpec(spec *codec.Spec) *codec.Spec {
 	own := *spec
@@ -285,7 +304,7 @@ func (w *agentWork) reject(reason, message string) {
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
 		Reason:             reason,
-		Message:            message,
+		Message:            clip(message),
 		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
 	}
 	w.publish()
@@ -307,6 +326,14 @@ func (w *agentWork) take(spec *codec.Spec) {
 			w.ahead = w.Object.Generation
 		}
 		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		return
+	}
+	if err := w.newErrors(spec); err != nil {
+		if other {
+			w.ahead = w.Object.Generation
+		}
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and the one before stays applied: "+err.Error())
 		return
 	}
 	if w.Object == nil { // an earlier spec was bad, or its name is taken: then the work keeps its place

@@ -138,3 +138,6 @@ func NewAside(handle func(cloudevents.Message)) Aside { return Aside{newAside(ha
 // Add takes a request, Drop forgets all.
 func (a Aside) Add(m cloudevents.Message) { a.add(m) }
 func (a Aside) Drop()                     { a.drop() }
+
+// SessionOf is what an agent expects of the answers and new works of its sources.
+func SessionOf(a *Agent) string { return a.session }

@@ -6,6 +6,7 @@ package work
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -19,6 +20,50 @@ type problem struct {
 	metav1.Condition
 	// Covered is the condition of this type that the agent has reported.
 	Covered *metav1.Condition `json:"covered,omitempty"`
+}
+
+// statusRefused is the reason of a problem with what the agent has reported, not with what is to be sent to it.
+const statusRefused = "StatusRefused"
+
+// ofStatus reports whether the problem is with the agent's last status. It ends when a good one is accepted.
+func (p *problem) ofStatus() bool { return p != nil && p.Reason == statusRefused }
+
+// newProblem makes a condition Degraded for a work that has an object.
+func (w *sourceWork) newProblem(reason, message string) problem {
+	return problem{Condition: metav1.Condition{
+		Type:               workv1.WorkDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             reason,
+		Message:            clip(message),
+		ObservedGeneration: w.Object.Generation,
+		LastTransitionTime: metav1.NewTime(w.source.options.Clock.Now()).Rfc3339Copy(),
+	}}
+}
+
+// clip cuts a message to what the schema allows a condition to have.
+func clip(message string) string {
+	const most = 32 << 10
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
+}
+
+// refuseStatus shows that the agent's last status was refused, next to what its last good one said. A problem with the
+// spec is more important. The source's mutex is held.
+func (w *sourceWork) refuseStatus(err error) {
+	if w.Object == nil || w.problem != nil && (!w.problem.ofStatus() || w.problem.Message == clip(err.Error())) {
+		return
+	}
+	obj := *w.Object
+	if w.problem != nil {
+		obj.Status = w.problem.uncover(obj.Status)
+	}
+	var covering *problem
+	obj.Status, covering = w.newProblem(statusRefused, err.Error()).cover(obj.Status)
+	w.setProblem(covering)
+	w.hash = ""
+	w.source.put(w, &obj)
 }
 
 // cover returns a reported status with the problem in it, and the problem as it is then.
@@ -80,20 +125,15 @@ func (w *sourceWork) unpublished(err error) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	w.offered = false
-	if w.Object == nil || w.problem != nil {
+	if w.Object == nil || w.problem != nil && !w.problem.ofStatus() {
 		return
 	}
-	p := problem{Condition: metav1.Condition{
-		Type:               workv1.WorkDegraded,
-		Status:             metav1.ConditionTrue,
-		Reason:             unsentReason(err),
-		Message:            err.Error(),
-		ObservedGeneration: w.Object.Generation,
-		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy(),
-	}}
 	obj := *w.Object
+	if w.problem != nil {
+		obj.Status = w.problem.uncover(obj.Status)
+	}
 	var covering *problem
-	obj.Status, covering = p.cover(obj.Status)
+	obj.Status, covering = w.newProblem(unsentReason(err), err.Error()).cover(obj.Status)
 	w.setProblem(covering)
 	s.put(w, &obj)
 }
@@ -107,7 +147,7 @@ func (w *sourceWork) published() {
 	s := w.source
 	s.store.Lock()
 	defer s.store.Unlock()
-	if w.Object == nil || w.problem == nil || !w.offered {
+	if w.Object == nil || w.problem == nil || w.problem.ofStatus() || !w.offered {
 		return
 	}
 	obj := *w.Object

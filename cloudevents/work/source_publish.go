@@ -32,10 +32,12 @@ func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
 func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	s.number(w, next)
 	w.confirmed, w.strict.created = false, false
-	if w.problem != nil && next != nil { // it was about the version before
-		next.Status, w.hash = w.problem.uncover(next.Status), ""
+	if w.problem != nil && !w.problem.ofStatus() { // it was about the version before
+		if next != nil {
+			next.Status, w.hash = w.problem.uncover(next.Status), ""
+		}
+		w.setProblem(nil)
 	}
-	w.setProblem(nil)
 	if w.deleting {
 		w.deleteV = w.version
 	}

@@ -143,8 +143,9 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if act.Confirmed {
 		w.confirmed = true
 	}
+	var refused error
 	if act.Accept {
-		s.accept(w, m)
+		refused = s.accept(w, m)
 	}
 	switch {
 	case act.Finish:
@@ -164,31 +165,47 @@ func (s *Source) onStatus(m *codec.Status) error {
 	case act.Send:
 		s.send(w)
 	}
-	return nil
+	return refused
 }
 
-// accept shows a reported status. An equal one moves only the bookkeeping.
-func (s *Source) accept(w *sourceWork, m *codec.Status) {
+// accept shows a reported status. An equal one moves only the bookkeeping, as does one that is refused.
+func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
 	w.statusTime, w.strict.reported, w.heard = m.Time, true, validTrace(m.TraceParent)
 	s.keep(w)
 	if m.Status == nil || w.Object == nil {
-		return
+		return nil
+	}
+	if err := s.admits(w, m); err != nil {
+		w.refuseStatus(err)
+		return err
 	}
 	w.hash = m.Hash
 	status := *m.Status
-	if w.problem != nil {
+	switch {
+	case w.problem.ofStatus():
+		w.setProblem(nil)
+	case w.problem != nil:
 		var p *problem
 		status, p = w.problem.cover(status)
 		w.setProblem(p)
 		w.hash = "" // what is shown is not what was reported
 	}
 	if apiequality.Semantic.DeepEqual(w.Object.Status, status) {
-		return
+		return nil
 	}
 	obj := *w.Object
 	obj.Status = status
 	s.store.Put(w, &obj)
+	return nil
+}
+
+// admits refuses a status that the CRD's schema forbids.
+func (s *Source) admits(w *sourceWork, m *codec.Status) error {
+	if err := brief(statusErrors(m.Status)); err != nil {
+		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
+	}
+	return nil
 }
 
 // maxTombstones bounds what one cluster can make its sources remember. What is beyond it is buried when the cluster
