@@ -36,7 +36,7 @@ type Agent struct {
 	journal   *journal // nil without a Store
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
-	requests  *aside
+	requests  *requestQueue
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
@@ -130,7 +130,8 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
-	a.requests = newAside(a.take)
+	a.requests = newRequestQueue(&budget{perPeer: DefaultMaxClusterBytes, total: DefaultMaxBytes}, a.take,
+		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
 	if !hold {
 		close(a.synced)
 	}

@@ -191,3 +191,17 @@ func (a *Agent) ask(s *agentSource, id string, version int64) {
 	default:
 	}
 }
+
+// newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.
+func (w *agentWork) newErrors(spec *codec.Spec) error {
+	if w.Object == nil || sameSpec(&w.Object.Spec, &spec.Work.Spec) {
+		return nil // create decides
+	}
+	return brief(specErrors(&spec.Work.Spec))
+}
+
+// invalid counts and logs a spec that the schema forbids.
+func (w *agentWork) invalid(err error) {
+	w.agent.refuseLocked("", unusable(refusedSchema, "the spec of work %s of source %s is invalid: %w", w.name, w.source.name, err),
+		refusedSchema, 1)
+}

@@ -41,7 +41,8 @@ type Source struct {
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
 	strangers *quietlog.Log // works that are to go because this source does not know them
-	requests  *aside
+	requests  *requestQueue
+	budget    *budget
 	asks      atomic.Int64 // how often all agents were asked
 
 	// The store's lock guards what follows.
@@ -52,7 +53,8 @@ type Source struct {
 	restored bool                        // from a Store, which has all works that agents can have heard of
 	asked    bool                        // in a strict profile, for all that agents have, since it is complete
 	buried   []*sourceWork
-	round    uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
+	unknown  account // of the records of clusters
+	round    uint64  // numbers the connections and the terms of writing: an answer ends with the one it began in
 	started  bool
 	logger   klog.Logger
 }
@@ -77,6 +79,8 @@ type sourceCluster struct {
 	hashes         *hashList              // of all works, for an agent without our extensions
 	answered       int                    // the resync that it has answered last, for the metrics
 	reported       reports                // of works without a record, in a strict profile
+	account        account                // of what its agent makes this source keep
+	dropped        bool                   // some list of its agent, which must send another
 }
 
 // NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
@@ -107,7 +111,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 
 		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
-	s.requests = newAside(s.take)
+	s.budget = &budget{perPeer: options.MaxClusterBytes, total: options.MaxBytes}
+	s.unknown.budget = s.budget
+	s.requests = newRequestQueue(s.budget, s.take, s.dropped)
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
@@ -273,7 +279,9 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	}
 	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
+		c.dropLists()
 		delete(s.clusters, cluster)
+		s.unknown.set(clusterCost+int64(len(cluster)), 0)
 		delete(s.partial, c)
 		s.keepCluster(c)
 		c.reported.clear()
@@ -286,11 +294,25 @@ func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
 		c = &sourceCluster{source: s, name: name, tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{}}
-		c.answers.source = s
-		c.reported.keep = c.keepPast
+		c.answers.source, c.answers.account = s, &c.account
+		c.account.budget = s.budget
+		s.unknown.set(0, clusterCost+int64(len(name)))
+		c.reported.keep, c.reported.account = c.keepPast, &c.account
 		s.clusters[name] = c
 	}
 	return c
+}
+
+// clusterOf is cluster for an event of an agent, which may be of a cluster that has no works.
+func (s *Source) clusterOf(name string) (*sourceCluster, error) {
+	if s.clusters[name] == nil {
+		size := clusterCost + int64(len(name))
+		if !s.unknown.charge(size) {
+			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w", name, errOverBudget)
+		}
+		s.unknown.set(size, 0) // cluster charges it
+	}
+	return s.cluster(name), nil
 }
 
 // next returns the V for a new version in the cluster.
@@ -346,6 +368,9 @@ type sourceWork struct {
 	unsaved, toSend bool
 	// offered is whether an event was made since the problem began.
 	offered bool
+	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
+	charged int64
+	own     bool
 	// troubled is whether there is a problem, for who does not hold the lock.
 	troubled atomic.Bool
 	// parked are the answers that wait for the Store to have it.

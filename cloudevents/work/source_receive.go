@@ -38,8 +38,9 @@ func (h *sourceHandler) Disconnected() {
 	defer s.store.Unlock()
 	s.round++
 	for _, c := range s.clusters {
-		clear(c.lists)
+		c.dropLists()
 		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
+		c.answers.recount()
 	}
 }
 
@@ -50,6 +51,18 @@ func (h *sourceHandler) Received(m cloudevents.Message) {
 		s.requests.add(m)
 	} else {
 		s.take(m)
+	}
+}
+
+// dropped refuses a request that there are no bytes for. If it is a list, its agent is asked for another.
+func (s *Source) dropped(m cloudevents.Message, err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.refuseLocked(m.Topic, err, refusalReason(err), 1)
+	name, _ := m.Event.Extensions()["clustername"].(string)
+	if c := s.clusters[name]; c != nil {
+		c.dropped = true
+		s.partial[c] = struct{}{}
 	}
 }
 
@@ -123,7 +136,10 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if err := s.check(w, m.ResourceID, n); err != nil {
 		return err
 	}
-	c := s.cluster(m.Cluster)
+	c, err := s.clusterOf(m.Cluster)
+	if err != nil {
+		return err
+	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
@@ -200,26 +216,19 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	return nil
 }
 
-// admits refuses a status that the CRD's schema forbids.
+// admits refuses a status that the CRD's schema forbids, or that is too large.
 func (s *Source) admits(w *sourceWork, m *codec.Status) error {
 	if err := brief(statusErrors(m.Status)); err != nil {
 		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
 	}
-	return nil
+	return w.admitSize(m.Status)
 }
 
-// maxTombstones bounds what one cluster can make its sources remember. What is beyond it is buried when the cluster
-// lists it again and others are gone.
-const maxTombstones = 10_000
-
-// bury makes a tombstone for a work that an agent holds and this source does not know.
+// bury makes a tombstone for a work that an agent holds and this source does not know. One that the cluster has no
+// bytes left for is made when the cluster lists the work again and others are gone.
 func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
 	s.expire(now)
-	if len(c.tombstones) >= maxTombstones {
-		return nil, unusable(refusedUnknown, "cluster %q has work %s, which is unknown as are %d others that it is to delete",
-			c.name, id, maxTombstones)
-	}
 	if name == id {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
@@ -227,6 +236,11 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()), session: c.session,
 		deleting: true, deleted: metav1.NewTime(now).Rfc3339Copy(),
 	}
+	if !c.account.charge(w.tombstoneSize()) {
+		return nil, unusable(refusedBudget, "cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
+			c.name, id, len(c.tombstones), errOverBudget)
+	}
+	w.charged = w.tombstoneSize()
 	s.number(w, nil)
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w

@@ -145,9 +145,16 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 		}
 		next = l
 	}
-	if next != nil {
-		s.engine.Enqueue(cloudevents.Bulk, next)
+	if next == nil {
+		return nil
 	}
+	next.charged = replyCost * int64(len(works)+listCost*count/replyCost)
+	if !c.account.charge(next.charged) {
+		next.lost.Store(true)
+		s.refuseEntry(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, errOverBudget))
+		return next
+	}
+	s.engine.Enqueue(cloudevents.Bulk, next)
 	return next
 }
 
@@ -172,6 +179,7 @@ type hashList struct {
 	chunk    codec.Chunk
 	resyncID string
 	next     *hashList   // nil once it is queued
+	charged  int64       // to the cluster, for this chunk and the next ones
 	begun    bool        // its turn has come
 	lost     atomic.Bool // with its connection
 }
@@ -181,6 +189,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 	s.store.Lock()
 	l.begun = true
 	if l.next != nil {
+		l.next.charged, l.charged = l.charged, 0
 		s.engine.Enqueue(cloudevents.Bulk, l.next)
 		l.next = nil
 	}
@@ -210,6 +219,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 }
 
 func (l *hashList) Settled(err error) {
+	l.charged = l.cluster.account.set(l.charged, 0)
 	if err != nil {
 		l.lost.Store(true)
 	}
@@ -228,6 +238,7 @@ func (w *sourceWork) statusHash() (string, error) {
 // agentList is a list that comes in chunks: absence means something only when all are in.
 type agentList struct {
 	answer
+	charged  int64 // to its cluster
 	began    time.Time
 	count    int
 	received map[int]struct{}
@@ -241,13 +252,24 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
 		return nil
 	}
-	c := s.cluster(m.Cluster)
+	c, err := s.clusterOf(m.Cluster)
+	if err != nil {
+		return err
+	}
 	c.shown(m.AgentSession != "")
 	if c.modern {
 		c.session = m.AgentSession
 	}
 	s.metrics.list(received, len(m.Entries))
 	l := s.gather(c, m)
+	defer func() { // its answer may be kept for long
+		if c.lists[m.ResyncID] != l {
+			l.received, l.listed, l.unknown = nil, nil, nil
+		}
+	}()
+	if err := c.keepChunk(l, m); err != nil {
+		return err
+	}
 	for i := range m.Entries {
 		s.onEntry(c, l, &m.Entries[i], !m.Broadcast)
 	}
@@ -261,7 +283,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
-	delete(c.lists, m.ResyncID)
+	c.dropList(m.ResyncID)
 	if !m.Broadcast { // else the agent has begun
 		s.metrics.answered(&c.answered)
 	}
@@ -300,6 +322,38 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	return l
 }
 
+// keepChunk charges the cluster for a chunk of a list that is not complete. A list over the budget is dropped, and
+// requested again later.
+func (c *sourceCluster) keepChunk(l *agentList, m *codec.SpecResync) error {
+	if c.lists[m.ResyncID] != l || m.ResyncID == "" {
+		return nil
+	}
+	size := int64(listCost)
+	for i := range m.Entries {
+		size += int64(entryCost + len(m.Entries[i].ResourceID))
+	}
+	if c.account.charge(size) {
+		l.charged += size
+		return nil
+	}
+	c.dropList(m.ResyncID)
+	c.dropped = true
+	return unusable(refusedBudget, "a list of cluster %q was dropped: %w", c.name, errOverBudget)
+}
+
+func (c *sourceCluster) dropList(id string) {
+	if l := c.lists[id]; l != nil {
+		l.charged = c.account.set(l.charged, 0)
+		delete(c.lists, id)
+	}
+}
+
+func (c *sourceCluster) dropLists() {
+	for id := range c.lists {
+		c.dropList(id)
+	}
+}
+
 // expireLists gives up on lists whose chunks did not all come, and asks for them again.
 func (s *Source) expireLists() {
 	s.store.Lock()
@@ -310,7 +364,11 @@ func (s *Source) expireLists() {
 			if now.Sub(l.began) < listTimeout {
 				continue
 			}
-			delete(c.lists, id)
+			c.dropList(id)
+			c.dropped = true
+		}
+		if c.dropped {
+			c.dropped = false
 			s.request(&codec.StatusResync{
 				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
 				Scope:  codec.ScopeLists,

@@ -183,6 +183,7 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	w.createV, w.strict.created = w.version, true
 	s.works[key] = w
 	s.put(w, obj)
+	w.account()
 	s.send(w)
 	return obj, s.term(), nil
 }
