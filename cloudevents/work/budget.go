@@ -122,13 +122,17 @@ func (w *sourceWork) account() {
 
 func (w *sourceWork) tombstoneSize() int64 { return int64(tombstoneCost + 2*len(w.id) + len(w.name)) }
 
-// admitSize refuses a status that is too large, or for which the cluster has no bytes left.
-func (w *sourceWork) admitSize(status *workv1.ManifestWorkStatus) error {
+// admit refuses a status that is too large, that the CRD's schema forbids, or for which the cluster has no bytes left.
+func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 	o := &w.source.options
 	size := statusSize(status)
 	if size > int64(o.MaxStatusBytes) {
 		return unusable(refusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
 			w.cluster.name, w.name, size, o.MaxStatusBytes)
+	}
+	// The schema takes longer to check than the size.
+	if err := brief(statusErrors(status)); err != nil {
+		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
 	}
 	if !w.cluster.account.charge(size - w.charged) {
 		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w", w.cluster.name, w.name, size, errOverBudget)

@@ -192,7 +192,7 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	if m.Status == nil || w.Object == nil {
 		return nil
 	}
-	if err := s.admits(w, m); err != nil {
+	if err := w.admit(m.Status); err != nil {
 		w.refuseStatus(err)
 		return err
 	}
@@ -214,14 +214,6 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	obj.Status = status
 	s.store.Put(w, &obj)
 	return nil
-}
-
-// admits refuses a status that the CRD's schema forbids, or that is too large.
-func (s *Source) admits(w *sourceWork, m *codec.Status) error {
-	if err := brief(statusErrors(m.Status)); err != nil {
-		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
-	}
-	return w.admitSize(m.Status)
 }
 
 // bury makes a tombstone for a work that an agent holds and this source does not know. One that the cluster has no

@@ -31,9 +31,11 @@ type shown struct {
 func (n shown) check(b protocol.Bounds, highest int64, id string) error {
 	switch {
 	case n.version > highest:
-		return unusable(refusedVersion, "version %d of work %s is out of range: the greatest plausible one is %d", n.version, id, highest)
+		return unusable(refusedVersion, "version %d of work %s is out of range: the greatest plausible one is %d",
+			n.version, id, highest)
 	case n.seq > b.Sequence:
-		return unusable(refusedVersion, "sequence %d of work %s is out of range: the greatest plausible one is %d", n.seq, id, b.Sequence)
+		return unusable(refusedVersion, "sequence %d of work %s is out of range: the greatest plausible one is %d",
+			n.seq, id, b.Sequence)
 	case n.time.After(b.Time):
 		return unusable(refusedVersion, "time %s of work %s is more than %s ahead of the clock",
 			n.time.Format(time.RFC3339), id, protocol.MaxAhead)
