@@ -6,10 +6,12 @@ package work
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -231,6 +233,59 @@ func validateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 		return apierrors.NewInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
 	}
 	return nil
+}
+
+// statusErrors returns what the CRD has against a status that a peer has sent. A list that is null counts as empty, as
+// peers without an API server between them may send one.
+func statusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
+	if crd.StatusFits(status) {
+		return nil
+	}
+	filled := *status
+	filled.ResourceStatus.Manifests = slices.Clone(status.ResourceStatus.Manifests)
+	for i := range filled.ResourceStatus.Manifests {
+		if m := &filled.ResourceStatus.Manifests[i]; m.Conditions == nil {
+			m.Conditions = []metav1.Condition{}
+		}
+	}
+	data, err := json.Marshal(&filled)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("status"), err)}
+	}
+	_, errs := crd.Member("status", data)
+	return errs
+}
+
+// brief returns an error of a peer's object with as much of its text as a log line needs, nil for no errors. What the
+// peer has sent may be part of the text.
+func brief(errs field.ErrorList) error {
+	const most = 1 << 10
+	if len(errs) == 0 {
+		return nil
+	}
+	text := errs.ToAggregate().Error()
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return errors.New(text)
+}
+
+// specErrors returns what the CRD has against a spec that a peer has sent. What the API server sets by default may be
+// missing.
+func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
+	if crd.SpecFits(spec) {
+		return nil
+	}
+	if deep := tooDeep(spec); len(deep) > 0 {
+		return deep
+	}
+	filled := spec.DeepCopy()
+	crd.Default(filled)
+	errs, err := validateSpec(filled)
+	if err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec"), field.OmitValueType{}, err.Error())}
+	}
+	return errs
 }
 
 // carryOver gives next what no write through a clientset changes.

@@ -36,7 +36,7 @@ type Agent struct {
 	journal   *journal // nil without a Store
 	metrics   *metrics // nil where nobody wants them
 	refusals  *quietlog.Log
-	requests  *aside
+	requests  *requestQueue
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
@@ -84,7 +84,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	hold := options.InitialSyncTimeout > 0
 	a := &Agent{
 		options: options,
-		traits:  traitsOf(options.Profile),
+		traits:  options.Profile.Traits(),
 		ids:     newIDSequence(),
 		store:   store.New[*agentWork](options.Clock, hold, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
 		session: uuid.NewString(),
@@ -98,7 +98,8 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
-	a.requests = newAside(a.take)
+	a.requests = newRequestQueue(&budget{perPeer: DefaultMaxClusterBytes, total: DefaultMaxBytes}, a.take,
+		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
 	a.presence = newPresence(presence{
 		lock: a.store, profile: options.Profile, clock: options.Clock, ids: a.ids,
 		header:  codec.Header{Cluster: options.ClusterName, Agent: options.AgentID},

@@ -73,11 +73,14 @@ func (h *agentHandler) Refused(topic string, err error) {
 
 // refuse counts and logs messages that cannot be used.
 func (a *Agent) refuse(topic string, err error, reason string, n int) {
-	a.metrics.refuse(reason, n)
 	a.store.Lock()
-	logger := a.logger
-	a.store.Unlock()
-	a.refusals.Error(logger, err, reason, topic)
+	defer a.store.Unlock()
+	a.refuseLocked(topic, err, reason, n)
+}
+
+func (a *Agent) refuseLocked(topic string, err error, reason string, n int) {
+	a.metrics.refuse(reason, n)
+	a.refusals.Error(a.logger, err, reason, topic)
 }
 
 func (a *Agent) receive(m codec.Message) error {
@@ -109,14 +112,26 @@ func (a *Agent) receive(m codec.Message) error {
 	return fmt.Errorf("a %T is nothing for an agent", m)
 }
 
+// work returns the record of a source's work, nil where there is none.
+func (a *Agent) work(source, id string) *agentWork {
+	if s := a.sources[source]; s != nil {
+		return s.works[id]
+	}
+	return nil
+}
+
 // onSpec does what the protocol's table says. The store's lock is held.
 func (a *Agent) onSpec(m *codec.Spec) error {
-	if m.Version > a.traits.MaxVersion {
-		return unusable(refusedVersion, "version %d of work %s is beyond %d", m.Version, m.ResourceID, a.traits.MaxVersion)
+	strict := m.UID == ""
+	n := shown{version: m.Version, seq: m.StatusSeq}
+	if strict {
+		n.time = m.Time
+	}
+	if err := a.check(a.work(m.Source, m.ResourceID), m.ResourceID, n); err != nil {
+		return err
 	}
 	s := a.source(m.Source)
 	w := s.works[m.ResourceID]
-	strict := m.UID == ""
 	act := protocol.OnSpec(stateOf(w), protocol.SpecEvent{
 		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
 		Delete:      m.DeletionTimestamp != nil,
@@ -181,4 +196,18 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		a.send(w)
 	case protocol.Ignore, protocol.Confirm:
 	}
+}
+
+// newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.
+func (w *agentWork) newErrors(spec *codec.Spec) error {
+	if w.Object == nil || sameSpec(&w.Object.Spec, &spec.Work.Spec) {
+		return nil // create decides
+	}
+	return brief(specErrors(&spec.Work.Spec))
+}
+
+// invalid counts and logs a spec that the schema forbids.
+func (w *agentWork) invalid(err error) {
+	w.agent.refuseLocked("", unusable(refusedSchema, "the spec of work %s of source %s is invalid: %w", w.name, w.source.name, err),
+		refusedSchema, 1)
 }

@@ -65,6 +65,7 @@ func (s *agentSource) shown(modern bool) { s.modern, s.strict = modern, !modern 
 // entry describes the version of a work that the agent has received. While the clean-up of an incarnation lasts, that is
 // the next incarnation, if there is one: its source must not send it again, and has no status of it.
 func (w *agentWork) entry() codec.SpecEntry {
+	w.heal(boundsOf(w.agent.traits, w.agent.options.Clock))
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 	if w.state == protocol.Deleting && w.next != nil {
 		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
@@ -138,6 +139,10 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		e := &m.Entries[i]
 		w := s.works[e.ResourceID]
 		if w == nil {
+			continue
+		}
+		if err := a.check(w, e.ResourceID, shown{seq: e.StatusSeq}); err != nil {
+			a.refuseLocked("", err, refusalReason(err), 1)
 			continue
 		}
 		hash, err := w.statusHash()

@@ -84,7 +84,7 @@ func (w *agentWork) publish() {
 // heard takes the sequence of a status that the source has accepted. One above all that this process has given
 // is of an earlier process, of whose statuses more may be under way.
 func (w *agentWork) heard(seq int64) {
-	if seq = min(seq, maxVersion); seq > w.seq {
+	if seq > w.seq {
 		w.seq, w.inherited = seq, true
 		w.agent.keep(w)
 	}
@@ -190,6 +190,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		a.store.Unlock()
 		return cloudevents.Message{}, nil // an expired grave
 	}
+	w.heal(boundsOf(a.traits, a.options.Clock))
 	if w.unsaved { // store first, then publish
 		w.toSend = true
 		a.store.Unlock()
@@ -230,6 +231,11 @@ func (w *agentWork) create(spec *codec.Spec) {
 	w.state = protocol.Held
 	if spec.Work == nil {
 		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
+		return
+	}
+	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
 		return
 	}
 	w.name = spec.Name
@@ -290,7 +296,7 @@ func (w *agentWork) reject(reason, message string) {
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
 		Reason:             reason,
-		Message:            message,
+		Message:            clip(message),
 		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
 	}
 	w.publish()
@@ -312,6 +318,14 @@ func (w *agentWork) take(spec *codec.Spec) {
 			w.ahead = w.Object.Generation
 		}
 		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		return
+	}
+	if err := w.newErrors(spec); err != nil {
+		if other {
+			w.ahead = w.Object.Generation
+		}
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and the one before stays applied: "+err.Error())
 		return
 	}
 	if w.Object == nil { // an earlier spec was bad, or its name is taken: then the work keeps its place

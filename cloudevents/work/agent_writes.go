@@ -5,6 +5,7 @@ package work
 
 import (
 	"context"
+	"math"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -147,7 +148,7 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
 		},
 		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.uid, Name: w.name},
-		SequenceID: maxVersion,
+		SequenceID: math.MaxInt64,
 		Metadata:   &obj.ObjectMeta,
 		Status:     &obj.Status,
 	}

@@ -193,7 +193,7 @@ func TestBundleBehind(t *testing.T) {
 			Header:  codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "old", Time: time.Now()},
 			WorkRef: codec.WorkRef{ResourceID: spec.ResourceID, Version: 5, Name: "app"},
 			// As an agent of the OCM SDK reports what an earlier process of the source sent.
-			SequenceID: 1 << 61, Metadata: &spec.Work.ObjectMeta, Status: &workv1.ManifestWorkStatus{},
+			SequenceID: 1 << 40, Metadata: &spec.Work.ObjectMeta, Status: &workv1.ManifestWorkStatus{},
 		})
 		if err != nil {
 			t.Fatal(err)

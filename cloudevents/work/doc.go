@@ -292,9 +292,9 @@
 //     one in bulk until the turn of their events comes.
 //   - direction is sent or received, permanent true or false.
 //   - reason of events_refused_total: not_an_event; topic, type, attribute, mismatch and data are the codec's; wrong_source,
-//     wrong_cluster and version_out_of_range are what a peer must not say; too_many_unknown is for works beyond the
-//     10,000 of a cluster that its source deletes without knowing them; unexpected; and overrun, for messages of QoS 0
-//     that came too fast.
+//     wrong_cluster and version_out_of_range are what a peer must not send; schema is for statuses and specs that the
+//     CRD forbids; over_budget for what exceeds SourceOptions.MaxClusterBytes, MaxBytes or MaxStatusBytes; unexpected;
+//     and overrun, for messages of QoS 0 that came too fast.
 //   - reason of events_dropped_total: too_large, not_encodable, refused_by_broker, and connection_lost for requests and
 //     answers, which the next connection makes anew.
 //   - reason of writes_refused_total: outbox_full, disconnected, too_large.

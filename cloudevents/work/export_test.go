@@ -134,14 +134,29 @@ func Rivals(s *Source) int {
 	return len(s.presence.rivals)
 }
 
-// MostAside is how many requests may wait or be handled beside news.
-const MostAside = mostAside
+// RequestQueue handles requests apart from news. Refused counts those that were dropped.
+type RequestQueue struct {
+	*requestQueue
+	Refused int
+}
 
-// Aside handles requests beside news.
-type Aside struct{ *aside }
+func NewRequestQueue(bytes int64, handle func(cloudevents.Message)) *RequestQueue {
+	r := &RequestQueue{}
+	r.requestQueue = newRequestQueue(&budget{perPeer: bytes, total: bytes}, handle, func(cloudevents.Message, error) { r.Refused++ })
+	return r
+}
 
-func NewAside(handle func(cloudevents.Message)) Aside { return Aside{newAside(handle)} }
+// Add takes a request, Drop forgets all. Used is what those that wait are charged.
+func (r *RequestQueue) Add(m cloudevents.Message) { r.add(m) }
+func (r *RequestQueue) Drop()                     { r.drop() }
+func (r *RequestQueue) Used() int64               { return r.budget.used }
 
-// Add takes a request, Drop forgets all.
-func (a Aside) Add(m cloudevents.Message) { a.add(m) }
-func (a Aside) Drop()                     { a.drop() }
+// BudgetOf is what a source counts for its clusters.
+func BudgetOf(s *Source) int64 {
+	s.budget.mu.Lock()
+	defer s.budget.mu.Unlock()
+	return s.budget.used
+}
+
+// SessionOf is what an agent expects of the answers and new works of its sources.
+func SessionOf(a *Agent) string { return a.session }

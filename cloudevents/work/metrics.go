@@ -26,7 +26,8 @@ const (
 	refusedSource     = "wrong_source"
 	refusedCluster    = "wrong_cluster"
 	refusedVersion    = "version_out_of_range"
-	refusedUnknown    = "too_many_unknown"
+	refusedBudget     = "over_budget"
+	refusedSchema     = "schema"
 	refusedUnexpected = "unexpected"
 )
 
@@ -106,7 +107,7 @@ func newMetrics(r prometheus.Registerer, c clock.PassiveClock, kind, client stri
 		arrived: s.ByType("events_received", "Events that arrived and could be decoded, at least as far as what they are about.",
 			"Bytes of the data of events that arrived and could be decoded."),
 		refused: s.Counters("events_refused_total", "Messages that arrived and could not be used.", "reason",
-			refusedNoEvent, refusedOverrun, refusedSource, refusedCluster, refusedVersion, refusedUnknown, refusedUnexpected,
+			refusedNoEvent, refusedOverrun, refusedSource, refusedCluster, refusedVersion, refusedBudget, refusedSchema, refusedUnexpected,
 			string(codec.CodeTopic), string(codec.CodeType), string(codec.CodeAttribute), string(codec.CodeMismatch), string(codec.CodeData)),
 		writes: s.Counters("writes_refused_total", "Writes to the clientset that were refused for want of room or a connection.",
 			"reason", writeOutboxFull, writeDisconnected, writeTooLarge),

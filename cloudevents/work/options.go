@@ -50,6 +50,10 @@ const (
 	DefaultInitialSyncTimeout = 2 * time.Second
 	DefaultWatchCacheBytes    = 32 << 20
 	DefaultWatchCacheTTL      = 5 * time.Minute
+
+	DefaultMaxClusterBytes = 16 << 20
+	DefaultMaxBytes        = 256 << 20
+	DefaultMaxStatusBytes  = 1 << 20
 )
 
 // SourceOptions configures a [Source]. Only SourceID is required.
@@ -89,9 +93,18 @@ type SourceOptions struct {
 	// is for all peers; a negative one means that they are compared only when connecting.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
-	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h. A cluster has at
-	// most 10,000 such works at a time; more are deleted when they are listed again and those are gone.
+	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h.
+	// MaxClusterBytes bounds such works; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
+	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, lists whose chunks
+	// are not all there, answers to them, and deletions of works that the source does not know. 16 KiB are added for each
+	// work of the cluster. MaxBytes is the same for all clusters together. An event beyond a bound is refused and counted
+	// as over_budget; its work has the condition Degraded, reason StatusRefused, and a list is requested again. A quarter
+	// of MaxClusterBytes is for requests that wait. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
+	// works a cluster has 406 MiB.
+	MaxClusterBytes, MaxBytes int64
+	// MaxStatusBytes bounds one status; a larger one is refused in the same way. Defaults to 1 MiB.
+	MaxStatusBytes int
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
 	// Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
@@ -173,6 +186,15 @@ func (o SourceOptions) withDefaults() SourceOptions {
 	if o.Profile == nil {
 		o.Profile = codec.ManifestWork
 	}
+	if o.MaxClusterBytes == 0 {
+		o.MaxClusterBytes = DefaultMaxClusterBytes
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.MaxStatusBytes == 0 {
+		o.MaxStatusBytes = DefaultMaxStatusBytes
+	}
 	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
 	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
@@ -183,9 +205,17 @@ func (o SourceOptions) validate() error {
 	return errors.Join(
 		codec.ValidateName("SourceOptions.SourceID", o.SourceID),
 		o.validateGroup(),
+		o.validateBytes(),
 		validateCommon("SourceOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
 		validateWatchCache("SourceOptions", o.WatchCacheBytes, o.WatchCacheTTL),
 	)
+}
+
+func (o SourceOptions) validateBytes() error {
+	if o.MaxClusterBytes < 0 || o.MaxBytes < 0 || o.MaxStatusBytes < 0 {
+		return errors.New("SourceOptions.MaxClusterBytes, MaxBytes and MaxStatusBytes must not be negative")
+	}
+	return nil
 }
 
 func (o SourceOptions) validateGroup() error {

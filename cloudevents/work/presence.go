@@ -124,10 +124,11 @@ func (p *presence) disconnected() {
 
 // publish queues an event. The store's lock is held, as with all that follows.
 func (p *presence) publish() {
+	p.published = p.clock.Now()
 	if p.denied != nil || p.queued {
 		return
 	}
-	p.queued, p.published = true, p.clock.Now()
+	p.queued = true
 	p.engine.Enqueue(cloudevents.Control, &presenceEvent{presence: p})
 }
 

@@ -65,11 +65,13 @@ var rules = []ruletest.Rule{
 	{Name: "questions outlive older answers", Test: "TestDeletionBeforeLateAnswer", Edits: edits{
 		{"agent_requests.go", "case w.version < version:", "case false:"}}},
 	{Name: "the echo of sequences", Edits: edits{
-		{"agent_work.go", "if seq = min(seq, maxVersion); seq > w.seq {", "if seq = min(seq, maxVersion); false {"}}},
+		{"agent_work.go", "if seq > w.seq {", "if false {"}}},
 
 	// Source.
 	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{
 		{sourceTable, "case e.Gone && w.Deleting && e.UID == w.UID:", "case e.Gone && w.Deleting:"}}},
+	{Name: "gone counts for its deletion or a later one only", Test: "TestGoneOlderThanDeletion", Edits: edits{
+		{sourceTable, "SourceActions{Finish: e.V >= w.DeleteV}", "SourceActions{Finish: true}"}}},
 	{Name: "a status counts for its incarnation only", Edits: edits{
 		{sourceTable, "Accept:    own && e.Seq > w.Seq,", "Accept:    e.Seq > w.Seq,"}}},
 	{Name: "statuses have an order", Edits: edits{

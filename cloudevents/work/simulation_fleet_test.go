@@ -310,6 +310,9 @@ func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL,
 	}
 	if f.trouble.Named && c == f.clusters[0] {
+		if f.trouble.Open { // a source that never has all its works may never end its answer
+			o.PartialSyncTimeout = 10 * time.Second
+		}
 		for _, owner := range f.owners {
 			o.Sources = append(o.Sources, owner.id)
 		}

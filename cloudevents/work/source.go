@@ -41,7 +41,8 @@ type Source struct {
 	metrics   *metrics  // nil where nobody wants them
 	refusals  *quietlog.Log
 	strangers *quietlog.Log // works that are to go because this source does not know them
-	requests  *aside
+	requests  *requestQueue
+	budget    *budget
 	asks      atomic.Int64 // how often all agents were asked
 	alarms    alarms       // guarded by the store's lock, as what follows
 
@@ -57,7 +58,8 @@ type Source struct {
 	restored  bool  // from a Store, which has all works that agents can have heard of
 	asked     bool  // in a strict profile, for all that agents have, since it is complete
 	buried    []*sourceWork
-	round     uint64 // numbers the connections and the terms of writing: an answer ends with the one it began in
+	unknown   account // of the records of clusters
+	round     uint64  // numbers the connections and the terms of writing: an answer ends with the one it began in
 	started   bool
 	logger    klog.Logger
 }
@@ -87,6 +89,8 @@ type sourceCluster struct {
 	hashes     *hashList // of all works, for an agent without our extensions
 	answered   int       // the resync that it has answered last, for the metrics
 	reported   reports   // of works without a record, in a strict profile
+	account    account   // of what its agent makes this source keep
+	dropped    bool      // some list of its agent, which must send another
 }
 
 // NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
@@ -106,7 +110,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	options = options.withDefaults()
 	s := &Source{
 		options:  options,
-		traits:   traitsOf(options.Profile),
+		traits:   options.Profile.Traits(),
 		ids:      newIDSequence(),
 		store:    store.New[*sourceWork](options.Clock, false, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
 		works:    map[workID]*sourceWork{},
@@ -116,7 +120,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 
 		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
-	s.requests = newAside(s.take)
+	s.budget = &budget{perPeer: options.MaxClusterBytes, total: options.MaxBytes}
+	s.unknown = account{budget: s.budget, allowed: options.MaxBytes / 4} // some 30,000 clusters
+	s.requests = newRequestQueue(s.budget, s.take, s.dropped)
 	s.detectRivals()
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
@@ -286,7 +292,13 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	}
 	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
+		c.dropLists()
 		delete(s.clusters, cluster)
+		s.unknown.set(clusterCost+int64(len(cluster)), 0)
+		if c.highest > s.forgotten {
+			s.forgotten = c.highest
+			s.keepMeta()
+		}
 		s.keepCluster(c)
 		if c.highest > s.forgotten {
 			s.forgotten = c.highest
@@ -305,14 +317,30 @@ func (s *Source) cluster(name string) *sourceCluster {
 			source: s, name: name, delivery: newDelivery(),
 			tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{},
 		}
-		c.answers.source = s
-		c.reported.keep = c.keepPast
+		c.answers.source, c.answers.account = s, &c.account
+		c.account.budget = s.budget
+		s.unknown.set(0, clusterCost+int64(len(name)))
+		c.reported.keep, c.reported.account = c.keepPast, &c.account
 		if s.inherited && !s.traits.Strict {
 			c.openGap()
 		}
 		s.clusters[name] = c
 	}
 	return c
+}
+
+// clusterOf is cluster for an event of an agent, which may be of a cluster that has no works.
+func (s *Source) clusterOf(name string) (*sourceCluster, error) {
+	if s.clusters[name] == nil {
+		size := clusterCost + int64(len(name))
+		if !s.unknown.charge(size) {
+			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w", name, errOverBudget)
+		}
+		s.unknown.set(size, 0) // cluster charges it
+	}
+	c := s.cluster(name)
+	c.delivery.heard = s.options.Clock.Now()
+	return c, nil
 }
 
 // next returns the V for a new version in the cluster.
@@ -327,7 +355,7 @@ func (c *sourceCluster) next(now time.Time) int64 {
 
 // saw remembers a V that the cluster has shown.
 func (c *sourceCluster) saw(v int64) {
-	if v > c.highest {
+	if c.highest < v || c.highest > protocol.Horizon(c.source.options.Clock.Now()) {
 		c.highest = v
 		c.source.keepCluster(c)
 	}
@@ -371,6 +399,9 @@ type sourceWork struct {
 	unsaved, toSend bool
 	// offered is whether an event was made since the problem began.
 	offered bool
+	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
+	charged int64
+	own     bool
 	// troubled is whether there is a problem, for who does not hold the lock.
 	troubled atomic.Bool
 	// parked are the answers that wait for the Store to have it.

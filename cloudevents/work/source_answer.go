@@ -32,9 +32,11 @@ type answer struct {
 // have one place in the outbox: an event is queued when the one before it has its turn. So clusters take turns, and an
 // answer that nobody waits for any more can be given up. The store's lock guards them.
 type answers struct {
-	source *Source
-	open   []*answer // that have something to queue
-	queued *answer   // that has an event in the outbox, whose turn has not come
+	source  *Source
+	open    []*answer // that have something to queue
+	size    int64     // what open is charged to the cluster, at least
+	account *account
+	queued  *answer // that has an event in the outbox, whose turn has not come
 }
 
 // reply adds an event to an answer.
@@ -42,6 +44,14 @@ func (s *Source) reply(l *agentList, w *sourceWork) {
 	if l.given() {
 		return
 	}
+	size := l.size(1)
+	if !w.cluster.account.charge(size - l.size(0)) {
+		l.lost.Store(true) // its end must not go out
+		s.droppedLocked(w.cluster)
+		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w", w.cluster.name, errOverBudget))
+		return
+	}
+	w.cluster.answers.size += size - l.size(0)
 	if w.confirmed { // the list shows that the agent does not have it
 		s.unconfirmLocked(w)
 	}
@@ -76,7 +86,7 @@ func (a *answers) advance() {
 		return
 	}
 	a.queued = nil
-	a.open = slices.DeleteFunc(a.open, (*answer).given)
+	a.giveUp()
 	if len(a.open) == 0 {
 		return
 	}
@@ -95,9 +105,35 @@ func (a *answers) advance() {
 	}
 	if len(one.works) == 0 && one.last == nil {
 		a.open = slices.Delete(a.open, 0, 1)
+		a.recount()
 	}
 	a.queued = one
 	a.source.engine.Enqueue(cloudevents.Bulk, it)
+}
+
+// giveUp forgets the answers that are of no use any more.
+func (a *answers) giveUp() {
+	n := len(a.open)
+	if a.open = slices.DeleteFunc(a.open, (*answer).given); len(a.open) != n {
+		a.recount()
+	}
+}
+
+// recount charges the cluster for the answers that are left.
+func (a *answers) recount() {
+	size := int64(0)
+	for _, one := range a.open {
+		size += one.size(0)
+	}
+	a.size = a.account.set(a.size, size)
+}
+
+// size is what an answer costs with n more works.
+func (a *answer) size(n int) int64 {
+	if n += len(a.works); n == 0 {
+		return 0
+	}
+	return listCost + replyCost*int64(n)
 }
 
 // begun is called when the turn of the queued event has come.
@@ -119,7 +155,7 @@ func (s *Source) supersede(c *sourceCluster, l *agentList) {
 		}
 		old.over, old.works, old.last = true, nil, nil
 	}
-	c.answers.open = slices.DeleteFunc(c.answers.open, (*answer).given)
+	c.answers.giveUp()
 	if len(rest) == 0 {
 		return
 	}

@@ -45,13 +45,14 @@ type delivery struct {
 	interval            time.Duration
 	attemptAt           time.Time // of the next attempt, where nothing is confirmed
 
-	asks    []*sourceWork // whose statuses are to be asked for
-	awaited []*sourceWork // whose statuses are asked for
-	asked   int           // how many of them have not come
-	askAt   time.Time     // when the next are asked for, where none comes
-	digest  suspicion
-	heard   time.Time // of the agent
-	alarm   time.Time // when the cluster is looked at; zero for never
+	asks      []*sourceWork // whose statuses are to be asked for
+	awaited   []*sourceWork // whose statuses are asked for
+	asked     int           // how many of them have not come
+	askAt     time.Time     // when the next are asked for, where none comes
+	digest    suspicion
+	droppedAt time.Time // when a list of the agent was dropped last
+	heard     time.Time // of the agent
+	alarm     time.Time // when the cluster is looked at; zero for never
 }
 
 func newDelivery() delivery { return delivery{window: mostRepair, attempt: 1, interval: resendAfter} }
@@ -124,11 +125,8 @@ func (s *Source) confirmLocked(w *sourceWork) {
 	if d.first == nil {
 		d.listedLocked()
 	}
-	if w.Object != nil && w.problem != nil && w.problem.Type == ConditionDelivered {
-		obj := *w.Object
-		obj.Status = w.problem.uncover(obj.Status)
-		w.setProblem(nil)
-		s.store.Put(w, &obj)
+	if w.Object != nil && w.problem.late() {
+		w.hideProblem()
 	}
 	s.keep(w)
 	if d.outstanding < d.window {
@@ -235,7 +233,7 @@ func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 		case now.Before(late):
 			d.lateAt = earliestOf(d.lateAt, late)
 		default:
-			s.showLate(w, now)
+			w.showLate()
 		}
 	}
 	return d.lateAt

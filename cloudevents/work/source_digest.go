@@ -49,7 +49,10 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 // onDigest compares what the agent holds with what it should. What differs in the heartbeat, and in the sums of buckets
 // that are asked for then, is listed.
 func (s *Source) onDigest(m *codec.Digest) error {
-	c := s.cluster(m.Cluster)
+	c, err := s.clusterOf(m.Cluster)
+	if err != nil {
+		return err
+	}
 	c.shown(true)
 	c.session = m.AgentSession
 	d := &c.delivery.digest
@@ -112,12 +115,23 @@ func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 
 // checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.
 func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Time) {
+	if d := &c.delivery; c.dropped {
+		if now.Before(d.droppedAt.Add(listTimeout)) {
+			next = d.droppedAt.Add(listTimeout)
+		} else {
+			c.dropped = false
+			s.request(&codec.StatusResync{
+				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+				Scope:  codec.ScopeLists,
+			})
+		}
+	}
 	for id, l := range c.lists {
 		if due := l.progress.Add(listTimeout); now.Before(due) {
 			next = earliestOf(next, due)
 			continue
 		}
-		delete(c.lists, id)
+		c.dropList(id)
 		s.request(&codec.StatusResync{
 			Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
 			Scope:  codec.ScopeLists,
@@ -125,6 +139,13 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 		})
 	}
 	return next
+}
+
+// droppedLocked notes that a list of the cluster, or an answer to it, was dropped: its agent must send another, when there
+// is room.
+func (s *Source) droppedLocked(c *sourceCluster) {
+	c.dropped, c.delivery.droppedAt = true, s.options.Clock.Now()
+	s.wakeClusterLocked(c, c.delivery.droppedAt.Add(listTimeout))
 }
 
 // Cluster is what a [Source] knows of the agent of a cluster.

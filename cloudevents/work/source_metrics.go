@@ -78,7 +78,7 @@ func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Met
 		default:
 			works["active"]++
 		}
-		if w.degraded() {
+		if w.problem.unsent() || w.problem.ofStatus() {
 			degraded++
 		}
 		if !w.confirmed {

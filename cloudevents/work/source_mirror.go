@@ -121,6 +121,7 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 	w.load(stored)
 	s.works[workID{w.cluster.name, w.id}] = w
+	defer w.account()
 	if stored.Object == nil {
 		if w.cluster.tombstones[w.id] != w {
 			w.cluster.tombstones[w.id] = w
@@ -154,7 +155,10 @@ func (s *Source) mirrorOther(c Change) error {
 			s.replica.forget(c.Key)
 		}
 	case c.Value == nil && isCluster:
-		delete(s.clusters, name)
+		if s.clusters[name] != nil {
+			delete(s.clusters, name)
+			s.unknown.set(clusterCost+int64(len(name)), 0)
+		}
 	case c.Value == nil && isPast:
 		if c := s.clusters[cluster]; c != nil {
 			c.reported.take(id)

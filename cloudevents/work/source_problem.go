@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,73 @@ type problem struct {
 // ConditionDelivered is the type of the condition that a source adds to the status of a work whose present version its
 // agent has not confirmed for 30 s, with status False and reason NotConfirmed. It goes when the agent confirms the version.
 const ConditionDelivered = "Delivered"
+
+// statusRefused is the reason of a problem with what the agent has reported, not with what is to be sent to it.
+const statusRefused = "StatusRefused"
+
+// ofStatus reports whether the problem is with the agent's last status. It ends when a good one is accepted.
+func (p *problem) ofStatus() bool { return p != nil && p.Reason == statusRefused }
+
+// late reports whether the problem is that the agent has not confirmed the version.
+func (p *problem) late() bool { return p != nil && p.Type == ConditionDelivered }
+
+// unsent reports whether the problem is that the work is not published.
+func (p *problem) unsent() bool { return p != nil && !p.ofStatus() && !p.late() }
+
+// showProblem shows a problem in the place of the one before.
+func (w *sourceWork) showProblem(c metav1.Condition) {
+	obj := *w.Object
+	if w.problem != nil {
+		obj.Status = w.problem.uncover(obj.Status)
+	}
+	c.Message, c.ObservedGeneration = clip(c.Message), w.Object.Generation
+	c.LastTransitionTime = metav1.NewTime(w.source.options.Clock.Now()).Rfc3339Copy()
+	var covering *problem
+	obj.Status, covering = problem{Condition: c}.cover(obj.Status)
+	w.setProblem(covering)
+	w.source.put(w, &obj)
+}
+
+// hideProblem takes the problem back.
+func (w *sourceWork) hideProblem() {
+	obj := *w.Object
+	obj.Status = w.problem.uncover(obj.Status)
+	w.setProblem(nil)
+	w.source.put(w, &obj)
+}
+
+// clip cuts a message to what the schema allows a condition to have.
+func clip(message string) string {
+	const most = 32 << 10
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
+}
+
+// refuseStatus shows that the agent's last status was refused, next to what its last good one said. A problem with the
+// spec is more important. The source's mutex is held.
+func (w *sourceWork) refuseStatus(err error) {
+	if w.Object == nil || w.problem.unsent() || w.problem.ofStatus() && w.problem.Message == clip(err.Error()) {
+		return
+	}
+	w.showProblem(metav1.Condition{
+		Type: workv1.WorkDegraded, Status: metav1.ConditionTrue, Reason: statusRefused, Message: err.Error(),
+	})
+}
+
+// showLate shows that the agent has not confirmed a version for long.
+func (w *sourceWork) showLate() {
+	heard := "never"
+	if at := w.cluster.delivery.heard; !at.IsZero() {
+		heard = at.UTC().Format(time.RFC3339)
+	}
+	w.showProblem(metav1.Condition{
+		Type: ConditionDelivered, Status: metav1.ConditionFalse, Reason: "NotConfirmed",
+		Message: fmt.Sprintf("the agent of cluster %s has not confirmed this version since %s; last message from it: %s",
+			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), heard),
+	})
+}
 
 // cover returns a reported status with the problem in it, and the problem as it is then.
 func (p problem) cover(status workv1.ManifestWorkStatus) (workv1.ManifestWorkStatus, *problem) {
@@ -63,7 +131,7 @@ func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkS
 // setProblem is called with the store's lock held.
 func (w *sourceWork) setProblem(p *problem) {
 	w.problem = p
-	w.troubled.Store(w.degraded())
+	w.troubled.Store(p.unsent())
 }
 
 var _ cloudevents.Refusable = &sourceWork{}
@@ -86,51 +154,11 @@ func (w *sourceWork) unpublished(err error) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	w.offered = false
-	if w.Object == nil || w.degraded() {
+	if w.Object == nil || w.problem.unsent() {
 		return
 	}
-	s.showProblem(w, metav1.Condition{
-		Type:               workv1.WorkDegraded,
-		Status:             metav1.ConditionTrue,
-		Reason:             unsentReason(err),
-		Message:            err.Error(),
-		ObservedGeneration: w.Object.Generation,
-		LastTransitionTime: metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy(),
-	})
-}
-
-// degraded reports whether the problem is that the work is not published.
-func (w *sourceWork) degraded() bool {
-	return w.problem != nil && w.problem.Type == workv1.WorkDegraded
-}
-
-// showProblem shows a problem in the place of the one before.
-func (s *Source) showProblem(w *sourceWork, c metav1.Condition) {
-	obj := *w.Object
-	if w.problem != nil {
-		obj.Status = w.problem.uncover(obj.Status)
-	}
-	p := problem{Condition: c}
-	var covering *problem
-	obj.Status, covering = p.cover(obj.Status)
-	w.setProblem(covering)
-	s.put(w, &obj)
-}
-
-// showLate shows that the agent has not confirmed a version for long.
-func (s *Source) showLate(w *sourceWork, now time.Time) {
-	heard := "never"
-	if at := w.cluster.delivery.heard; !at.IsZero() {
-		heard = at.UTC().Format(time.RFC3339)
-	}
-	s.showProblem(w, metav1.Condition{
-		Type:   ConditionDelivered,
-		Status: metav1.ConditionFalse,
-		Reason: "NotConfirmed",
-		Message: fmt.Sprintf("the agent of cluster %s has not confirmed this version since %s; last message from it: %s",
-			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), heard),
-		ObservedGeneration: w.Object.Generation,
-		LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+	w.showProblem(metav1.Condition{
+		Type: workv1.WorkDegraded, Status: metav1.ConditionTrue, Reason: unsentReason(err), Message: err.Error(),
 	})
 }
 
@@ -143,13 +171,10 @@ func (w *sourceWork) published() {
 	s := w.source
 	s.store.Lock()
 	defer s.store.Unlock()
-	if w.Object == nil || !w.degraded() || !w.offered {
+	if w.Object == nil || !w.problem.unsent() || !w.offered {
 		return
 	}
-	obj := *w.Object
-	obj.Status = w.problem.uncover(obj.Status)
-	w.setProblem(nil)
-	s.put(w, &obj)
+	w.hideProblem()
 }
 
 // unsentReason is the reason of a condition that says why an event was not published.

@@ -33,10 +33,12 @@ func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	s.number(w, next)
 	s.unconfirmLocked(w)
 	w.strict.created = false
-	if w.problem != nil && next != nil { // it was about the version before
-		next.Status = w.problem.uncover(next.Status)
+	if w.problem != nil && !w.problem.ofStatus() { // it was about the version before
+		if next != nil {
+			next.Status = w.problem.uncover(next.Status)
+		}
+		w.setProblem(nil)
 	}
-	w.setProblem(nil)
 	if w.deleting {
 		w.deleteV = w.version
 	}
@@ -72,6 +74,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		s.store.Unlock()
 		return cloudevents.Message{}, nil
 	}
+	w.heal(boundsOf(s.traits, s.options.Clock))
 	if w.unsaved { // store first, then publish
 		if a != nil {
 			a.park()
@@ -155,6 +158,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	w.deleting = false
 	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {
 		delete(s.works, key)
+		w.account()
 		s.keep(w)
 		w.resume() // a record of its name that comes next is the one that is saved
 	}

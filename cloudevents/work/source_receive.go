@@ -40,9 +40,10 @@ func (h *sourceHandler) Disconnected() {
 	defer s.store.Unlock()
 	s.round++
 	for _, c := range s.clusters {
-		clear(c.lists)
+		c.dropLists()
 		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
 		c.delivery.disconnectedLocked()
+		c.answers.recount()
 	}
 }
 
@@ -53,6 +54,17 @@ func (h *sourceHandler) Received(m cloudevents.Message) {
 		s.requests.add(m)
 	} else {
 		s.take(m)
+	}
+}
+
+// dropped refuses a request that there are no bytes for. If it is a list, its agent is asked for another.
+func (s *Source) dropped(m cloudevents.Message, err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.refuseLocked(m.Topic, err, refusalReason(err), 1)
+	name, _ := m.Event.Extensions()["clustername"].(string)
+	if c := s.clusters[name]; c != nil {
+		s.droppedLocked(c)
 	}
 }
 
@@ -104,11 +116,8 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	if head.Source != "" && head.Source != s.options.SourceID {
 		return unusable(refusedSource, "the event is for source %q", head.Source)
 	}
-	if _, ok := m.(*codec.Presence); !ok {
-		if s.outranked {
-			return nil // the next connection, or the next time to write, begins with new questions
-		}
-		s.cluster(head.Cluster).delivery.heard = s.options.Clock.Now()
+	if _, ok := m.(*codec.Presence); !ok && s.outranked {
+		return nil // the next connection, or the next time to write, begins with new questions
 	}
 	switch m := m.(type) {
 	case *codec.Presence:
@@ -123,27 +132,27 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	return fmt.Errorf("a %T is nothing for a source", m)
 }
 
-// maxVersion is far above any clock; a peer that shows more would exhaust the numbers.
-const maxVersion = 1 << 62
-
-// traitsOf returns a profile's traits, with a bound on versions that leaves room for a greater one.
-func traitsOf(p codec.Profile) codec.Traits {
-	traits := p.Traits()
-	traits.MaxVersion = min(traits.MaxVersion-1, maxVersion)
-	return traits
-}
-
 func (s *Source) onStatus(m *codec.Status) error {
-	c := s.cluster(m.Cluster)
 	w := s.works[workID{m.Cluster, m.ResourceID}]
-	if m.Version > s.traits.MaxVersion {
-		return s.beyond(c, m.Version, m.ResourceID)
+	strict := m.UID == ""
+	if strict && !s.traits.Strict {
+		m.SequenceID = 0 // it is of another scale, and the time orders these statuses
+	}
+	n := shown{version: m.Version, seq: m.SequenceID}
+	if strict {
+		n.time = m.Time
+	}
+	if err := s.check(w, m.ResourceID, n); err != nil {
+		return err
+	}
+	c, err := s.clusterOf(m.Cluster)
+	if err != nil {
+		return err
 	}
 	if w != nil || !s.traits.Strict || !m.Gone() {
 		s.doubt(c, w, m.ResourceID, m.Version)
 	}
 	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
-	strict := m.UID == ""
 	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
 		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
@@ -165,8 +174,9 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if w != nil {
 		s.statusCameLocked(w)
 	}
+	var refused error
 	if act.Accept {
-		s.accept(w, m)
+		refused = s.accept(w, m)
 	}
 	switch {
 	case act.Finish:
@@ -186,49 +196,45 @@ func (s *Source) onStatus(m *codec.Status) error {
 	case act.Send:
 		s.send(w)
 	}
-	return nil
+	return refused
 }
 
-// accept shows a reported status. An equal one moves only the bookkeeping.
-func (s *Source) accept(w *sourceWork, m *codec.Status) {
+// accept shows a reported status. An equal one moves only the bookkeeping, as does one that is refused.
+func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
 	w.statusTime, w.strict.reported, w.heard = m.Time, true, validTrace(m.TraceParent)
 	s.keep(w)
 	if m.Status == nil || w.Object == nil {
-		return
+		return nil
+	}
+	if err := w.admit(m.Status); err != nil {
+		w.refuseStatus(err)
+		return err
 	}
 	w.hash = m.Hash
 	status := *m.Status
-	if w.problem != nil {
+	switch {
+	case w.problem.ofStatus():
+		w.setProblem(nil)
+	case w.problem != nil:
 		var p *problem
 		status, p = w.problem.cover(status)
 		w.setProblem(p)
 	}
 	if apiequality.Semantic.DeepEqual(w.Object.Status, status) {
-		return
+		return nil
 	}
 	obj := *w.Object
 	obj.Status = status
 	s.store.Put(w, &obj)
+	return nil
 }
 
-// beyond refuses a version that is out of the range.
-func (s *Source) beyond(c *sourceCluster, version int64, id string) error {
-	return unusable(refusedVersion, "cluster %q shows version %d of work %s, which is beyond %d", c.name, version, id, s.traits.MaxVersion)
-}
-
-// maxTombstones bounds what one cluster can make its sources remember. What is beyond it is buried when the cluster
-// lists it again and others are gone.
-const maxTombstones = 10_000
-
-// bury makes a tombstone for a work that an agent holds and this source does not know.
+// bury makes a tombstone for a work that an agent holds and this source does not know. One that the cluster has no
+// bytes left for is made when the cluster lists the work again and others are gone.
 func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
 	s.expire(now)
-	if len(c.tombstones) >= maxTombstones {
-		return nil, unusable(refusedUnknown, "cluster %q has work %s, which is unknown as are %d others that it is to delete",
-			c.name, id, maxTombstones)
-	}
 	if name == id {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
@@ -236,6 +242,11 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()), session: c.session,
 		deleting: true, deleted: metav1.NewTime(now).Rfc3339Copy(),
 	}
+	if !c.account.charge(w.tombstoneSize()) {
+		return nil, unusable(refusedBudget, "cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
+			c.name, id, len(c.tombstones), errOverBudget)
+	}
+	w.charged = w.tombstoneSize()
 	s.number(w, nil)
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w

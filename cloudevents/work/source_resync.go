@@ -160,9 +160,16 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 		}
 		next = l
 	}
-	if next != nil {
-		s.engine.Enqueue(cloudevents.Bulk, next)
+	if next == nil {
+		return nil
 	}
+	next.charged = replyCost * int64(len(works)+listCost*count/replyCost)
+	if !c.account.charge(next.charged) {
+		next.lost.Store(true)
+		s.refuseEntry(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, errOverBudget))
+		return next
+	}
+	s.engine.Enqueue(cloudevents.Bulk, next)
 	return next
 }
 
@@ -187,6 +194,7 @@ type hashList struct {
 	chunk    codec.Chunk
 	resyncID string
 	next     *hashList   // nil once it is queued
+	charged  int64       // to the cluster, for this chunk and the next ones
 	begun    bool        // its turn has come
 	lost     atomic.Bool // with its connection
 }
@@ -200,6 +208,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 	}
 	l.begun = true
 	if l.next != nil {
+		l.next.charged, l.charged = l.charged, 0
 		s.engine.Enqueue(cloudevents.Bulk, l.next)
 		l.next = nil
 	}
@@ -213,7 +222,9 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		Broadcast: l.cluster.strict && !s.traits.Strict,
 		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
+	bounds := boundsOf(s.traits, s.options.Clock)
 	for _, w := range l.works {
+		w.heal(bounds)
 		hash, err := w.statusHash()
 		if err != nil {
 			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
@@ -227,6 +238,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 }
 
 func (l *hashList) Settled(err error) {
+	l.charged = l.cluster.account.set(l.charged, 0)
 	if err != nil {
 		l.lost.Store(true)
 	}
@@ -252,6 +264,7 @@ func (w *sourceWork) statusHash() (string, error) {
 // agentList is a list that comes in chunks: absence means something only when all are in.
 type agentList struct {
 	answer
+	charged  int64      // to its cluster
 	part     codec.Part // of the works; zero for all
 	progress time.Time  // when the last chunk came
 	count    int
@@ -265,13 +278,24 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
 		return nil
 	}
-	c := s.cluster(m.Cluster)
+	c, err := s.clusterOf(m.Cluster)
+	if err != nil {
+		return err
+	}
 	c.shown(m.AgentSession != "")
 	if c.modern {
 		c.session = m.AgentSession
 	}
 	s.metrics.list(received, len(m.Entries))
 	l := s.gather(c, m)
+	defer func() { // its answer may be kept for long
+		if c.lists[m.ResyncID] != l {
+			l.received, l.listed, l.unknown = nil, nil, nil
+		}
+	}()
+	if err := c.keepChunk(l, m); err != nil {
+		return err
+	}
 	for i := range m.Entries {
 		s.onEntry(c, l, &m.Entries[i], !m.Broadcast)
 	}
@@ -284,7 +308,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
-	delete(c.lists, m.ResyncID)
+	c.dropList(m.ResyncID)
 	if l.part.IsZero() {
 		c.delivery.listedLocked()
 	}
@@ -336,12 +360,44 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	return l
 }
 
+// keepChunk charges the cluster for a chunk of a list that is not complete. A list over the budget is dropped, and
+// requested again later.
+func (c *sourceCluster) keepChunk(l *agentList, m *codec.SpecResync) error {
+	if c.lists[m.ResyncID] != l || m.ResyncID == "" {
+		return nil
+	}
+	size := int64(listCost)
+	for i := range m.Entries {
+		size += int64(entryCost + len(m.Entries[i].ResourceID))
+	}
+	if c.account.charge(size) {
+		l.charged += size
+		return nil
+	}
+	c.dropList(m.ResyncID)
+	c.source.droppedLocked(c)
+	return unusable(refusedBudget, "a list of cluster %q was dropped: %w", c.name, errOverBudget)
+}
+
+func (c *sourceCluster) dropList(id string) {
+	if l := c.lists[id]; l != nil {
+		l.charged = c.account.set(l.charged, 0)
+		delete(c.lists, id)
+	}
+}
+
+func (c *sourceCluster) dropLists() {
+	for id := range c.lists {
+		c.dropList(id)
+	}
+}
+
 // onEntry compares one work of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[workID{c.name, e.ResourceID}]
-	if e.Version > s.traits.MaxVersion {
-		s.refuseEntry(s.beyond(c, e.Version, e.ResourceID))
+	if err := s.check(w, e.ResourceID, shown{version: e.Version, seq: e.SequenceID}); err != nil {
+		s.refuseEntry(err)
 		return
 	}
 	if !foreign && (e.Source != "" || w != nil) {

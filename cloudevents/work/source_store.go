@@ -207,6 +207,7 @@ func (s *Source) loadRecord(key string, value []byte) error {
 	w := &sourceWork{source: s, cluster: c, id: id}
 	w.load(&stored)
 	s.works[workID{cluster, id}] = w
+	defer w.account()
 	if stored.Object != nil {
 		s.store.Restore(w, stored.Object)
 		return nil

@@ -41,6 +41,7 @@ func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 		return
 	}
 	if r, ok := w.cluster.reported.take(w.id); ok {
+		r = r.healed(boundsOf(s.traits, s.options.Clock))
 		w.strict.seen, w.seq = max(w.strict.seen, r.version), max(w.seq, r.seq)
 	}
 	generation := int64(0)
@@ -139,6 +140,7 @@ func (s *Source) answerStrictList(c *sourceCluster, l *agentList, m *codec.SpecR
 			Header:  codec.Header{Source: s.options.SourceID, Cluster: c.name},
 			Entries: l.unknown,
 		})
+		l.unknown = nil
 	}
 }
 
@@ -194,6 +196,8 @@ type reports struct {
 	// keep is called when that of a work that is gone has changed: what this source has sent of it may come late, also
 	// after a restart, so a Store has it.
 	keep func(id string)
+	// account is charged for each.
+	account *account
 }
 
 type datedReport struct {
@@ -206,15 +210,21 @@ type datedReport struct {
 const (
 	// reportTTL is how long one is kept: an agent with the work would have shown it again.
 	reportTTL = DefaultTombstoneTTL
-	// maxReports bounds what one cluster can make its sources remember.
-	maxReports = 100_000
 )
 
 func (l *reports) saw(id string, r datedReport) {
 	if l.byID == nil {
 		l.byID, l.sweepAt = map[string]datedReport{}, 1024
 	}
-	old := l.byID[id]
+	old, known := l.byID[id]
+	size := int64(reportCost + len(id))
+	switch {
+	case known:
+	case r.past: // of a work that was this source's own
+		l.account.set(0, size)
+	case !l.account.charge(size):
+		return
+	}
 	now, past := r.at, r.past || old.past
 	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now, past}
 	if past {
@@ -225,20 +235,23 @@ func (l *reports) saw(id string, r datedReport) {
 	}
 }
 
-// sweep drops those that are old, and such as are too many.
+// sweep drops those that are old.
 func (l *reports) sweep(now time.Time) {
 	for id, r := range l.byID {
-		if now.Sub(r.at) > reportTTL || len(l.byID) > maxReports {
+		if now.Sub(r.at) > reportTTL {
 			l.take(id)
 		}
 	}
-	l.sweepAt = max(1024, min(2*len(l.byID), maxReports+1))
+	l.sweepAt = max(1024, 2*len(l.byID))
 }
 
 // take removes what is known of a work.
 func (l *reports) take(id string) (report, bool) {
 	r, ok := l.byID[id]
 	delete(l.byID, id)
+	if ok {
+		l.account.set(int64(reportCost+len(id)), 0)
+	}
 	if r.past {
 		l.keep(id)
 	}

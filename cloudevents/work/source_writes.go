@@ -6,6 +6,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -185,6 +186,7 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	s.works[key] = w
 	s.unconfirmLocked(w)
 	s.put(w, obj)
+	w.account()
 	s.send(w)
 	return obj, s.term(), nil
 }
@@ -348,7 +350,7 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 		},
 		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
 		AgentSession: uuid.Nil.String(),
-		StatusSeq:    maxVersion,
+		StatusSeq:    math.MaxInt64,
 		Work:         obj,
 	})
 	if err != nil {

@@ -266,7 +266,7 @@ func (w *anyWrites) status(name string) {
 	if list := w.h.list("cluster1").Items; len(list) > 0 {
 		about := list[w.random.Intn(len(list))]
 		status.ResourceID, status.Name = codec.ResourceID("hub", "cluster1", about.Name), about.Name
-		status.UID, status.Version = about.UID, 1<<61
+		status.UID, status.Version = about.UID, soon()
 	}
 	w.fill.Fill(&status.Status)
 	w.send(status)

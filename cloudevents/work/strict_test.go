@@ -42,7 +42,9 @@ func strictReport(name string, version int64, at time.Time, message string) *cod
 }
 
 func appliedStatus(message string) *workv1.ManifestWorkStatus {
-	return &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Message: message}}}
+	return &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: message, LastTransitionTime: metav1.Now(),
+	}}}
 }
 
 // TestStrictStatusesByTime: a strict agent's statuses are ordered by the times of their events, which may be
@@ -65,8 +67,8 @@ func TestStrictStatusesByTime(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
 				at := time.Now().Truncate(time.Second)
-				s.sendStrict(strictReport("app", 1<<61, at, "first"))
-				s.sendStrict(strictReport("app", 1<<61, at.Add(tc.gap), "second"))
+				s.sendStrict(strictReport("app", soon(), at, "first"))
+				s.sendStrict(strictReport("app", soon(), at.Add(tc.gap), "second"))
 				s.settle()
 				if got := applied(h.get("cluster1", "app")); got != tc.want {
 					t.Errorf("the hub sees %q, want %q", got, tc.want)
@@ -141,7 +143,7 @@ func TestRequestsForOthers(t *testing.T) {
 		h.create("cluster1", newWork("app", "1"))
 		other.create("cluster2", newWork("app", "1"))
 		s.settle()
-		s.sendStrict(strictReport("app", 1<<61, time.Now(), "ok"))
+		s.sendStrict(strictReport("app", soon(), time.Now(), "ok"))
 		s.settle()
 		s.reconnect()
 		if text := logs(); strings.Contains(text, "Refused") {

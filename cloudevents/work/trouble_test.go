@@ -355,7 +355,7 @@ func TestForeignEvents(t *testing.T) {
 		forge := func(source, cluster, name string, edit func(*codec.Spec)) {
 			spec := &codec.Spec{
 				Header:  codec.Header{ID: "x", Source: source, Cluster: cluster},
-				WorkRef: codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, name), Version: 1 << 61, UID: "u", Name: name},
+				WorkRef: codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, name), Version: soon(), UID: "u", Name: name},
 				Work:    newWork(name, "forged"),
 			}
 			edit(spec)

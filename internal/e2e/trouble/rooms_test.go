@@ -235,9 +235,9 @@ func forgeries(said *codec.Status, source, agent *client) []forgery {
 	spec := codec.Header{ID: "forged", Source: "hub", Cluster: "cluster1"}
 	return []forgery{
 		{"status of another cluster", "cluster2", "/sources/hub/clusters/cluster2/manifestsstatus",
-			&codec.Status{Header: header, WorkRef: ref, SequenceID: 1 << 61, Status: status}, source, nil},
+			&codec.Status{Header: header, WorkRef: ref, SequenceID: said.SequenceID + 1, Status: status}, source, nil},
 		{"status of another cluster's work", "cluster2", "",
-			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: own("hub", "cluster2"), SequenceID: 1 << 61, Status: status},
+			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: own("hub", "cluster2"), SequenceID: said.SequenceID + 1, Status: status},
 			source, map[string]any{"specresourceid": ref.ResourceID}},
 		{"the same from a strict agent", "cluster2", "",
 			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: bare, Status: status}, source, nil},

@@ -26,8 +26,9 @@ const (
 )
 
 // NextSnowflake returns the sequence ID after last: one of now, or where the clock is behind, the next step, or one that
-// many milliseconds later.
+// many milliseconds later. A last ID beyond [BundleBoundsAt] does not count.
 func NextSnowflake(last int64, now time.Time, skip int64) int64 {
+	last = plausible(last, snowflakeHorizon(now))
 	clock, at := max(now.UnixMilli()-snowflakeEpoch, 0), last>>snowflakeShift
 	step := last & stepMask
 	switch {
@@ -41,6 +42,19 @@ func NextSnowflake(last int64, now time.Time, skip int64) int64 {
 		return at<<snowflakeShift | agentNode
 	}
 	return at<<snowflakeShift | agentNode | (step + 1)
+}
+
+func snowflakeHorizon(now time.Time) int64 {
+	return (max(now.UnixMilli()-snowflakeEpoch, 0) + MaxAhead.Milliseconds()) << snowflakeShift
+}
+
+// BundleBoundsAt returns the bounds of bundle peers' numbers. Versions count writes, and maxVersion is the greatest that
+// an event can carry: an agent may show half of it, so that a quarter is left for what its source writes after that.
+func BundleBoundsAt(now time.Time, maxVersion int64) Bounds {
+	return Bounds{
+		Version: maxVersion / 2, Own: maxVersion / 4 * 3,
+		Sequence: snowflakeHorizon(now), Time: now.Add(MaxAhead),
+	}
 }
 
 // orderBundle places an event of a bundle source. A greater V is newer whatever the time says; a lower one may be of a

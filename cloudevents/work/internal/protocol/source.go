@@ -67,7 +67,8 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	case e.Strict:
 		return onStrictStatus(w, e)
 	case e.Gone && w.Deleting && e.UID == w.UID:
-		return SourceActions{Finish: true}
+		// An older one may be repeated or late. The agent answers this deletion when it is sent again.
+		return SourceActions{Finish: e.V >= w.DeleteV}
 	case e.Gone:
 		// Gone while the work is live here: this store was rolled back to before the deletion.
 		return SourceActions{Raise: e.UID == w.UID || w.Behind(e.Version)}

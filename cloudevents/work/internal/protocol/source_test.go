@@ -51,7 +51,8 @@ func TestOnStatus(t *testing.T) {
 		{"while deleting", doomed, status(v(10, "a"), 6), true, actions{Accept: true}, "the last words show too"},
 
 		{"gone, deleting", doomed, gone(v(12, "a")), true, actions{Finish: true}, "done"},
-		{"gone, deleting, of an earlier version", doomed, gone(v(10, "a")), true, actions{Finish: true}, "gone is gone"},
+		{"gone, deleting, of an earlier version", doomed, gone(v(11, "a")), true, actions{}, "a repeated or late gone of an earlier deletion: the agent answers this one"},
+		{"gone, deleting, of a later version", doomed, gone(v(13, "a")), true, actions{Finish: true}, "the agent carried out a later deletion of this work"},
 		{"gone, deleting, other uid", doomed, gone(v(9, "b")), true, actions{}, "a late gone of an earlier incarnation"},
 		{"gone, deleting, other uid, ahead", doomed, gone(v(13, "b")), true, actions{Raise: true}, "behind"},
 		{"gone, live, uid equal", live, gone(v(10, "a")), true, actions{Raise: true}, "this store was rolled back to before the deletion"},
@@ -146,16 +147,40 @@ func TestOnListEntry(t *testing.T) {
 	}
 }
 
-// TestNext: numbers grow, whatever the clock does, and begin above the old ones where it did not step back.
+// TestNext: numbers grow, whatever the clock does, and begin above the old ones where it did not step back. What is more
+// than a day ahead does not count.
 func TestNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		last := rapid.Int64Range(0, 1<<61).Draw(t, "last")
 		ms := rapid.Int64Range(0, 1<<41).Draw(t, "ms")
-		got := protocol.Next(last, time.UnixMilli(ms))
-		if got <= last || got < ms<<20 {
+		now := time.UnixMilli(ms)
+		last := rapid.Int64Range(0, 1<<61).Draw(t, "last")
+		got := protocol.Next(last, now)
+		if got < ms<<20 || got <= last && last <= protocol.Horizon(now) || got > protocol.Horizon(now)+1 {
 			t.Errorf("Next(%d, %d ms) = %d", last, ms, got)
 		}
 	})
+}
+
+// TestHorizon: the clock of a peer may be a day ahead, and not more, in both scales.
+func TestHorizon(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, tc := range map[string]struct {
+		next   func(time.Time) int64
+		bounds protocol.Bounds
+	}{
+		"unix":      {func(at time.Time) int64 { return protocol.Next(0, at) }, protocol.BoundsAt(noon)},
+		"snowflake": {func(at time.Time) int64 { return protocol.NextSnowflake(0, at, 0) }, protocol.BundleBoundsAt(noon, 1<<31-1)},
+	} {
+		if n := tc.next(noon.Add(day - time.Second)); n > tc.bounds.Sequence {
+			t.Errorf("%s: %d is beyond %d, and less than a day ahead", name, n, tc.bounds.Sequence)
+		}
+		if n := tc.next(noon.Add(day + time.Second)); n <= tc.bounds.Sequence {
+			t.Errorf("%s: %d is within %d, and more than a day ahead", name, n, tc.bounds.Sequence)
+		}
+		if seq, at := tc.bounds.Heal(1<<62, noon.Add(2*day)); seq != 0 || !at.IsZero() {
+			t.Errorf("%s: healed to %d, %s", name, seq, at)
+		}
+	}
 }
 
 // TestBehind: of two peers that differ, exactly the one with the smaller V is behind; with equal V both are,

@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 // desk is where requests are handled beside news, each when the test lets it.
 type desk struct {
-	work.Aside
+	*work.RequestQueue
 	t    *testing.T
 	next chan struct{}
 
@@ -30,7 +31,7 @@ func atDesk(t *testing.T, script func(*desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t, next: make(chan struct{})}
-		d.Aside = work.NewAside(func(m cloudevents.Message) {
+		d.RequestQueue = work.NewRequestQueue(1<<20, func(m cloudevents.Message) {
 			d.mu.Lock()
 			d.done = append(d.done, m.Topic)
 			d.mu.Unlock()
@@ -69,8 +70,8 @@ func (d *desk) expect(last int) {
 	}
 }
 
-// TestAsideKeepsOrder: one request after the other, in the order of their arrival, and nothing runs in between.
-func TestAsideKeepsOrder(t *testing.T) {
+// TestRequestQueueKeepsOrder: one request after the other, in the order of their arrival, and nothing runs in between.
+func TestRequestQueueKeepsOrder(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.add(1, 5)
 		d.expect(1)
@@ -83,34 +84,25 @@ func TestAsideKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestAsideIsBounded: while many requests wait, who brings another waits as well.
-func TestAsideIsBounded(t *testing.T) {
+// TestRequestQueueIsBounded: a topic has a quarter of the bytes and blocks nobody, topics take turns, and with the
+// connection go all that wait.
+func TestRequestQueueIsBounded(t *testing.T) {
 	atDesk(t, func(d *desk) {
-		d.add(1, work.MostAside)
-		added := make(chan struct{})
-		go func() {
-			d.add(work.MostAside+1, work.MostAside+1)
-			close(added)
-		}()
-		synctest.Wait()
-		select {
-		case <-added:
-			t.Errorf("more than %d requests were taken", work.MostAside)
-		default:
+		for range 1000 {
+			d.Add(cloudevents.Message{Topic: "flood"})
 		}
-		d.finish(1)
-		<-added
-		d.finish(work.MostAside)
-		d.expect(work.MostAside + 1)
-	})
-}
-
-// TestAsideDrops: with the connection go the requests that wait, and the one that is handled ends first. There is room
-// for as many afterwards.
-func TestAsideDrops(t *testing.T) {
-	atDesk(t, func(d *desk) {
-		d.add(1, work.MostAside)
-		d.expect(1)
+		d.Add(cloudevents.Message{Topic: "other"})
+		if d.Used() > 1<<18+1<<11 || d.Refused < 700 || d.Refused >= 1000 {
+			t.Errorf("%d bytes wait, and %d of 1000 requests were dropped", d.Used(), d.Refused)
+		}
+		d.finish(2)
+		synctest.Wait()
+		d.mu.Lock()
+		began := slices.Clone(d.done)
+		d.mu.Unlock()
+		if !slices.Contains(began, "other") {
+			t.Errorf("the other topic waits behind the flood: %v", began)
+		}
 		dropped := make(chan struct{})
 		go func() {
 			d.Drop()
@@ -124,14 +116,8 @@ func TestAsideDrops(t *testing.T) {
 		}
 		d.finish(1)
 		<-dropped
-		d.expect(1)
-		d.Drop() // nothing to forget
-
-		d.mu.Lock()
-		d.done = nil
-		d.mu.Unlock()
-		d.add(1, work.MostAside)
-		d.finish(work.MostAside)
-		d.expect(work.MostAside)
+		if d.Used() != 0 {
+			t.Errorf("%d bytes are charged for no request", d.Used())
+		}
 	})
 }

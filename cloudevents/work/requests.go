@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+)
+
+// errOverBudget is why something of a peer is not kept.
+var errOverBudget = errors.New("the peer makes this process keep more than it may, see MaxClusterBytes and MaxBytes")
+
+// requestQueue handles the requests of peers, whose lists may be long, in a goroutine of its own, so that news do not
+// wait for them. Versions and sequences decide what is newer, not the order of arrival. No request needs to be stored
+// before the broker gets its acknowledgement: a peer whose request was lost sends another.
+//
+// Topics take turns, as each is that of one peer: a peer that floods its topic waits for itself. A request that its
+// topic or the budget has no bytes left for is dropped.
+type requestQueue struct {
+	budget *budget
+	handle func(cloudevents.Message)
+	// refuse is called for a request that is dropped.
+	refuse func(cloudevents.Message, error)
+	group  sync.WaitGroup
+
+	mu      sync.Mutex
+	topics  map[string]*topicQueue
+	turns   []*topicQueue // those with requests, in the order of their turns
+	working bool
+}
+
+// topicQueue has the requests of one topic.
+type topicQueue struct {
+	topic   string
+	account account
+	waiting []cloudevents.Message
+}
+
+func newRequestQueue(b *budget, handle func(cloudevents.Message), refuse func(cloudevents.Message, error)) *requestQueue {
+	return &requestQueue{
+		budget: b, handle: handle, refuse: refuse, topics: map[string]*topicQueue{},
+	}
+}
+
+func requestSize(m cloudevents.Message) int64 {
+	if m.Event == nil {
+		return requestCost
+	}
+	return int64(requestCost + len(m.Topic) + len(m.Event.DataEncoded))
+}
+
+// add takes a request, or drops it.
+func (r *requestQueue) add(m cloudevents.Message) {
+	if !r.queue(m) {
+		r.refuse(m, unusable(refusedBudget, "a request was dropped: %w", errOverBudget))
+	}
+}
+
+func (r *requestQueue) queue(m cloudevents.Message) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.topics[m.Topic]
+	if q == nil {
+		q = &topicQueue{topic: m.Topic, account: account{budget: r.budget}}
+	}
+	size := requestSize(m)
+	// A quarter of what a peer may keep is for its requests. One is taken whatever its size.
+	if len(q.waiting) > 0 && q.account.used+size > r.budget.perPeer/4 || !q.account.charge(size) {
+		return false
+	}
+	if len(q.waiting) == 0 {
+		r.topics[m.Topic] = q
+		r.turns = append(r.turns, q)
+	}
+	q.waiting = append(q.waiting, m)
+	if !r.working { // no goroutine while there is nothing to do: a process may have thousands of agents
+		r.working = true
+		r.group.Go(r.work)
+	}
+	return true
+}
+
+func (r *requestQueue) work() {
+	for {
+		m, ok := r.next()
+		if !ok {
+			return
+		}
+		r.handle(m)
+	}
+}
+
+func (r *requestQueue) next() (cloudevents.Message, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.turns) == 0 {
+		r.turns, r.working = nil, false
+		return cloudevents.Message{}, false
+	}
+	q := r.turns[0]
+	r.turns[0] = nil
+	r.turns = r.turns[1:]
+	m := q.waiting[0]
+	q.waiting[0] = cloudevents.Message{}
+	q.waiting = q.waiting[1:]
+	q.account.set(requestSize(m), 0)
+	if len(q.waiting) > 0 {
+		r.turns = append(r.turns, q)
+	} else {
+		delete(r.topics, q.topic)
+	}
+	return m, true
+}
+
+// drop forgets the requests of a connection that has ended and waits for the one that is handled.
+func (r *requestQueue) drop() {
+	r.mu.Lock()
+	for _, q := range r.turns {
+		q.account.set(q.account.used, 0)
+	}
+	r.turns = nil
+	clear(r.topics)
+	r.mu.Unlock()
+	r.group.Wait()
+}
