@@ -71,7 +71,7 @@ func (a *Agent) sendDue() time.Duration {
 	defer a.store.Unlock()
 	now := a.options.Clock.Now()
 	a.confirmRecentLocked(now)
-	if r := &a.own; !r.askDue.IsZero() && !now.Before(r.askDue) {
+	if r := &a.own; !r.askDue.IsZero() && isDue(r.askDue, now, askDelay) {
 		r.askDue, r.gathered = time.Time{}, 0
 		a.sendAsks()
 	}
@@ -87,6 +87,10 @@ func (a *Agent) sendDue() time.Duration {
 	a.own.due = next
 	return next.Sub(now)
 }
+
+// isDue reports whether a time has come that was at most so far ahead when it was set. A clock that was set back since
+// does not put it off.
+func isDue(at, now time.Time, most time.Duration) bool { return !now.Before(at) || at.Sub(now) > most }
 
 // earliest returns the earliest of times that are not zero.
 func earliest(t time.Time, others ...time.Time) time.Time {
@@ -159,11 +163,11 @@ func (a *Agent) confirmLocked(w *agentWork) {
 // confirmRecentLocked confirms the versions for which no status came.
 func (a *Agent) confirmRecentLocked(now time.Time) {
 	recent := a.own.recent
-	if len(recent) == 0 || recent[0].due.After(now) {
+	if len(recent) == 0 || !isDue(recent[0].due, now, confirmDelay) {
 		return
 	}
 	n := 0
-	for ; n < len(recent) && !recent[n].due.After(now.Add(confirmBatch)); n++ {
+	for ; n < len(recent) && isDue(recent[n].due, now.Add(confirmBatch), confirmDelay); n++ {
 		w := recent[n].work
 		w.recent = false
 		if w.unconfirmed && w.source.works[w.id] == w && w.state != protocol.Grave {
@@ -212,12 +216,12 @@ func (a *Agent) sendAsks() {
 
 // sendDigestsLocked sends each source that can read it a digest, once a minute.
 func (a *Agent) sendDigestsLocked(now time.Time) {
-	if a.own.digestAt.IsZero() || now.Before(a.own.digestAt) {
+	if a.own.digestAt.IsZero() || !isDue(a.own.digestAt, now, digestInterval) {
 		return
 	}
 	a.expire(now)
 	a.own.digestAt = a.own.digestAt.Add(digestInterval)
-	if a.own.digestAt.Before(now) { // no connection for a while
+	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
 		a.own.digestAt = now.Add(digestInterval)
 	}
 	for _, s := range a.sources {

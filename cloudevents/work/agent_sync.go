@@ -151,7 +151,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		return now.Add(a.quiet())
 	}
 	whole := true
-	if begun := a.sync.began.Add(a.quiet()); !named && held && now.Before(begun) {
+	if begun := a.sync.began.Add(a.quiet()); !named && held && !isDue(begun, now, a.quiet()) {
 		next, whole = begun, false
 	}
 	for name, answer := range a.sync.answers {
@@ -164,10 +164,10 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		case !a.endsAnswers(name): // quiet is what it is waited for
 			due = answer.progress.Add(a.quiet())
 		case !must && (!answer.partial() || answer.tries >= mostTries):
-			if due = answer.progress.Add(a.quiet()); !now.Before(due) {
+			if due = answer.progress.Add(a.quiet()); isDue(due, now, a.quiet()) {
 				continue // no more is waited for
 			}
-		case now.Before(due):
+		case !isDue(due, now, max(a.quiet(), slowestTry)):
 		default:
 			due = a.askAgainLocked(name, answer, now)
 		}
@@ -176,7 +176,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 	}
 	if held && a.options.PartialSyncTimeout > 0 {
 		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
-		if !now.Before(limit) && !whole {
+		if isDue(limit, now, a.options.PartialSyncTimeout) && !whole {
 			a.logger.Info("Lists go on without the works of sources that have not answered", "sources", a.missingLocked(now))
 			whole = true
 		}
@@ -207,7 +207,7 @@ func (a *Agent) endsAnswers(name string) bool {
 
 // answeredLocked reports whether the answer of a source is whole.
 func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
-	return answer.complete() || !a.endsAnswers(name) && !now.Before(answer.progress.Add(a.quiet()))
+	return answer.complete() || !a.endsAnswers(name) && isDue(answer.progress.Add(a.quiet()), now, a.quiet())
 }
 
 // askAgainLocked sends a source the list of its works once more: it answers with those that are missing.

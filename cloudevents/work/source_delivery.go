@@ -174,12 +174,11 @@ func (s *Source) redeliverLocked(c *sourceCluster, now time.Time) time.Time {
 	if d.first == nil {
 		return time.Time{}
 	}
-	due := time.Unix(0, d.first.sent).Add(resendAfter)
-	if d.attemptAt.After(due) {
-		due = d.attemptAt
-	}
-	if now.Before(due) {
+	if due := time.Unix(0, d.first.sent).Add(resendAfter); !isDue(due, now, resendAfter) {
 		return due
+	}
+	if !d.attemptAt.IsZero() && !isDue(d.attemptAt, now, d.interval) {
+		return d.attemptAt
 	}
 	switch {
 	case !d.progress && !d.attemptAt.IsZero(): // nothing was confirmed: the agent is away
@@ -203,7 +202,7 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 	d := &c.delivery
 	var again []*sourceWork
 	for w := d.first; w != nil && d.outstanding < d.window && w.attempt != d.attempt; w = d.first {
-		if now.Sub(time.Unix(0, w.sent)) < resendAfter {
+		if !isDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter) {
 			break
 		}
 		w.sentLocked(now)
@@ -222,7 +221,7 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 // showLateLocked shows the versions that have not been confirmed for lateAfter.
 func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
-	if d.lateAt.IsZero() || now.Before(d.lateAt) {
+	if d.lateAt.IsZero() || !isDue(d.lateAt, now, lateAfter) {
 		return d.lateAt
 	}
 	d.lateAt = time.Time{}
@@ -230,7 +229,7 @@ func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 		late := time.Unix(0, w.since).Add(lateAfter)
 		switch {
 		case w.Object == nil || w.problem != nil:
-		case now.Before(late):
+		case !isDue(late, now, lateAfter):
 			d.lateAt = earliestOf(d.lateAt, late)
 		default:
 			w.showLate()
@@ -242,7 +241,7 @@ func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 // askStatusesLocked asks for the statuses of works that a list has shown to be newer, some at a time.
 func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
-	if d.asked > 0 && !now.Before(d.askAt) {
+	if d.asked > 0 && isDue(d.askAt, now, resendAfter) {
 		d.asked = 0 // they were lost, or had nothing to tell: the next digest finds out
 		for _, w := range d.awaited {
 			w.asked = false
@@ -359,9 +358,6 @@ func (s *Source) lookAt(c *sourceCluster) {
 	if s.clusters[c.name] != c || !s.writing() {
 		c.delivery.alarm = time.Time{}
 		return
-	}
-	if c.delivery.alarm.After(now) { // an alarm of before was set anew
-		c.delivery.alarm = time.Time{}
 	}
 	c.delivery.alarm = time.Time{}
 	next := s.showLateLocked(c, now)

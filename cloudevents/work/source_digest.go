@@ -101,7 +101,7 @@ func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest
 // askDigestLocked asks for the sums of buckets. It returns when it is to be called again.
 func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery.digest
-	if d.askAt.IsZero() || now.Before(d.askAt) {
+	if d.askAt.IsZero() || !isDue(d.askAt, now, digestDelay) {
 		return d.askAt
 	}
 	s.request(&codec.StatusResync{
@@ -116,8 +116,8 @@ func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 // checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.
 func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Time) {
 	if d := &c.delivery; c.dropped {
-		if now.Before(d.droppedAt.Add(listTimeout)) {
-			next = d.droppedAt.Add(listTimeout)
+		if due := d.droppedAt.Add(listTimeout); !isDue(due, now, listTimeout) {
+			next = due
 		} else {
 			c.dropped = false
 			s.request(&codec.StatusResync{
@@ -127,7 +127,7 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 		}
 	}
 	for id, l := range c.lists {
-		if due := l.progress.Add(listTimeout); now.Before(due) {
+		if due := l.progress.Add(listTimeout); !isDue(due, now, listTimeout) {
 			next = earliestOf(next, due)
 			continue
 		}
