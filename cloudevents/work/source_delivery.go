@@ -344,7 +344,8 @@ func (s *Source) wakeAllLocked() {
 		d := &c.delivery
 		d.alarm, d.attemptAt, d.outstanding, d.interval = time.Time{}, time.Time{}, 0, resendAfter
 		d.attempt++
-		if d.first != nil || !d.lateAt.IsZero() {
+		d.digest.last, d.digest.silence = now, silentAfter
+		if d.first != nil || !d.lateAt.IsZero() || c.modern {
 			s.wakeClusterLocked(c, now.Add(resendAfter))
 		}
 	}

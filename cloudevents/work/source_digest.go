@@ -17,14 +17,20 @@ import (
 const (
 	// digestDelay is how long a source waits after a digest that differs, for events that were under way.
 	digestDelay = 5 * time.Second
+	// silentAfter is how long a source waits for the next digest before it asks for one: a new agent process whose list was
+	// lost knows of no source. An agent that does not answer is asked less and less often, at last every slowestAsk.
+	silentAfter = 75 * time.Second
+	slowestAsk  = 10 * time.Minute
 	// mostSkipped is how many digests are passed over, at most, where comparing has not changed anything.
 	mostSkipped = 9
 )
 
 // suspicion is what the digests of a cluster have shown.
 type suspicion struct {
-	askAt time.Time // when the sums of buckets are asked for; zero where nothing differs, or they are
-	asked bool
+	last    time.Time     // when the last digest came, or was asked for
+	silence time.Duration // since last, after which one is asked for
+	askAt   time.Time     // when the sums of buckets are asked for; zero where nothing differs, or they are
+	asked   bool
 	// compared are the sums of the last digest that led to a comparison. While they stay as they are, a comparison changes
 	// nothing: an unknown work is kept until the inventory is complete.
 	compared      [2]uint64
@@ -56,6 +62,8 @@ func (s *Source) onDigest(m *codec.Digest) error {
 	c.shown(true)
 	c.session = m.AgentSession
 	d := &c.delivery.digest
+	d.last, d.silence = s.options.Clock.Now(), silentAfter
+	s.wakeClusterLocked(c, d.last.Add(silentAfter))
 	if len(m.Sums) > 1 && !d.asked {
 		return nil // late
 	}
@@ -81,7 +89,7 @@ func (s *Source) onDigest(m *codec.Digest) error {
 func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest) {
 	d := &c.delivery.digest
 	if own.Equal(theirs) {
-		*d = suspicion{}
+		*d = suspicion{last: d.last, silence: d.silence}
 		return
 	}
 	sums := [2]uint64{own.Sums[0], theirs.Sums[0]}
@@ -101,16 +109,28 @@ func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest
 // askDigestLocked asks for the sums of buckets. It returns when it is to be called again.
 func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery.digest
-	if d.askAt.IsZero() || !isDue(d.askAt, now, digestDelay) {
+	works := s.store.Count(c.name) + len(c.tombstones)
+	if d.last.IsZero() {
+		d.last, d.silence = now, silentAfter
+	}
+	silent := d.last.Add(d.silence)
+	switch {
+	case !d.askAt.IsZero() && isDue(d.askAt, now, digestDelay):
+	case c.modern && works > 0 && isDue(silent, now, d.silence):
+		d.silence = min(2*d.silence, slowestAsk)
+	case c.modern && works > 0:
+		return earliestOf(d.askAt, silent)
+	default:
 		return d.askAt
 	}
+	d.last = now
 	s.request(&codec.StatusResync{
 		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name},
 		Scope:  codec.ScopeDigest,
-		Part:   codec.Part{Buckets: protocol.Buckets(s.store.Count(c.name) + len(c.tombstones))},
+		Part:   codec.Part{Buckets: protocol.Buckets(works)},
 	})
 	d.askAt, d.asked = time.Time{}, true
-	return time.Time{}
+	return now.Add(d.silence)
 }
 
 // checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.
