@@ -264,15 +264,15 @@ func (p *presence) tick() (wait time.Duration) {
 	}
 	changed := false
 	for rival, last := range p.rivals {
-		if now.Sub(last) >= rivalTimeout {
+		if isDue(last.Add(rivalTimeout), now, rivalTimeout) {
 			p.forget(rival, "it is silent")
 			changed = true
 			continue
 		}
-		until(rivalTimeout - now.Sub(last))
+		until(last.Add(rivalTimeout).Sub(now))
 	}
 	if !p.settled {
-		if now.Before(p.settleAt) {
+		if !isDue(p.settleAt, now, echoTime) {
 			until(p.settleAt.Sub(now))
 		} else {
 			p.settled, changed = true, true
@@ -283,7 +283,7 @@ func (p *presence) tick() (wait time.Duration) {
 		interval = rivalInterval
 	}
 	if interval > 0 {
-		if now.Sub(p.published) >= interval {
+		if isDue(p.published.Add(interval), now, interval) {
 			p.publish()
 		}
 		until(p.published.Add(interval).Sub(now))
