@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -311,7 +312,8 @@ func (s *Source) wakeClusterLocked(c *sourceCluster, at time.Time) {
 
 // runAlarms looks at the clusters whose time has come until ctx ends.
 func (s *Source) runAlarms(ctx context.Context) {
-	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: s.options.Clock})
+	// The queue compares times of its clock, so it has one that nobody sets: Options.Clock may be a wall clock.
+	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: clock.RealClock{}})
 	s.store.Lock()
 	s.alarms = queue
 	s.wakeAllLocked()
