@@ -335,7 +335,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		}
 		return
 	}
-	had := w.problem != nil
+	had, ahead := w.problem != nil, w.ahead
 	w.problem, w.created = nil, spec.Work.CreationTimestamp
 	obj := *w.Object
 	keepEqualManifests(&obj.Spec, &spec.Work.Spec)
@@ -351,8 +351,9 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
-	// In a strict profile an empty status is one, and would replace what the source has.
-	if (equal || had) && (!w.agent.traits.Strict || w.report() != nil) {
+	// In a strict profile an empty status is one, and would replace what the source has. Generations that count in another
+	// way make another report of the same status.
+	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
 		w.publish()
 	}
 }

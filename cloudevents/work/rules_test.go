@@ -33,7 +33,7 @@ var rules = []ruletest.Rule{
 	{Name: "an equal spec is not applied again", Edits: edits{
 		{"agent_work.go", "equal := sameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
 	{Name: "an adopted work's status is published", Edits: edits{
-		{"agent_work.go", "if (equal || had) && (", "if had && ("}}},
+		{"agent_work.go", "if (equal || had || w.ahead != ahead) && (", "if (had || w.ahead != ahead) && ("}}},
 	{Name: "an old event is answered", Edits: edits{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{

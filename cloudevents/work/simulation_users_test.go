@@ -343,7 +343,8 @@ func (c *cluster) serveWork(w *workv1.ManifestWork, slow bool) {
 	}
 	value := valueOf(f.t, w)
 	c.set(w.Name, value)
-	if strings.HasPrefix(applied(w), value+" ") && (!slow || f.random.IntN(4) > 0) {
+	observed := len(w.Status.Conditions) > 0 && w.Status.Conditions[0].ObservedGeneration == w.Generation
+	if strings.HasPrefix(applied(w), value+" ") && observed && (!slow || f.random.IntN(4) > 0) {
 		return
 	}
 	c.patchAt(w, nil, &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
