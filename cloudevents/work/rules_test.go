@@ -82,7 +82,7 @@ var rules = []ruletest.Rule{
 		{"source_writes.go", "\t\ts.raise(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raise(w, next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: !e.Gone}"},
-		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: !e.Strict && e.V > 0}"}}},
+		{sourceTable, "Bury: complete && !e.Strict && e.V > 0,", "Bury: !e.Strict && e.V > 0,"}}},
 	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
 		{"internal/protocol/inventory.go", "g != nil && v > g.From && (", "g != nil && false && ("}}},
 	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
@@ -95,7 +95,7 @@ var rules = []ruletest.Rule{
 		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: false}"},
-		{sourceTable, "Bury: complete && !e.Strict && e.V > 0}", "Bury: false}"}}},
+		{sourceTable, "Bury: complete && !e.Strict && e.V > 0,", "Bury: false,"}}},
 	{Name: "works of other sources are left alone", Edits: edits{
 		{"source_resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{

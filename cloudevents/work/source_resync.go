@@ -304,6 +304,12 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	}
 	if s.traits.Strict {
 		s.answerStrictList(c, l, m)
+	} else if len(l.unknown) > 0 {
+		r := &codec.StatusResync{
+			Header: codec.Header{ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: c.name},
+			Scope:  codec.ScopeListed, Broadcast: true, Entries: l.unknown,
+		}
+		s.engine.Enqueue(cloudevents.Bulk, &message{s.options.Profile, r})
 	}
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil

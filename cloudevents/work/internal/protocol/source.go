@@ -115,8 +115,9 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case !w.Known && e.Bundle:
 		return SourceActions{Bury: complete && e.Own, AskStatus: complete && !e.Own}
 	case !w.Known:
-		// V 0 is an ask: the agent has heard of the work, but does not hold it.
-		return SourceActions{Bury: complete && !e.Strict && e.V > 0}
+		// V 0 is an ask: the agent has heard of the work, but does not hold it. A strict agent does not tell whose the
+		// work is: its status goes to the source that it belongs to.
+		return SourceActions{Bury: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
 	case w.Unversioned:
 		return SourceActions{Send: true, Confirmed: e.V == w.V} // nothing tells whether it changed
 	case e.Strict:
