@@ -110,8 +110,10 @@
 //   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
 //     release than your API server's.
 //   - On an agent, the first list, the end of a watch's initial events, and a Get or a change of a work that is not
-//     there wait until its sources have answered ([AgentOptions].InitialSyncTimeout): a work not heard of yet must not
-//     look as if it were gone. With a context that ends first, they return its error.
+//     there wait until its sources have answered ([AgentOptions].InitialSyncTimeout): a work that has not arrived yet
+//     must not look as if it were gone. When the context ends first, the error is a Timeout that names the sources.
+//   - On a source, a work whose present version its agent has not confirmed for 30 s has one condition more in its
+//     status: [ConditionDelivered], with status False. It goes when the agent confirms the version.
 //
 // # Coming from the typed clientset
 //
@@ -133,17 +135,31 @@
 //
 // # Guarantees
 //
-// Once a write has returned, it is delivered however often the broker, the agent or the connection goes away,
-// as long as the source's process lives, or has a [Store]. Events that come late, twice or out of order do not
-// turn anything back: each work has a version that orders all that is said of it, across deletion and
-// re-creation, and an incarnation by which a late "gone" of an old work never removes a new one. After each
-// (re)connection both sides compare what they have and send only what differs.
+// With default options, in both profiles:
+//
+//   - A write that has returned is delivered, while the source's process lives or with a [Store], however often the
+//     broker, the agent or the connection goes away.
+//   - A message that is lost in silence, while both sides stay connected, is repaired within 90 s: a create, update,
+//     delete, status, list or answer. Ten thousand lost at once are repaired within 5 min, at most 256 at a time. Between
+//     peers of the profile ManifestBundle a lost status takes up to 10 min, as they know no digests.
+//   - What is not confirmed is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and in
+//     the metric works_unconfirmed.
+//   - Events that arrive late, twice or out of order turn nothing back. Each work has a version that orders all its
+//     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
+//     deletion. A version more than a day ahead of the clock is refused.
+//   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has ended
+//     its answer.
+//   - What one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and WatchCacheBytes in
+//     [SourceOptions].
+//   - An idle pair of source and agent costs one message of less than 300 bytes a minute.
+//
+// PROTOCOL.md next to this package has the rules and their reasons.
 //
 // Without a Store a source keeps its works in memory. After a restart its owner creates them anew: agents adopt
 // equal specs without applying them again and answer with their status at once. Works that are not created anew
 // stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then a
 // source that has none for a cluster does not end its answer to that agent: one without a Store which restarts as well must
-// not take works for gone that are about to come. Its first list waits, at most for [AgentOptions].InitialSyncTimeout. So a
+// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So a
 // source that has no works to wait for calls it at once, and one that has many creates them before Start.
 //
 // A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
@@ -383,6 +399,6 @@
 //
 // What the format cannot do, whoever is on the other side: lists are not split, so that a broker's packet limit bounds
 // how many works a cluster can have; the end of an answer is not marked, so that an agent's first list always waits for
-// [AgentOptions].InitialSyncTimeout; and a source that restarts without a store is told from its earlier self only by its
+// the quiet time of [AgentOptions].InitialSyncTimeout; there are no digests, so that a lost status is found every 10 min; and a source that restarts without a store is told from its earlier self only by its
 // works' versions and times of creation.
 package work

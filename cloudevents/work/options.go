@@ -71,8 +71,8 @@ type SourceOptions struct {
 	// written to, or that [Source.Lead] was called on: leader election is the user's. A write on another replica takes the
 	// writing over; one that another has overtaken fails with ServiceUnavailable. Before a write says that there is no such
 	// work, or nothing to change, it sees what others have written; reads may be behind. Replicas write only once started.
-	// What a broker had given to a replica whose link breaks is lost, with most brokers; it is asked for anew when that
-	// replica, or one in its place, connects. Where none may come, ResyncInterval finds it.
+	// What a broker had given to a replica whose link breaks is lost, with most brokers, and repaired like any message that
+	// is lost.
 	SharedGroup string
 	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
 	// defaults to QPS, rounded up.

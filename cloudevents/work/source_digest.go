@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -84,6 +85,20 @@ func (s *Source) onDigest(m *codec.Digest) error {
 		Part:   codec.Part{Buckets: len(m.Sums), Listed: differing},
 	})
 	return nil
+}
+
+// agreesLocked reports whether a message is a heartbeat of an agent that holds what it should.
+func (s *Source) agreesLocked(m cloudevents.Message) bool {
+	if !codec.IsDigest(m.Event) {
+		return false
+	}
+	msg, err := s.options.Profile.Decode(m.Topic, m.Event)
+	digest, ok := msg.(*codec.Digest)
+	if err != nil || !ok || len(digest.Sums) != 1 {
+		return false
+	}
+	c := s.clusters[digest.Cluster]
+	return c != nil && s.digestLocked(c, 1).Equal(protocol.Digest{Works: digest.Works, Sums: digest.Sums})
 }
 
 func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest) {

@@ -454,6 +454,7 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 	switch {
 	case r.writes:
 		return false
+	case s.agreesLocked(m): // most digests do: the leader need not see them
 	case err != nil:
 		s.refuseLocked(m.Topic, err, refusedNoEvent, 1)
 	case r.waiting >= r.most:
