@@ -63,6 +63,7 @@ type delivered struct {
 	confirmed  bool // the agent has shown this uid and version
 	asked      bool // its status is asked for, or is to be
 	linked     bool
+	named      bool // in hashes that were sent, and that no list has answered; in a strict profile
 	attempt    uint32
 	since      int64 // when the version was made, in ns of Unix time
 	sent       int64 // when it was sent last, likewise

@@ -230,6 +230,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
 			continue
 		}
+		w.named = s.traits.Strict
 		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
 	}
 	s.store.Unlock()
@@ -326,10 +327,12 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
+	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
 	for _, w := range works {
-		if _, ok := l.listed[w.id]; !ok && !w.gone && inPart(w.id, l.part) {
+		if _, ok := l.listed[w.id]; !ok && !w.gone && inPart(w.id, l.part) && (w.named || !answersHashes) {
 			s.reply(l, w)
 		}
+		w.named = w.named && !answersHashes
 	}
 	if !l.part.IsZero() {
 		return nil // nobody waits for the end
