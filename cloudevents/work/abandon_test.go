@@ -5,6 +5,7 @@ package work_test
 
 import (
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,7 +54,7 @@ func TestAbandon(t *testing.T) {
 						t.Error("other works are not as they were")
 					}
 					s.bus.Reconnect()
-					s.settle()
+					time.Sleep(15 * time.Second) // until the source knows that no other process has its ID
 					if a.get("given-up").DeletionTimestamp == nil {
 						t.Error("the agent keeps the abandoned work")
 					}

@@ -156,12 +156,15 @@ func (p *lossyPair) check(within time.Duration) {
 }
 
 // Kinds of messages.
-func isSpec(m codec.Message) bool     { _, ok := m.(*codec.Spec); return ok }
-func isStatus(m codec.Message) bool   { s, ok := m.(*codec.Status); return ok && !s.Gone() }
-func isGone(m codec.Message) bool     { s, ok := m.(*codec.Status); return ok && s.Gone() }
-func isDigest(m codec.Message) bool   { _, ok := m.(*codec.Digest); return ok }
-func isAnswer(m codec.Message) bool   { return isSpec(m) && m.Head().ResyncID != "" }
-func isList(m codec.Message) bool     { r, ok := m.(*codec.SpecResync); return ok && r.Scope == codec.ScopeAll }
+func isSpec(m codec.Message) bool   { _, ok := m.(*codec.Spec); return ok }
+func isStatus(m codec.Message) bool { s, ok := m.(*codec.Status); return ok && !s.Gone() }
+func isGone(m codec.Message) bool   { s, ok := m.(*codec.Status); return ok && s.Gone() }
+func isDigest(m codec.Message) bool { _, ok := m.(*codec.Digest); return ok }
+func isAnswer(m codec.Message) bool { return isSpec(m) && m.Head().ResyncID != "" }
+func isList(m codec.Message) bool {
+	r, ok := m.(*codec.SpecResync)
+	return ok && r.Scope == codec.ScopeAll
+}
 func isPartList(m codec.Message) bool { return isList(m) && !m.(*codec.SpecResync).Part.IsZero() }
 func isChunk(m codec.Message) bool    { return isList(m) && m.(*codec.SpecResync).Chunk.Index == 1 }
 

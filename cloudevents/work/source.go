@@ -293,6 +293,8 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
 		c.dropLists()
+		c.answers.open, c.answers.queued = nil, nil
+		c.answers.recount()
 		delete(s.clusters, cluster)
 		s.unknown.set(clusterCost+int64(len(cluster)), 0)
 		if c.highest > s.forgotten {
