@@ -21,6 +21,7 @@ type answer struct {
 
 	// The store's lock guards what follows.
 	whole  bool          // the list is of all that the agent has
+	part   bool          // it is of a part: nobody waits for the answer
 	over   bool          // nobody waits for the rest
 	works  []*sourceWork // whose turn has not come, nor that of last
 	last   *endMarker
@@ -41,7 +42,7 @@ type answers struct {
 
 // reply adds an event to an answer.
 func (s *Source) reply(l *agentList, w *sourceWork) {
-	if l.given() {
+	if l.given() || l.answer.part && w.underWay() {
 		return
 	}
 	size := l.size(1)
@@ -91,6 +92,10 @@ func (a *answers) advance() {
 		return
 	}
 	one := a.open[0]
+	for one.part && len(one.works) > 1 && one.works[0].sentSince() {
+		one.works[0] = nil
+		one.works = one.works[1:]
+	}
 	var it cloudevents.Item = one.last
 	if len(one.works) > 0 {
 		if !one.works[0].cluster.opens() { // until the agent confirms more, or some of it is given up

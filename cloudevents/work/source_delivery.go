@@ -160,6 +160,15 @@ func (w *sourceWork) answeredLocked() {
 	}
 }
 
+// underWay reports whether a work was sent so lately that a list without it does not show a loss. sentSince reports whether
+// an answer need not have it any more.
+func (w *sourceWork) underWay() bool {
+	at := time.Unix(0, w.sent).Add(resendAfter)
+	return w.linked && !isDue(at, w.cluster.source.options.Clock.Now(), resendAfter)
+}
+
+func (w *sourceWork) sentSince() bool { return !w.linked || w.attempt == w.cluster.delivery.attempt }
+
 // listedLocked notes that the agent has listed all that it has: it is there, and whatever was sent before is in the list or
 // lost.
 func (d *delivery) listedLocked() {
@@ -182,21 +191,33 @@ func (s *Source) redeliverLocked(c *sourceCluster, now time.Time) time.Time {
 	if !d.attemptAt.IsZero() && !isDue(d.attemptAt, now, d.interval) {
 		return d.attemptAt
 	}
+	lost := d.loseLocked(now)
 	switch {
 	case !d.progress && !d.attemptAt.IsZero(): // nothing was confirmed: the agent is away
 		d.interval = min(2*d.interval, slowestResend)
 		d.window = max(d.window/4, leastRepair)
-	case d.outstanding > 0: // some was lost: less at a time
+	case lost > 0: // less at a time
 		d.interval, d.window = resendAfter, max(d.window/2, leastRepair)
 	default:
 		d.interval, d.window = resendAfter, min(2*d.window, mostRepair)
 	}
-	d.attempt++
-	d.outstanding, d.progress = 0, false
+	d.progress = false
 	d.attemptAt = now.Add(d.interval)
 	s.sendAgainLocked(c, now)
 	c.answers.advance()
 	return d.attemptAt
+}
+
+// loseLocked takes those of the outstanding works for lost that the agent had resendAfter to confirm, and counts them.
+func (d *delivery) loseLocked(now time.Time) (lost int) {
+	for w := d.first; w != nil && isDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next {
+		if w.attempt == d.attempt {
+			w.attempt = 0
+			lost++
+		}
+	}
+	d.outstanding -= lost
+	return lost
 }
 
 // sendAgainLocked sends the works that were sent longest ago, as many as the window lets.

@@ -353,6 +353,7 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 			answer: answer{
 				resyncID: m.ResyncID, session: m.AgentSession, round: s.round,
 				whole: m.Scope == codec.ScopeAll && m.Part.IsZero(),
+				part:  !m.Part.IsZero(),
 			},
 			part: m.Part, count: max(m.Chunk.Count, 1),
 			received: map[int]struct{}{}, listed: map[string]struct{}{},
