@@ -55,7 +55,8 @@ var rules = []rule{
 	{packages: "cloudevents/work/...", may: []string{
 		"cloudevents", "codec", ocmClient, ocmWork, apimachinery, ceEvent, uuid,
 		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
-		"sigs.k8s.io/json",
+		clientGo + "util/workqueue", // when a cluster is looked at; client-go links it anyway
+		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2",
 		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},

@@ -64,6 +64,12 @@ func TestAnnouncedLimits(t *testing.T) {
 			inflight: 1000,
 		},
 		{
+			name:     "default limits",
+			reason:   "tests of a broker that drops messages need the limits that brokers have in practice",
+			options:  mosquitto.Options{DefaultLimits: true},
+			inflight: 20,
+		},
+		{
 			name:     "small",
 			reason:   "tests of refused packets need a broker that announces a limit",
 			options:  mosquitto.Options{MaxInflight: 7, MaxQueued: -1, MaxPacketSize: 4096, MaxMessageSize: 2048},

@@ -38,6 +38,9 @@ type Options struct {
 	// MaxQueued is how many messages wait for one client beyond those in flight;
 	// the broker drops what comes after. Negative is no limit. Defaults to 100,000.
 	MaxQueued int
+	// DefaultLimits leaves both limits out of the configuration, so Mosquitto's own apply: 20 messages in flight and 1,000
+	// queued for a client. It excludes MaxInflight and MaxQueued.
+	DefaultLimits bool
 	// MaxPacketSize is the largest packet, in bytes, that the broker accepts, and
 	// that it announces to MQTT 5 clients. Defaults to no limit.
 	MaxPacketSize int
@@ -106,8 +109,12 @@ func (o Options) global() []string {
 		"sys_interval 0",
 		// Small packets in two directions and Nagle's algorithm together cost 8 ms.
 		"set_tcp_nodelay true",
-		fmt.Sprintf("max_inflight_messages %d", cmp.Or(o.MaxInflight, defaultMaxInflight)),
-		fmt.Sprintf("max_queued_messages %d", max(0, cmp.Or(o.MaxQueued, defaultMaxQueued))),
+	}
+	if !o.DefaultLimits {
+		lines = append(lines,
+			fmt.Sprintf("max_inflight_messages %d", cmp.Or(o.MaxInflight, defaultMaxInflight)),
+			fmt.Sprintf("max_queued_messages %d", max(0, cmp.Or(o.MaxQueued, defaultMaxQueued))),
+		)
 	}
 	lines = append(lines, asRoot()...)
 	if o.MaxPacketSize > 0 {

@@ -64,12 +64,17 @@ func (l *link) forward() {
 // because a delay must not keep the next piece from arriving.
 func (l *link) read(from *net.TCPConn, queue chan<- piece) {
 	defer close(queue)
+	var free time.Time // when the network has room for the next piece
 	for {
 		buf := make([]byte, pieceSize)
 		n, err := from.Read(buf)
 		if n > 0 {
 			l.proxy.mu.Lock()
-			due := time.Now().Add(l.proxy.delay)
+			free = later(free, time.Now())
+			if l.proxy.rate > 0 {
+				free = free.Add(time.Duration(n) * time.Second / time.Duration(l.proxy.rate))
+			}
+			due := free.Add(l.proxy.delay)
 			if l.proxy.tap != nil {
 				l.proxy.tap(buf[:n])
 			}
@@ -79,11 +84,21 @@ func (l *link) read(from *net.TCPConn, queue chan<- piece) {
 			case <-l.closed:
 				return
 			}
+			if time.Until(free) > 0 && !l.wait(free) {
+				return
+			}
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // write delivers the pieces in order, each when it is due, and then passes the end

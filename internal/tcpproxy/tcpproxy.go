@@ -36,6 +36,7 @@ type Proxy struct {
 	blocked bool
 	closed  bool
 	delay   time.Duration
+	rate    int
 	tap     func([]byte)
 	flow    chan struct{} // closed while bytes may pass
 }
@@ -86,6 +87,10 @@ func (p *Proxy) Unblock() { p.set(func() { p.blocked = false }) }
 // adds latency and keeps the order; it does not limit the rate, as long as no more
 // than some megabytes are on the way.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
+
+// Limit lets at most so many bytes a second of each connection pass in each direction, from now on. Zero is no limit. A
+// sender that is faster has to wait, as on a slow network.
+func (p *Proxy) Limit(bytesPerSecond int) { p.set(func() { p.rate = bytesPerSecond }) }
 
 // Stall stops all bytes and keeps every link open, as a network does that loses
 // each packet: neither side learns of it, except by its own keep-alive.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -166,6 +167,19 @@ func TestDelayAddsLatencyNotThrottling(t *testing.T) {
 	// One way there, one way back; far less than each piece waiting for the last.
 	if took := time.Since(began); took < 2*delay || took > pieces*delay {
 		t.Errorf("echo of %d pieces took %v, want at least %v and far less than %v", pieces, took, 2*delay, pieces*2*delay)
+	}
+}
+
+func TestLimitBoundsTheRate(t *testing.T) {
+	p := start(t)
+	conn := dial(t, p)
+	p.Limit(1 << 20)
+	text, began := strings.Repeat("x", 256<<10), time.Now()
+	if err := say(conn, text, patience); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Errorf("256 KiB took %s at 1 MiB/s", took)
 	}
 }
 
