@@ -278,7 +278,7 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 
 // notSynced returns the error of a call whose context ended before the initial sync.
 func (a *Agent) notSynced(cause error) error {
-	return apierrors.NewTimeoutError(a.syncProblem()+": "+cause.Error(), 1)
+	return &contextError{apierrors.NewTimeoutError(a.syncProblem()+": "+cause.Error(), 1), cause}
 }
 
 // syncProblem tells why the initial sync has not ended.

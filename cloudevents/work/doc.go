@@ -50,7 +50,7 @@
 //   - the process has not started since;
 //   - at most 1,024 writes came since, or a third as many as there are works, whichever is more;
 //   - all these writes are younger than [SourceOptions].WatchCacheTTL, 5 minutes by default;
-//   - the versions that they replaced take at most WatchCacheBytes, 32 MiB by default, roughly and with 128 bytes for each
+//   - the versions that they replaced take at most WatchCacheBytes, 16 MiB by default, roughly and with 128 bytes for each
 //     write. What a version shares with the next one of its work, as the manifests when only the status changes, does not
 //     count.
 //

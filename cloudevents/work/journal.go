@@ -379,17 +379,17 @@ func (j *journal) durable(ctx context.Context) error {
 	return apierrors.NewInternalError(fmt.Errorf("the change was made in memory but is not stored yet: %w", err))
 }
 
-// unconfirmedError is a Timeout that is also the error of the caller's context.
-type unconfirmedError struct {
+// contextError is a Timeout that is also the error of the caller's context.
+type contextError struct {
 	*apierrors.StatusError
 	cause error
 }
 
 // unconfirmed returns the error of a write whose context has ended before its change was stored.
 func unconfirmed(cause error) error {
-	return &unconfirmedError{apierrors.NewTimeoutError(fmt.Sprintf(
+	return &contextError{apierrors.NewTimeoutError(fmt.Sprintf(
 		"the change was made in memory but is not stored yet: it is stored as soon as possible, read it again to find out: %v", cause), 0), cause}
 }
 
 // Unwrap lets errors.Is find the context's error, and errors.As the StatusError.
-func (e *unconfirmedError) Unwrap() []error { return []error{e.StatusError, e.cause} }
+func (e *contextError) Unwrap() []error { return []error{e.StatusError, e.cause} }

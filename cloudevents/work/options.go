@@ -48,7 +48,7 @@ const (
 	DefaultResyncInterval     = 10 * time.Minute
 	DefaultDrainTimeout       = cloudevents.DefaultDrainTimeout
 	DefaultInitialSyncTimeout = 2 * time.Second
-	DefaultWatchCacheBytes    = 32 << 20
+	DefaultWatchCacheBytes    = 16 << 20
 	DefaultWatchCacheTTL      = 5 * time.Minute
 
 	DefaultMaxClusterBytes = 16 << 20
@@ -111,7 +111,7 @@ type SourceOptions struct {
 	// WatchCacheBytes bounds the memory for superseded versions of works: those that watches resume from and lists of
 	// earlier versions read, those that lists in pages began with, and those that one watcher has not read yet; each of the
 	// three, roughly. What a current version shares does not count. Beyond the bound the oldest are dropped and older
-	// reads are Expired; a watcher that is too slow ends with Expired. Defaults to 32 MiB.
+	// reads are Expired; a watcher that is too slow ends with Expired. Defaults to 16 MiB.
 	WatchCacheBytes int
 	// WatchCacheTTL is how long superseded versions are kept, and what a list in pages began with after each page, also
 	// while nothing is written. Defaults to 5 min.

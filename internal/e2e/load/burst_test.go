@@ -28,7 +28,7 @@ const (
 	// burstRepair is how long the repair of ten thousand messages that were lost at once may take.
 	burstRepair = 5 * time.Minute
 	// slowApply is how long a slow store takes for each batch.
-	slowApply = 40 * time.Millisecond
+	slowApply = 100 * time.Millisecond
 )
 
 // TestBurstBeyondBrokerQueueIsRepaired: works are created, and reported on, faster than one side stores them. Mosquitto

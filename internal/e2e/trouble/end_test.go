@@ -84,9 +84,9 @@ func TestTrouble12End(t *testing.T) {
 // and agents go on as if it were not there.
 func TestTrouble12SlowWatcher(t *testing.T) {
 	t.Parallel()
-	const most = 16_384 // events wait for one watcher
+	const most = 16_384
 	s := newScene(t, mosquitto.Options{})
-	h := s.source(work.SourceOptions{})
+	h := s.source(work.SourceOptions{WatchCacheBytes: 3 << 20}) // so much may wait for one watcher
 	a := s.agent(work.AgentOptions{})
 	a.apply()
 	slow, err := h.works("").Watch(t.Context(), metav1.ListOptions{})

@@ -142,6 +142,8 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	shows(t, "the source beside the store", h.works("cluster1"), "stray=1/1")
 	h.crash()
 	h = s.source(work.SourceOptions{Store: works.store()})
-	shows(t, "an inventory that is complete stays so", a.works(), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
+	shows(t, "a store that is older than the agent's works", a.works(), "stray=1/1 w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
+	h.inventoryComplete() // as nothing unknown is deleted before
+	shows(t, "the agent after the inventory", a.works(), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	shows(t, "the source in the end", h.works("cluster1"), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 }

@@ -42,7 +42,7 @@ func rooms(t *testing.T, sources, clusters []string) *scene {
 	users := map[string]string{"tap": "tap"}
 	acl := "user tap\ntopic readwrite #\n"
 	for like, names := range map[string][]string{"hub": sources, "cluster1": clusters} {
-		if strings.Count(section[like], "topic ") != 6 {
+		if strings.Count(section[like], "topic ") != 7 {
 			t.Fatalf("the doc says of %s: %q", like, section[like])
 		}
 		for _, name := range names {
