@@ -156,12 +156,15 @@ func (p *lossyPair) check(within time.Duration) {
 }
 
 // Kinds of messages.
-func isSpec(m codec.Message) bool     { _, ok := m.(*codec.Spec); return ok }
-func isStatus(m codec.Message) bool   { s, ok := m.(*codec.Status); return ok && !s.Gone() }
-func isGone(m codec.Message) bool     { s, ok := m.(*codec.Status); return ok && s.Gone() }
-func isDigest(m codec.Message) bool   { _, ok := m.(*codec.Digest); return ok }
-func isAnswer(m codec.Message) bool   { return isSpec(m) && m.Head().ResyncID != "" }
-func isList(m codec.Message) bool     { r, ok := m.(*codec.SpecResync); return ok && r.Scope == codec.ScopeAll }
+func isSpec(m codec.Message) bool   { _, ok := m.(*codec.Spec); return ok }
+func isStatus(m codec.Message) bool { s, ok := m.(*codec.Status); return ok && !s.Gone() }
+func isGone(m codec.Message) bool   { s, ok := m.(*codec.Status); return ok && s.Gone() }
+func isDigest(m codec.Message) bool { _, ok := m.(*codec.Digest); return ok }
+func isAnswer(m codec.Message) bool { return isSpec(m) && m.Head().ResyncID != "" }
+func isList(m codec.Message) bool {
+	r, ok := m.(*codec.SpecResync)
+	return ok && r.Scope == codec.ScopeAll
+}
 func isPartList(m codec.Message) bool { return isList(m) && !m.(*codec.SpecResync).Part.IsZero() }
 func isChunk(m codec.Message) bool    { return isList(m) && m.(*codec.SpecResync).Chunk.Index == 1 }
 
@@ -205,6 +208,7 @@ var silentLosses = []struct {
 	{"hashes on reconnect", kinds{isHashes}, false, (*lossyPair).reconnectChanged, bundleRepair},
 	{"event of an answer", kinds{isAnswer}, true, func(*lossyPair) {}, 0},
 	{"event of a strict answer", kinds{isSpec}, true, func(*lossyPair) {}, bundleRepair},
+	{"event to a new process", kinds{isSpec}, false, (*lossyPair).restartAgent, lossRepair},
 	{"end of an answer", kinds{isEnd}, true, func(*lossyPair) {}, 0},
 	{"digest", kinds{isDigest}, false, func(*lossyPair) {}, 0},
 	{"status and digest", kinds{isStatus, isDigest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
@@ -224,6 +228,12 @@ func (p *lossyPair) label() {
 	if _, err := p.h.works("cluster1").Update(p.t.Context(), obj, metav1.UpdateOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// restartAgent starts an agent that has lost what it held, and that the source takes for confirmed.
+func (p *lossyPair) restartAgent() {
+	p.a.kill()
+	p.startAgent()
 }
 
 // cleanUp deletes a work on both sides.
