@@ -234,7 +234,9 @@ func TestEndOfAnswer(t *testing.T) {
 				})
 				began := time.Now()
 				a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: timeout})
-				list, err := a.works().List(s.t.Context(), metav1.ListOptions{})
+				ctx, cancel := context.WithTimeout(s.t.Context(), time.Hour)
+				defer cancel()
+				list, err := a.works().List(ctx, metav1.ListOptions{})
 				if err != nil {
 					s.t.Fatal(err)
 				}

@@ -117,6 +117,28 @@ var rules = []ruletest.Rule{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
 
+	// Repair of what is lost in silence.
+	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
+		{"source_digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
+	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{
+		{"source_delivery.go", "\t\tnext = earliestOf(next, s.redeliverLocked(c, now))\n", ""}}},
+	{Name: "only what had the time to be confirmed counts as lost", Test: "TestManyLostInSilence", Edits: edits{
+		{"source_delivery.go", "w != nil && isDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next", "w != nil; w = w.next"}}},
+	{Name: "the same version again is confirmed", Test: "TestSilentLoss", Edits: edits{
+		{"agent_receive.go", "act != protocol.Answer {", "act != protocol.Answer && act != protocol.Confirm {"}}},
+	{Name: "an equal hash with a higher sequence is answered", Test: "TestStatusLostAndTakenBack", Edits: edits{
+		{agentTable, "case e.UID != \"\" && e.StatusSeq < w.Seq:", "case false:"}}},
+	{Name: "an answer of which events are missing is asked for again", Test: "TestEndOfAnswer", Edits: edits{
+		{"agent_sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
+	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
+		{"source_resync.go", "!w.gone && inPart(w.id, l.part)", "!w.gone"}}},
+	{Name: "a list shows what is not confirmed any more", Test: "TestBundleSilentLoss", Edits: edits{
+		{"source_answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
+	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
+		{"source_resync.go", " && (w.named || !answersHashes)", ""}}},
+	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
+		{"agent_sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
+
 	// Strict peers.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
 		{"source_strict.go", "past: true}", "past: false}"}}},

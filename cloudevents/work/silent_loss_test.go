@@ -208,6 +208,7 @@ var silentLosses = []struct {
 	{"hashes on reconnect", kinds{isHashes}, false, (*lossyPair).reconnectChanged, bundleRepair},
 	{"event of an answer", kinds{isAnswer}, true, func(*lossyPair) {}, 0},
 	{"event of a strict answer", kinds{isSpec}, true, func(*lossyPair) {}, bundleRepair},
+	{"event to a new process", kinds{isSpec}, false, (*lossyPair).restartAgent, lossRepair},
 	{"end of an answer", kinds{isEnd}, true, func(*lossyPair) {}, 0},
 	{"digest", kinds{isDigest}, false, func(*lossyPair) {}, 0},
 	{"status and digest", kinds{isStatus, isDigest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
@@ -227,6 +228,12 @@ func (p *lossyPair) label() {
 	if _, err := p.h.works("cluster1").Update(p.t.Context(), obj, metav1.UpdateOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// restartAgent starts an agent that has lost what it held, and that the source takes for confirmed.
+func (p *lossyPair) restartAgent() {
+	p.a.kill()
+	p.startAgent()
 }
 
 // cleanUp deletes a work on both sides.
