@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var idleClusters = flag.Int("work.idle-clusters", 500, "how many clusters TestIdleClustersAreCheap has; the promise is for 10000")
+
+const (
+	idleBefore = 10 * time.Minute
+	idleFor    = time.Hour
+	// idleBytes is the largest message of an idle pair, its topic included.
+	idleBytes = 300
+)
+
+// idleMeter counts messages, by sender, and their sizes as MQTT carries them.
+type idleMeter struct {
+	mu             sync.Mutex
+	messages       map[string]int
+	bytes, largest map[string]int
+	example        map[string]string // the largest
+}
+
+func (m *idleMeter) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.messages, m.bytes, m.largest, m.example = map[string]int{}, map[string]int{}, map[string]int{}, map[string]string{}
+}
+
+func (m *idleMeter) take(t *testing.T, message cloudevents.Message) {
+	data, err := codec.AppendStructured(nil, message.Event)
+	if err != nil {
+		t.Error(err)
+	}
+	sender, size := "source", len(message.Topic)+len(data)
+	if _, ok := message.Event.Extensions()["agentsession"]; ok || strings.Contains(message.Topic, "clusters/cluster") && strings.HasSuffix(message.Topic, "presence") {
+		sender = "agent"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.messages[sender]++
+	m.bytes[sender] += size
+	if size > m.largest[sender] {
+		m.largest[sender], m.example[sender] = size, message.Topic+" "+string(data)
+	}
+}
+
+// TestIdlePairIsQuiet: a source and a cluster that have agreed send at most one small message a minute in each direction.
+func TestIdlePairIsQuiet(t *testing.T) {
+	inScene(t, func(s *scene) {
+		var m idleMeter
+		m.reset()
+		h := s.source(work.SourceOptions{SourceID: "hub-of-region-1"})
+		a := s.agent(work.AgentOptions{})
+		for i := range 100 {
+			h.create("cluster1", newWork(fmt.Sprintf("work%d", i), "1"))
+		}
+		h.complete()
+		s.settle()
+		for i := range 100 {
+			a.report(fmt.Sprintf("work%d", i), "one")
+		}
+		time.Sleep(idleBefore)
+		synctest.Wait()
+		s.bus.Intercept(func(message cloudevents.Message, deliver func(cloudevents.Message)) {
+			m.take(t, message)
+			deliver(message)
+		})
+		time.Sleep(idleFor)
+		synctest.Wait()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, sender := range []string{"source", "agent"} {
+			t.Logf("the %s sent %d messages in %s, %d bytes; the largest has %d: %s",
+				sender, m.messages[sender], idleFor, m.bytes[sender], m.largest[sender], m.example[sender])
+			if m.messages[sender] > int(idleFor/time.Minute) || m.largest[sender] > idleBytes {
+				t.Errorf("the %s sent %d messages in %s, of up to %d bytes", sender, m.messages[sender], idleFor, m.largest[sender])
+			}
+		}
+	})
+}
+
+// TestIdleClustersAreCheap: 10,000 idle clusters cost at most 170 messages and 2 % of a processor a second. Fewer cost
+// accordingly less. Source and agents share this process, so all of them together are measured.
+func TestIdleClustersAreCheap(t *testing.T) {
+	const messagesPerCluster, processorPerCluster = 170.0 / 10_000, 0.02 / 10_000
+	inScene(t, func(s *scene) {
+		var m idleMeter
+		m.reset()
+		h := s.source(work.SourceOptions{})
+		for i := range *idleClusters {
+			h.create(clusterName(i), newWork("app", "1"))
+		}
+		h.complete()
+		for i := range *idleClusters {
+			s.agent(work.AgentOptions{ClusterName: clusterName(i)}).report("app", "one")
+		}
+		time.Sleep(idleBefore)
+		synctest.Wait()
+		messages := 0
+		var mu sync.Mutex
+		s.bus.Intercept(func(message cloudevents.Message, deliver func(cloudevents.Message)) {
+			mu.Lock()
+			messages++
+			mu.Unlock()
+			deliver(message)
+		})
+		used := processorTime()
+		time.Sleep(idleFor)
+		synctest.Wait()
+		used = processorTime() - used
+		mu.Lock()
+		defer mu.Unlock()
+		seconds := idleFor.Seconds()
+		rate, processor := float64(messages)/seconds, used.Seconds()/seconds
+		t.Logf("%d clusters: %.1f messages a second, %.3f %% of a processor for source and agents", *idleClusters, rate, 100*processor)
+		if limit := messagesPerCluster * float64(*idleClusters); rate > limit {
+			t.Errorf("%.1f messages a second, more than %.1f", rate, limit)
+		}
+		// Three times the figure, as machines are busy; and agents count too.
+		if limit := 3 * processorPerCluster * float64(*idleClusters); processor > limit && !raceDetector {
+			t.Errorf("%.3f %% of a processor, more than %.3f", 100*processor, 100*limit)
+		}
+	})
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package interop_test
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+// TestInteropRestartedSourceShowsStatus: a source of this SDK restarts without a store. Its owner creates a work again only
+// after the OCM agent has answered the source's first request. The agent has nothing new to report, but the source shows
+// the work's status within 90 s.
+func TestInteropRestartedSourceShowsStatus(t *testing.T) {
+	for _, m := range modes[:1] {
+		t.Run(m.name, func(t *testing.T) {
+			broker := mosquitto.Start(t, mosquitto.Options{})
+			answers := countAnswers(t, broker)
+			source, stop := ourSource(t, broker, m)
+			agent := theirAgent(t, broker, m)
+			for _, work := range []string{name, "second"} {
+				source.create(t, work, "1", "")
+				agent.eventuallyValue(t, work, "1")
+				agent.report(t, work, "of "+work)
+				source.eventuallyReported(t, work, "of "+work)
+			}
+			stop()
+			before := answers.Load()
+			source, _ = ourSource(t, broker, m)
+			eventually(t, "the agent answers the new source", func() error {
+				return when(answers.Load() >= before+2, "it does not")
+			})
+			time.Sleep(2 * time.Second) // until the source has read the answers, which nothing shows
+			began := time.Now()
+			source.create(t, name, "1", "")
+			source.create(t, "second", "changed", "")
+			source.eventuallyReported(t, name, "of "+name)
+			source.eventuallyReported(t, "second", "of second")
+			t.Logf("the statuses came after %s", time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// countAnswers counts what agents publish.
+func countAnswers(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
+	t.Helper()
+	answers := &atomic.Int64{}
+	conn, err := net.Dial("tcp", broker.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+		func(paho.PublishReceived) (bool, error) {
+			answers.Add(1)
+			return true, nil
+		},
+	}})
+	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: "answers", CleanStart: true, KeepAlive: 60}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
+	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{
+		{Topic: "sources/" + sourceID + "/clusters/+/agentevents", QoS: 1},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return answers
+}
