@@ -167,7 +167,7 @@ func TestWriteObeysItsContext(t *testing.T) {
 					began := time.Now()
 					ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
 					defer cancel()
-					if cause == context.Canceled {
+					if errors.Is(cause, context.Canceled) {
 						ctx, cancel = context.WithCancel(s.t.Context())
 						time.AfterFunc(time.Second, cancel)
 					}

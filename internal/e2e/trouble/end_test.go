@@ -97,6 +97,12 @@ func TestTrouble12SlowWatcher(t *testing.T) {
 	quick := spyOn(t, h.works(""))
 	obj := h.create("cluster1", "app", "0")
 	for i := range most + 2000 { // some are under way
+		if i%1000 == 999 {
+			eventually(t, "the other watcher keeps up", func() string {
+				got := len(quick.of("app"))
+				return unless(got >= i-10, fmt.Sprint(got))
+			})
+		}
 		// Finalizers are news for watchers only: nothing is published.
 		obj.Finalizers = []string{fmt.Sprintf("example.com/%d", i)}
 		if obj, err = h.works("cluster1").Update(t.Context(), obj, metav1.UpdateOptions{}); apierrors.IsConflict(err) {

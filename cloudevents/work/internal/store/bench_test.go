@@ -53,7 +53,7 @@ func (s *benched) watch(b *testing.B, f store.Filter) {
 		b.Fatal(err)
 	}
 	go func() {
-		for range w.ResultChan() { //nolint:revive // what it is does not matter
+		for range w.ResultChan() {
 		}
 	}()
 }

@@ -52,7 +52,7 @@ func unsharedMeta(m, next *metav1.ObjectMeta) int {
 		for i := range m.ManagedFields {
 			size += 2 * itemBytes
 			if fields := m.ManagedFields[i].FieldsV1; fields != nil {
-				size += len(fields.Raw)
+				size += len(fields.GetRawBytes())
 			}
 		}
 	}
