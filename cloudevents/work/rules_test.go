@@ -132,7 +132,7 @@ var rules = []ruletest.Rule{
 		{"agent_sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
 	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
 		{"source_resync.go", "!w.gone && inPart(w.id, l.part)", "!w.gone"}}},
-	{Name: "a list shows what is not confirmed any more", Test: "TestBundleSilentLoss", Edits: edits{
+	{Name: "a list shows what is not confirmed any more", Test: "TestNewProcessHasConfirmedNothing", Edits: edits{
 		{"source_answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
 		{"source_resync.go", " && (w.named || !answersHashes)", ""}}},

@@ -292,3 +292,20 @@ func testSilentLoss(s *scene, profile codec.Profile, sources []string, late bool
 	}
 	p.check(within)
 }
+
+// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks what the one before has confirmed.
+// What is lost of the answer is sent again, without waiting for a digest.
+func TestNewProcessHasConfirmedNothing(t *testing.T) {
+	inScene(t, func(s *scene) {
+		p := newLossyPair(s, codec.ManifestWork, nil)
+		p.startAgent()
+		time.Sleep(30 * time.Second)
+		p.lose(isSpec)
+		p.restartAgent()
+		p.settle()
+		if c := p.h.Clusters(); p.left() > 0 || c[0].Unconfirmed != 1 {
+			t.Errorf("%d losses are left, and after one the clusters are %+v", p.left(), c)
+		}
+		p.check(10 * time.Second)
+	})
+}
