@@ -40,8 +40,6 @@ const (
 	hostileHeap = 64 << 20
 	// hostileDelay is by what factor a hostile cluster may raise the p99 of others: 3, and three times that on a busy machine.
 	hostileDelay = 9
-	// hostileMemoryTTL is how long the source keeps superseded versions in this test.
-	hostileMemoryTTL = 5 * time.Second
 	// hostileReturn is how long it may take until what the attack has left is given back, incomplete lists for one.
 	hostileReturn = time.Minute
 )
