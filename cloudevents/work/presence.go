@@ -23,7 +23,7 @@ const (
 	// rival may be silent, and sourceInterval how often a source without a rival publishes its presence.
 	rivalInterval  = 10 * time.Second
 	rivalTimeout   = 3 * rivalInterval
-	sourceInterval = 30 * time.Second
+	sourceInterval = time.Minute
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
 	// answerTime is how long rivals have to answer the presence that this process publishes when it connects. It runs from

@@ -236,7 +236,7 @@ func TestTwoAgents(t *testing.T) {
 	})
 }
 
-// TestIdlePresence: an agent without a rival publishes its presence once for each connection, a source every 30 s, and
+// TestIdlePresence: an agent without a rival publishes its presence once for each connection, a source every minute, and
 // replicas that share a store never.
 func TestIdlePresence(t *testing.T) {
 	inScene(t, func(s *scene) {
@@ -256,7 +256,7 @@ func TestIdlePresence(t *testing.T) {
 		time.Sleep(10*time.Minute + time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 1 || h != 21 {
+		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 1 || h != 11 {
 			t.Errorf("published %v", count)
 		}
 	})
