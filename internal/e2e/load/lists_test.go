@@ -63,7 +63,7 @@ func TestListsAreWhole(t *testing.T) {
 // TestListsNameMissingSources: a list, and the Get of an unknown work, wait for a named source only while their context
 // lasts, and their errors name it.
 func TestListsNameMissingSources(t *testing.T) {
-	broker, _ := startListed(t, 60, strings.Repeat("v", 100<<10))
+	broker, _ := startListed(t, 300, strings.Repeat("v", 100<<10)) // half a minute on that link
 	works := slowAgent(t, broker, work.AgentOptions{Sources: []string{"hub", "absent"}}).Clientset().WorkV1().ManifestWorks(cluster)
 	for verb, call := range map[string]func(context.Context) (int, error){
 		"list": func(ctx context.Context) (int, error) {
