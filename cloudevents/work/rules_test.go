@@ -148,6 +148,8 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/bundle.go", "Send:      w.Done,", "Send:      false,"}}},
 	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
+	{Name: "unknown works in a strict agent's list are asked about", Test: "TestStrictSimulation", Edits: edits{
+		{sourceTable, "AskStatus: complete && e.Strict}", "AskStatus: false}"}}},
 	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: complete && !e.Gone && !e.Strict}"}}},
 }

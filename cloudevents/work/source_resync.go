@@ -59,7 +59,7 @@ func (s *Source) request(r *codec.StatusResync) {
 	r.ID = s.ids.next()
 	r.Time = s.options.Clock.Now().UTC()
 	m := message{s.options.Profile, r}
-	if r.Broadcast {
+	if r.Cluster == "" {
 		s.engine.Enqueue(cloudevents.Control, newRequirement(m, &s.asks))
 		return
 	}
