@@ -149,7 +149,11 @@ func NewRequestQueue(bytes int64, handle func(cloudevents.Message)) *RequestQueu
 // Add takes a request, Drop forgets all. Used is what those that wait are charged.
 func (r *RequestQueue) Add(m cloudevents.Message) { r.add(m) }
 func (r *RequestQueue) Drop()                     { r.drop() }
-func (r *RequestQueue) Used() int64               { return r.budget.used }
+func (r *RequestQueue) Used() int64 {
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	return r.budget.used
+}
 
 // BudgetOf is what a source counts for its clusters.
 func BudgetOf(s *Source) int64 {
