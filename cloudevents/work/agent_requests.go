@@ -186,13 +186,9 @@ func (a *Agent) sendAsks() {
 	for _, s := range a.sources {
 		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
 		for id, version := range s.ask {
-			w := s.works[id]
-			switch {
-			case w == nil || w.state == protocol.Grave && w.version < version:
+			if w := s.works[id]; w == nil || w.state == protocol.Grave && w.version < version {
 				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
-			case w.version < version: // an answer from before what was asked about
-				entries = append(entries, w.entry())
-			} // else the truth came meanwhile
+			} // else an answer came meanwhile; if it is from before what was asked about, its confirmation shows that
 		}
 		for w := range s.confirm {
 			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Grave && !w.unsaved {

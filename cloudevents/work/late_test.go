@@ -16,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // recorder keeps the messages on topics with an ending.
@@ -63,6 +64,16 @@ func TestLateGone(t *testing.T) {
 		h.delete("cluster1", "app")
 		s.settle()
 		publish(s, gone)
+		later, err := codec.ManifestWork.Decode(gone.Topic, gone.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later.(*codec.Status).Version = soon() // above the deletion: of a source that was rolled back since
+		topic, event, err := codec.ManifestWork.Encode(later)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(s, cloudevents.Message{Topic: topic, Event: event})
 		s.settle()
 		if _, err := h.works("cluster1").Get(s.t.Context(), "app", metav1.GetOptions{}); err != nil {
 			t.Errorf("the agent still cleans up, and the hub's work: %v", err)

@@ -62,8 +62,6 @@ var rules = []ruletest.Rule{
 		{"agent_resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
 		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
-	{Name: "questions outlive older answers", Test: "TestDeletionBeforeLateAnswer", Edits: edits{
-		{"agent_requests.go", "case w.version < version:", "case false:"}}},
 	{Name: "the echo of sequences", Edits: edits{
 		{"agent_work.go", "if seq > w.seq {", "if false {"}}},
 
