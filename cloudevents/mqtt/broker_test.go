@@ -103,16 +103,20 @@ func (h *hook) Provides(b byte) bool {
 	return b == mochi.OnConnectAuthenticate || b == mochi.OnACLCheck || b == mochi.OnConnect || b == mochi.OnPublish
 }
 
-// OnConnect waits until an ended connection with the same client ID is gone: mochi removes subscriptions by
+// OnConnect ends an older connection with the same client ID and waits until it is gone: mochi removes subscriptions by
 // client ID, those of the new connection too when it comes in between.
 func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
-	deadline := time.Now().Add(5 * time.Second)
-	for time.Now().Before(deadline) {
-		old, ok := h.server.Clients.Get(cl.ID)
-		if !ok || !old.Closed() || old.Properties.Props.SessionExpiryInterval > 0 {
+	old, ok := h.server.Clients.Get(cl.ID)
+	if !ok || old.Properties.Props.SessionExpiryInterval > 0 {
+		return nil
+	}
+	if !old.Closed() {
+		_ = h.server.DisconnectClient(old, packets.ErrSessionTakenOver)
+	}
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		if still, ok := h.server.Clients.Get(cl.ID); !ok || still != old {
 			break
 		}
-		runtime.Gosched()
 	}
 	return nil
 }
