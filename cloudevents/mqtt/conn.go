@@ -23,7 +23,7 @@ const keptScratch = 4 << 10
 type conn struct {
 	endpoint endpoint
 	binary   bool
-	limit    int // of packets, in bytes; 0: none
+	limit    int // of packets to send, in bytes
 	client   *paho.Client
 	wire     *wire
 	session  *session
@@ -68,8 +68,8 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 	defer c.scratch.Store(scratch)
 
 	size := packetSize(publish)
-	if limit := c.hardLimit(); size > limit {
-		return &cloudevents.TooLargeError{Topic: m.Topic, Size: size, Limit: limit}
+	if size > c.limit {
+		return &cloudevents.TooLargeError{Topic: m.Topic, Size: size, Limit: c.limit}
 	}
 	if err := c.send(ctx, publish, request{topic: m.Topic, size: size, done: done}); err != nil {
 		if errors.Is(err, ctx.Err()) {
@@ -105,15 +105,7 @@ func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error
 	}
 }
 
-// hardLimit is limit, or MQTT's own.
-func (c *conn) hardLimit() int {
-	if c.limit == 0 {
-		return largestPacket
-	}
-	return c.limit
-}
-
-// MaxPacketSize implements [cloudevents.Conn]: the lower of the broker's limit and Options.MaxPacketSize.
+// MaxPacketSize implements [cloudevents.Conn]: the lowest of 16 MiB, the broker's limit and Options.MaxPacketSize.
 func (c *conn) MaxPacketSize() int { return c.limit }
 
 // Done implements [cloudevents.Conn].

@@ -24,8 +24,8 @@ const (
 	longestString = 65535
 	// headroom is what the attributes of most events take in structured mode, in bytes.
 	headroom = 1 << 10
-	// largestPacket is the largest packet that MQTT can express: four bytes of length, and one of type.
-	largestPacket = 268_435_455 + 5
+	// largestPacket is the largest packet in bytes that is sent or received, of MQTT's 256 MiB.
+	largestPacket = 16 << 20
 )
 
 // encode makes the MQTT message for an event. In structured mode the payload is appended to scratch.

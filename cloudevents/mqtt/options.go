@@ -68,8 +68,8 @@ type Options struct {
 	// SessionExpiry is how long the broker keeps subscriptions and messages for the client while it is
 	// away, rounded up to seconds; from 2^32-1 s on without end. More than zero needs a ClientID. Defaults to 0.
 	SessionExpiry time.Duration
-	// MaxPacketSize, in bytes, is the largest packet to send where the broker would take a larger one. It
-	// is not told to the broker. Defaults to 0: the broker's limit.
+	// MaxPacketSize, in bytes, is the largest packet to send where the broker would take a larger one. Defaults to
+	// 16 MiB and cannot be higher: larger packets are not received either, and brokers are told to deliver none.
 	MaxPacketSize uint32
 }
 

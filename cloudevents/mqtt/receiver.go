@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/eclipse/paho.golang/packets"
 
@@ -23,20 +24,82 @@ const (
 	mostUnreliable = 512
 )
 
-// inbox is the queue between paho's reading goroutine, which must not wait, and the receiver.
+const (
+	// mostWaiting is from how many bytes of messages on the receiver's side the reading goroutine waits for it.
+	mostWaiting = 4 << 20
+	// stuckAfter is how long one message may take before the reading goroutine goes on all the same: Receive may be
+	// waiting for an acknowledgement that comes behind other messages.
+	stuckAfter = 100 * time.Millisecond
+)
+
+// inbox is the queue between paho's reading goroutine and the receiver.
 type inbox struct {
 	wake chan struct{} // holds a token while there may be something to take
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
-	dropped      int // messages of QoS 0, since the last take
+	bytes        int           // of what waits and of what the receiver has taken and not handled
+	handled      uint64        // how many messages were
+	stuck        uint64        // one more than handled was when the receiver was last found stuck
+	room         chan struct{} // closed when a message has been handled; nil when nobody waits
+	dropped      int           // messages of QoS 0, since the last take
 	droppedTopic string
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// push takes a message. It never waits.
+// size is about how much memory a message keeps.
+func size(p *packets.Publish) int { return len(p.Payload) + headroom }
+
+// push takes a message, and waits while too much waits already and the receiver gets on with it.
 func (q *inbox) push(p *packets.Publish) {
+	q.add(p)
+	for room := q.full(); room != nil; room = q.full() {
+		timer := time.NewTimer(stuckAfter)
+		select {
+		case <-room:
+		case <-timer.C:
+			q.giveUp(room)
+		}
+		timer.Stop()
+	}
+}
+
+// full returns what to wait for, nil for nothing.
+func (q *inbox) full() chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes <= mostWaiting || q.stuck == q.handled+1 {
+		return nil
+	}
+	if q.room == nil {
+		q.room = make(chan struct{})
+	}
+	return q.room
+}
+
+// giveUp notes that nothing was handled for too long, if that is so.
+func (q *inbox) giveUp(room chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.room == room {
+		q.stuck = q.handled + 1
+	}
+}
+
+// release gives back the room of a message that was handled.
+func (q *inbox) release(size int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bytes -= size
+	q.handled++
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
+	}
+}
+
+func (q *inbox) add(p *packets.Publish) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.QoS == 0 && len(q.waiting) >= mostUnreliable {
@@ -45,6 +108,7 @@ func (q *inbox) push(p *packets.Publish) {
 		return
 	}
 	q.waiting = append(q.waiting, p)
+	q.bytes += size(p)
 	if len(q.waiting) == 1 {
 		select {
 		case q.wake <- struct{}{}:
@@ -130,6 +194,7 @@ func (r *receiver) handle(ctx context.Context, part []*packets.Publish, ended <-
 		} else {
 			r.options.Receive(cloudevents.Message{Topic: p.Topic, Event: e})
 		}
+		r.inbox.release(size(p))
 		if p.QoS == 0 {
 			continue
 		}

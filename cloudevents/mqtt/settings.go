@@ -4,6 +4,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (o Options) settings() (settings, error) {
 		keepAlive:      uint16(seconds(o.KeepAlive, defaultKeepAlive)),
 		connectTimeout: o.ConnectTimeout,
 		sessionExpiry:  uint32(min(seconds(o.SessionExpiry, 0), math.MaxUint32)),
-		maxPacketSize:  int(o.MaxPacketSize),
+		maxPacketSize:  min(cmp.Or(int(o.MaxPacketSize), largestPacket), largestPacket),
 	}
 	if s.connectTimeout == 0 {
 		s.connectTimeout = defaultConnectTimeout

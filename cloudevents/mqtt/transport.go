@@ -109,9 +109,6 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 		_ = w.Close()
 		return fail(err)
 	}
-	if s.maxPacketSize > 0 && (c.limit == 0 || s.maxPacketSize < c.limit) {
-		c.limit = s.maxPacketSize
-	}
 	waitingFor = "the broker to grant the subscriptions (SUBACK)"
 	if err := c.subscribe(timed, &o); err != nil {
 		if errors.Is(err, paho.ErrConnectionLost) || w.broken() != nil {
@@ -145,14 +142,14 @@ func (s *settings) connectError(ctx context.Context, waitingFor string, err erro
 
 // connectRequest makes the CONNECT packet. It reads the password file.
 func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
-	reserved := uint16(pahoReserve)
+	reserved, largest := uint16(pahoReserve), uint32(largestPacket)
 	request := &paho.Connect{
 		ClientID:     clientID,
 		CleanStart:   s.sessionExpiry == 0,
 		KeepAlive:    s.keepAlive,
 		Username:     s.username,
 		UsernameFlag: s.username != "",
-		Properties:   &paho.ConnectProperties{ReceiveMaximum: &reserved, RequestProblemInfo: true},
+		Properties:   &paho.ConnectProperties{ReceiveMaximum: &reserved, MaximumPacketSize: &largest, RequestProblemInfo: true},
 	}
 	if s.sessionExpiry > 0 {
 		request.Properties.SessionExpiryInterval = &s.sessionExpiry
@@ -187,6 +184,7 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 	c := &conn{
 		endpoint: s.endpoint,
 		binary:   s.binary || o.Binary,
+		limit:    s.maxPacketSize,
 		wire:     w,
 		session:  &session{queue: queue},
 		receiver: receiver{options: o, inbox: queue, wire: w},
@@ -238,7 +236,7 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 			return &cloudevents.PermanentError{Err: errors.New("the broker supports QoS 0 only; delivery at least once needs QoS 1")}
 		}
 		if m := ack.Properties.MaximumPacketSize; m != nil {
-			c.limit = int(*m)
+			c.limit = min(c.limit, int(*m))
 		}
 	}
 	return nil

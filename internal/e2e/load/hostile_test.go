@@ -36,9 +36,8 @@ var attackFor = flag.Duration("load.hostile", 10*time.Second, "how long the host
 const (
 	honestClusters = 4
 	honestRate     = 200 // round trips a second, of all honest clusters
-	// hostileHeap is what a hostile cluster may make of live heap in its source. The goal is 64 MiB. It is missed: the MQTT
-	// client keeps some tens of messages of up to 2 MiB each that wait for their turn.
-	hostileHeap = 256 << 20
+	// hostileHeap is what a hostile cluster may make of live heap in its source.
+	hostileHeap = 64 << 20
 	// hostileRest is what may stay: deletions of works that the source does not know, within MaxClusterBytes.
 	hostileRest = 32 << 20
 	// hostileReturn is how long it may take until what the attack has left is given back, incomplete lists for one.

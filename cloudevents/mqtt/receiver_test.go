@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mqtt_test
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/mosquitto"
+)
+
+const (
+	largeCount = 60
+	largeSize  = 1 << 20
+)
+
+// publishLarge publishes messages of 1 MiB, in order.
+func publishLarge(t *testing.T, broker *mosquitto.Broker) {
+	t.Helper()
+	publisher := connect(t, mqtt.Options{BrokerURL: broker.URL()})
+	for i := range largeCount {
+		e := sampleEvent()
+		e.SetID(strconv.Itoa(i))
+		e.SetDataContentType("text/plain")
+		e.DataEncoded = []byte(strings.Repeat("x", largeSize))
+		publish(t, publisher, "large", e)
+	}
+}
+
+// TestSlowReceiveIsBounded: what waits for a Receive that is slower than the broker is bounded in bytes.
+func TestSlowReceiveIsBounded(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	begin := inUse()
+	var peak uint64
+	last := make(chan struct{})
+	n := 0
+	conn, err := newTransport(t, mqtt.Options{BrokerURL: broker.URL()}).Connect(t.Context(), connectOptions(t, func(cloudevents.Message) {
+		time.Sleep(20 * time.Millisecond)
+		peak = max(peak, inUse())
+		if n++; n == largeCount {
+			close(last)
+		}
+	}, "large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	publishLarge(t, broker)
+	select {
+	case <-last:
+	case <-time.After(patience):
+		t.Fatal("the last message did not come")
+	}
+	_ = conn.Close()
+	// 4 MiB wait; the one that is read is kept twice while its buffer grows, and so is what is handled and published.
+	if grown := peak - begin; grown > 20<<20 {
+		t.Errorf("the heap grew by %d KiB, want at most 20 MiB", grown>>10)
+	}
+}
+
+// TestAcknowledgementBehindMessages: more messages than are held back come before the acknowledgement that Receive
+// waits for.
+func TestAcknowledgementBehindMessages(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
+	ready, last := make(chan struct{}), make(chan struct{})
+	var answerer atomic.Value
+	n := 0
+	transport := newTransport(t, mqtt.Options{BrokerURL: broker.URL()})
+	conn, err := transport.Connect(t.Context(), connectOptions(t, func(m cloudevents.Message) {
+		<-ready
+		if n++; n == 1 || n == largeCount {
+			publish(t, answerer.Load().(cloudevents.Conn), "answer", sampleEvent())
+		}
+		if n == largeCount {
+			close(last)
+		}
+	}, "large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answerer.Store(conn)
+	publishLarge(t, broker)
+	close(ready)
+	select {
+	case <-last:
+	case <-time.After(patience):
+		t.Fatal("the last message did not come")
+	}
+}
+
+// TestLargestPacket: what is larger than 16 MiB is refused here, and kept back by the broker when others have sent it.
+func TestLargestPacket(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{})
+	received := make(chan cloudevents.Message, 2)
+	conn := connectWith(t, mqtt.Options{BrokerURL: broker.URL(), MaxPacketSize: 20 << 20}, received, "topic")
+	large := sampleEvent()
+	large.SetDataContentType("text/plain")
+	large.DataEncoded = []byte(strings.Repeat("x", 17<<20))
+	var tooLarge *cloudevents.TooLargeError
+	err := conn.Publish(t.Context(), cloudevents.Message{Topic: "topic", Event: large}, nil)
+	if !errors.As(err, &tooLarge) || tooLarge.Limit != 16<<20 || conn.MaxPacketSize() != tooLarge.Limit {
+		t.Errorf("got %v and a limit of %d, want a *cloudevents.TooLargeError about 16 MiB", err, conn.MaxPacketSize())
+	}
+	publishRaw(t, broker.Addr(), &paho.Publish{QoS: 1, Topic: "topic", Payload: large.DataEncoded})
+	publish(t, conn, "topic", sampleEvent())
+	if m := <-received; m.Event.ID() != sampleEvent().ID() {
+		t.Errorf("received %d bytes", len(m.Event.Data()))
+	}
+}
