@@ -273,7 +273,7 @@ func brief(errs field.ErrorList) error {
 // specErrors returns what the CRD has against a spec that a peer has sent. What the API server sets by default may be
 // missing.
 func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
-	if crd.SpecFits(spec) {
+	if crd.DecodedSpecFits(spec) {
 		return nil
 	}
 	if deep := tooDeep(spec); len(deep) > 0 {

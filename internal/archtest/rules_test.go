@@ -81,15 +81,15 @@ var rules = []rule{
 	}},
 
 	{packages: "interpreter", may: []string{
-		"interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/evanphx/json-patch/v5",
+		"interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/evanphx/json-patch/v5",
 	}},
 	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
 	{packages: "interpreter/v1alpha1/internal/crdpatch", may: []string{"sigs.k8s.io/yaml"}},
-	{packages: "interpreter/internal/rawjson", may: []string{apimachinery}},
+
 	{packages: "interpreter/caller", may: []string{
 		"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "dynamic", clientGo + "tools/cache",
 	}},
-	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/internal/rawjson", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
+	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
 	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
 
 	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
@@ -121,6 +121,7 @@ var rules = []rule{
 
 	{packages: "internal/..."},
 	{packages: "internal/metertest", may: []string{"github.com/prometheus/client_golang/prometheus/testutil/promlint"}},
+	{packages: "internal/rawjson", may: []string{apimachinery}},
 	{packages: "internal/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/agenttest", may: []string{
 		apimachinery, ocmClient, ocmWork, clientGo + "tools/cache", clientGo + "util/workqueue",

@@ -11,22 +11,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// manifest is as much of an embedded object as its check needs. The rest is not decoded.
-type manifest struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   metadata `json:"metadata"`
-}
-
+// manifestFits takes text that is JSON.
 func manifestFits(raw []byte) bool {
-	// What is not an object decodes into no field, or is an error.
-	var m manifest
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
-		return false
+	var apiVersion, kind string
+	for members := rawjson.Open(raw); ; {
+		key, value, ok := members.Next()
+		if !ok {
+			return apiVersion != "" && strings.Count(apiVersion, "/") <= 1 && kindFits(kind)
+		}
+		switch name, _ := rawjson.Text(key); name {
+		case "apiVersion":
+			apiVersion, ok = rawjson.Text(value)
+		case "kind":
+			kind, ok = rawjson.Text(value)
+		case "metadata":
+			ok = plainMetadata(value) || metadataFits(value)
+		}
+		if !ok {
+			return false
+		}
 	}
-	return m.APIVersion != "" && strings.Count(m.APIVersion, "/") <= 1 && kindFits(m.Kind) && !m.Metadata.wrong
 }
 
 // kindFits is a DNS label, in mixed case, that begins with a letter.
@@ -40,15 +48,6 @@ func kindFits(s string) bool {
 		}
 	}
 	return true
-}
-
-// metadata checks the metadata of a manifest where it stands, without a copy.
-type metadata struct{ wrong bool }
-
-// UnmarshalJSON never returns an error: what is wrong is Validate's to say.
-func (m *metadata) UnmarshalJSON(data []byte) error {
-	m.wrong = !plainMetadata(data) && !metadataFits(data)
-	return nil
 }
 
 // plainMetadata recognises metadata with nothing but a plain name and namespace, which most manifests have.

@@ -7,21 +7,37 @@ import (
 	"strings"
 
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // SpecFits reports whether the schema finds nothing wrong with the JSON of a defaulted spec. It may be false
 // for one that is fine: [Validate] decides then, and finds the errors.
-func SpecFits(s *workv1.ManifestWorkSpec) bool {
+func SpecFits(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && DecodedSpecFits(s) }
+
+// ManifestsFit is [SpecFits] for the manifests alone.
+func ManifestsFit(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && manifestsFit(s) }
+
+// DecodedSpecFits is [SpecFits] for a spec that was decoded from JSON, which its manifests are then.
+func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 	for i := range s.ManifestConfigs {
 		if !configFits(&s.ManifestConfigs[i]) {
 			return false
 		}
 	}
-	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && ManifestsFit(s)
+	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && manifestsFit(s)
 }
 
-// ManifestsFit is [SpecFits] for the manifests alone.
-func ManifestsFit(s *workv1.ManifestWorkSpec) bool {
+func manifestsAreJSON(s *workv1.ManifestWorkSpec) bool {
+	for i := range s.Workload.Manifests {
+		if !rawjson.Valid(s.Workload.Manifests[i].Raw) {
+			return false
+		}
+	}
+	return true
+}
+
+func manifestsFit(s *workv1.ManifestWorkSpec) bool {
 	for i := range s.Workload.Manifests {
 		if !manifestFits(s.Workload.Manifests[i].Raw) {
 			return false

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/rawjson"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -171,7 +171,7 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	if deployment, err := os.ReadFile("../../testdata/deployment-18k.json"); err == nil {
+	if deployment, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json"); err == nil {
 		f.Add(deployment)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -205,7 +205,7 @@ func same[T any](t *testing.T, data []byte) {
 }
 
 func TestDecodeAllocations(t *testing.T) {
-	data, err := os.ReadFile("../../testdata/deployment-18k.json")
+	data, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json")
 	if err != nil {
 		t.Fatal(err)
 	}

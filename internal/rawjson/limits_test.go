@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // TestQuantities: a quantity with which nobody can count is an error at once, wherever it stands; what only looks like one

@@ -10,12 +10,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/spokewire/sdk-go/interpreter/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // BenchmarkDecode compares with apimachinery on a Deployment of 18 KB.
 func BenchmarkDecode(b *testing.B) {
-	data, err := os.ReadFile("../../testdata/deployment-18k.json")
+	data, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json")
 	if err != nil {
 		b.Fatal(err)
 	}
