@@ -22,6 +22,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which also creates it.
@@ -113,12 +114,21 @@ func unsupportedPatch(pt types.PatchType) error {
 type mergePatch map[string]json.RawMessage
 
 func parseMergePatch(data []byte) (mergePatch, error) {
-	var p mergePatch
-	if json.Unmarshal(data, &p) != nil {
-		// Once more, for the text that users know.
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", json.Unmarshal(data, &map[string]any{})))
+	if rawjson.KindOf(data) != rawjson.Object || !rawjson.Valid(data) {
+		if err := json.Unmarshal(data, &map[string]any{}); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+		}
+		return nil, nil // null
 	}
-	return p, nil
+	p := mergePatch{}
+	for members := rawjson.Open(data); ; {
+		key, value, ok := members.Next()
+		if !ok {
+			return p, nil
+		}
+		name, _ := rawjson.Text(key)
+		p[name] = value
+	}
 }
 
 // maxOperations is how many a JSON patch may have, as on the API server: each may cost as much as the object is

@@ -390,20 +390,20 @@ type sourceWork struct {
 	seq              int64
 	statusTime       time.Time
 	hash             string // of the status; empty until it is needed
-	deleting         bool
 	delivered
 	strict strictWork
-	gone   bool // the agent is done, other finalizers hold the object
 	// problem is why this version is not published; it shows beside whatever agents report.
 	problem *problem
 	deleted metav1.Time
+	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
+	charged int64
+	own     bool
+	// deleting is whether the work is being deleted, gone whether its agent is done and other finalizers hold the object.
+	deleting, gone bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
 	// offered is whether an event was made since the problem began.
 	offered bool
-	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
-	charged int64
-	own     bool
 	// troubled is whether there is a problem, for who does not hold the lock.
 	troubled atomic.Bool
 	// parked are the answers that wait for the Store to have it.
