@@ -169,6 +169,9 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 		var err error
 		switch {
 		case member == "metadata":
+			if setPreconditions(&next.ObjectMeta, change) {
+				continue
+			}
 			if next.ObjectMeta, err = mergeMember(current.ObjectMeta, change, keep); err != nil {
 				err = patchError(member, err)
 			}
@@ -221,6 +224,32 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 		t.APIVersion = word
 	}
 	return t, nil
+}
+
+// setPreconditions is the short way for metadata that has nothing but the preconditions that agents send with the status.
+// It does not encode the metadata to merge them.
+func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
+	next := *meta
+	for members := rawjson.Open(patch); ; {
+		key, value, ok := members.Next()
+		if !ok {
+			break
+		}
+		text, ok := rawjson.Text(value)
+		switch string(key) {
+		case `"uid"`:
+			next.UID = types.UID(text)
+		case `"resourceVersion"`:
+			next.ResourceVersion = text
+		default:
+			return false
+		}
+		if !ok {
+			return false
+		}
+	}
+	*meta = next
+	return rawjson.KindOf(patch) == rawjson.Object
 }
 
 // replaceStatusLists is the short way for the patch that agents send all day: one that replaces whole lists of
