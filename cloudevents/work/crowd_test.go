@@ -204,7 +204,7 @@ func (c *meteredConn) Publish(ctx context.Context, m cloudevents.Message, done f
 		c.meter.resyncs.Add(1)
 	case strings.Contains(kind, ".status."):
 		c.meter.statuses.Add(1)
-	default:
+	case strings.Contains(kind, ".spec."):
 		c.meter.specs.Add(1)
 	}
 	size := int64(len(m.Event.DataEncoded))
