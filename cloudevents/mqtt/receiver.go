@@ -25,10 +25,10 @@ const (
 )
 
 const (
-	// mostWaiting is from how many bytes of messages on the receiver's side the reading goroutine waits for it.
+	// mostWaiting is the size in bytes of unhandled messages above which reading pauses.
 	mostWaiting = 4 << 20
-	// stuckAfter is how long one message may take before the reading goroutine goes on all the same: Receive may be
-	// waiting for an acknowledgement that comes behind other messages.
+	// stuckAfter bounds the pause while no message is handled: Receive may be waiting for an acknowledgement that
+	// follows other messages.
 	stuckAfter = 100 * time.Millisecond
 )
 
@@ -38,20 +38,20 @@ type inbox struct {
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
-	bytes        int           // of what waits and of what the receiver has taken and not handled
-	handled      uint64        // how many messages were
-	stuck        uint64        // one more than handled was when the receiver was last found stuck
-	room         chan struct{} // closed when a message has been handled; nil when nobody waits
+	bytes        int           // size of all unhandled messages
+	handled      uint64        // number of handled messages
+	stuck        uint64        // handled+1 at the time when the receiver was last found stuck
+	room         chan struct{} // closed when a message has been handled; nil unless push waits for it
 	dropped      int           // messages of QoS 0, since the last take
 	droppedTopic string
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// size is about how much memory a message keeps.
+// size estimates the memory of a message.
 func size(p *packets.Publish) int { return len(p.Payload) + headroom }
 
-// push takes a message, and waits while too much waits already and the receiver gets on with it.
+// push adds a message. It then waits until less than mostWaiting bytes are unhandled, unless the receiver is stuck.
 func (q *inbox) push(p *packets.Publish) {
 	q.add(p)
 	for room := q.full(); room != nil; room = q.full() {
@@ -65,7 +65,7 @@ func (q *inbox) push(p *packets.Publish) {
 	}
 }
 
-// full returns what to wait for, nil for nothing.
+// full returns a channel to wait for, or nil when there is room.
 func (q *inbox) full() chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +78,7 @@ func (q *inbox) full() chan struct{} {
 	return q.room
 }
 
-// giveUp notes that nothing was handled for too long, if that is so.
+// giveUp marks the receiver as stuck, unless it has handled a message since full returned room.
 func (q *inbox) giveUp(room chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,7 +87,7 @@ func (q *inbox) giveUp(room chan struct{}) {
 	}
 }
 
-// release gives back the room of a message that was handled.
+// release records that a message of that size was handled.
 func (q *inbox) release(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -37,7 +37,7 @@ func publishLarge(t *testing.T, broker *mosquitto.Broker) {
 	}
 }
 
-// TestSlowReceiveIsBounded: what waits for a Receive that is slower than the broker is bounded in bytes.
+// TestSlowReceiveIsBounded: the memory of unhandled messages is bounded when Receive is slower than the broker.
 func TestSlowReceiveIsBounded(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	inUse := func() uint64 {
@@ -68,14 +68,14 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 		t.Fatal("the last message did not come")
 	}
 	_ = conn.Close()
-	// 4 MiB wait; the one that is read is kept twice while its buffer grows, and so is what is handled and published.
+	// 4 MiB are queued. The messages that are being read, handled and published add several copies.
 	if grown := peak - begin; grown > 20<<20 {
 		t.Errorf("the heap grew by %d KiB, want at most 20 MiB", grown>>10)
 	}
 }
 
-// TestAcknowledgementBehindMessages: more messages than are held back come before the acknowledgement that Receive
-// waits for.
+// TestAcknowledgementBehindMessages: Receive gets the acknowledgement that it waits for, although more messages than the
+// limit precede it.
 func TestAcknowledgementBehindMessages(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	ready, last := make(chan struct{}), make(chan struct{})
@@ -105,7 +105,7 @@ func TestAcknowledgementBehindMessages(t *testing.T) {
 	}
 }
 
-// TestLargestPacket: what is larger than 16 MiB is refused here, and kept back by the broker when others have sent it.
+// TestLargestPacket: a message above 16 MiB is not published, and the broker does not deliver one from another client.
 func TestLargestPacket(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	received := make(chan cloudevents.Message, 2)
