@@ -183,6 +183,9 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		case <-ctx.Done():
 			return nil
 		}
+		if !clusters.Health.Synced(ctx) { // before that, an application that is leaving would be not found
+			return nil
+		}
 		say("serving at http://%s", listener.Addr())
 		return serve.Serve(ctx, listener, serve.Options{
 			Page: view, Metrics: registry,
