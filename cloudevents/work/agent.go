@@ -46,6 +46,8 @@ type Agent struct {
 	sources map[string]*agentSource
 	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
 	buried  []grave                 // oldest first
+	budget  *budget
+	names   account // of the records of sources
 	sync    syncState
 	own     ownRequests
 	started bool
@@ -64,6 +66,9 @@ type agentSource struct {
 	modern, strict bool
 	// answered is the resync ID last answered with a list.
 	answered string
+	account  account
+	asked    int64 // what ask is charged
+	used     bool  // it had a work
 }
 
 // NewAgent validates the options, reads the Store, claims the transport and returns an agent that is not started. It
@@ -98,7 +103,9 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
-	a.requests = newRequestQueue(&budget{perPeer: DefaultMaxClusterBytes, total: DefaultMaxBytes}, a.take,
+	a.budget = &budget{perPeer: options.MaxSourceBytes, total: options.MaxBytes}
+	a.names = account{budget: a.budget}
+	a.requests = newRequestQueue(a.budget, a.take,
 		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
 	a.presence = newPresence(presence{
 		lock: a.store, profile: options.Profile, clock: options.Clock, ids: a.ids,
@@ -200,10 +207,34 @@ func (a *Agent) rival(outranked bool) error {
 func (a *Agent) source(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
-		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{}}
+		a.names.set(0, sourceSize(name))
+		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{}, account: account{budget: a.budget}}
 		a.sources[name] = s
 	}
 	return s
+}
+
+// sourceOf is source for an event: a record is made only while there is room for it.
+func (a *Agent) sourceOf(name string) (*agentSource, error) {
+	if a.sources[name] == nil && !a.names.room(sourceSize(name)) {
+		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, errOverBudget)
+	}
+	return a.source(name), nil
+}
+
+// forgetUnused drops the records of sources that never had a work here.
+func (a *Agent) forgetUnused() {
+	if a.store.Held() {
+		return
+	}
+	for name, s := range a.sources {
+		if !s.used && len(s.ask) == 0 && !slices.Contains(a.options.Sources, name) {
+			a.sync.answers[name].release()
+			delete(a.sync.answers, name)
+			delete(a.sources, name)
+			a.names.set(sourceSize(name), 0)
+		}
+	}
 }
 
 // serves reports whether the options name the source, or none.

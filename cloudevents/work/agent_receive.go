@@ -58,7 +58,7 @@ func (a *Agent) take(m cloudevents.Message) {
 	}
 	if err == nil {
 		a.metrics.took(m.Event)
-		err = a.receive(msg)
+		err = a.receive(msg, len(m.Event.DataEncoded))
 	}
 	if err != nil {
 		a.refuse(m.Topic, err, refusalReason(err), 1)
@@ -83,7 +83,8 @@ func (a *Agent) refuseLocked(topic string, err error, reason string, n int) {
 	a.refusals.Error(a.logger, err, reason, topic)
 }
 
-func (a *Agent) receive(m codec.Message) error {
+// receive takes a message whose data has a size in bytes.
+func (a *Agent) receive(m codec.Message, size int) error {
 	if p, ok := m.(*codec.Presence); ok {
 		a.store.Lock()
 		defer a.store.Unlock()
@@ -104,10 +105,9 @@ func (a *Agent) receive(m codec.Message) error {
 	defer a.store.Unlock()
 	switch m := m.(type) {
 	case *codec.Spec:
-		return a.onSpec(m)
+		return a.onSpec(m, size)
 	case *codec.StatusResync:
-		a.onHashes(m)
-		return nil
+		return a.onHashes(m)
 	}
 	return fmt.Errorf("a %T is nothing for an agent", m)
 }
@@ -121,7 +121,7 @@ func (a *Agent) work(source, id string) *agentWork {
 }
 
 // onSpec does what the protocol's table says. The store's lock is held.
-func (a *Agent) onSpec(m *codec.Spec) error {
+func (a *Agent) onSpec(m *codec.Spec, size int) error {
 	strict := m.UID == ""
 	n := shown{version: m.Version, seq: m.StatusSeq}
 	if strict {
@@ -130,7 +130,10 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	if err := a.check(a.work(m.Source, m.ResourceID), m.ResourceID, n); err != nil {
 		return err
 	}
-	s := a.source(m.Source)
+	s, err := a.sourceOf(m.Source)
+	if err != nil {
+		return err
+	}
 	w := s.works[m.ResourceID]
 	act := protocol.OnSpec(stateOf(w), protocol.SpecEvent{
 		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
@@ -142,6 +145,9 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		Bundle:      a.traits.Strict,
 		Bare:        a.traits.Strict && m.Name == m.ResourceID,
 	})
+	if err := a.admitSpec(act, s, w, m, size); err != nil {
+		return err
+	}
 	if w != nil {
 		w.heard(m.StatusSeq)
 	}
@@ -150,18 +156,43 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		a.metrics.answer(received)
 	}
 	s.shown(!strict)
-	a.act(act, s, w, m)
-	if w = s.works[m.ResourceID]; w != nil && !strict && w.state != protocol.Grave && act != protocol.Answer {
+	a.act(act, s, w, m, size)
+	if w = s.works[m.ResourceID]; w != nil {
+		w.account()
+	}
+	if w != nil && !strict && w.state != protocol.Grave && act != protocol.Answer {
 		a.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
 	}
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
-		answer.got(m.ID)
+		answer.got(m.ID, &s.account)
 	}
 	a.progressLocked(m.Source)
 	return nil
 }
 
-func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) {
+// admitSpec refuses an event that exceeds the memory limits. The source sends it again, until other works have made room.
+func (a *Agent) admitSpec(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec, size int) error {
+	var more int64
+	switch act {
+	case protocol.Ask:
+		more = askSize(m.ResourceID)
+	case protocol.Create, protocol.CreateDeleting, protocol.Take:
+		if w == nil {
+			w = &agentWork{id: m.ResourceID, name: m.Name}
+		}
+		more = w.sizeWith(size) - w.charged
+	case protocol.KeepNext:
+		more = w.sizeWith(int(w.specSize)+size) - w.charged
+	default:
+		return nil
+	}
+	if !s.account.room(more) {
+		return unusable(refusedBudget, "the spec of work %s of source %s has %d bytes: %w", m.Name, s.name, size, errOverBudget)
+	}
+	return nil
+}
+
+func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec, size int) {
 	switch act {
 	case protocol.Ask:
 		a.ask(s, m.ResourceID, m.Version)
@@ -169,13 +200,15 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		if w == nil {
 			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
 			w.heard(m.StatusSeq)
-			s.works[m.ResourceID] = w
+			s.works[m.ResourceID], s.used = w, true
 		}
+		w.nextSize = int32(size)
 		w.create(m)
 	case protocol.Take:
+		w.nextSize = int32(size)
 		w.take(m)
 	case protocol.KeepNext:
-		w.next = m
+		w.next, w.nextSize = m, int32(size)
 		a.keep(w)
 	case protocol.MarkDeleting:
 		w.markDeleting(m)

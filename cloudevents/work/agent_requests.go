@@ -116,9 +116,14 @@ func (a *Agent) wakeLocked(at time.Time) {
 
 // ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
 func (a *Agent) ask(s *agentSource, id string, version int64) {
+	if _, ok := s.ask[id]; !ok {
+		s.asked += s.account.set(0, askSize(id))
+	}
 	s.ask[id] = max(s.ask[id], version)
 	a.gatherLocked(askDelay)
 }
+
+func askSize(id string) int64 { return int64(entryCost + len(id)) }
 
 // gatherLocked sends what has gathered after a delay.
 func (a *Agent) gatherLocked(delay time.Duration) {
@@ -197,6 +202,7 @@ func (a *Agent) sendAsks() {
 			}
 		}
 		clear(s.ask)
+		s.asked = s.account.set(s.asked, 0)
 		s.confirm = nil
 		if len(entries) == 0 {
 			continue
@@ -216,6 +222,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 		return
 	}
 	a.expire(now)
+	a.forgetUnused()
 	a.own.digestAt = a.own.digestAt.Add(digestInterval)
 	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
 		a.own.digestAt = now.Add(digestInterval)
@@ -245,10 +252,10 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
 		}
 	}
-	a.engine.Enqueue(cloudevents.Control, &message{a.options.Profile, &codec.Digest{
+	a.enqueue(cloudevents.Control, s.name, message{a.options.Profile, &codec.Digest{
 		Header:       codec.Header{ID: a.ids.next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID},
 		AgentSession: a.session, Works: d.Works, Sums: d.Sums,
-	}})
+	}}, listCost+8*int64(buckets))
 }
 
 // resyncPeers compares all works with sources that know no digests, or with all, where the options say so.

@@ -94,31 +94,62 @@ func (a *Agent) enqueueList(lane cloudevents.Lane, r *codec.SpecResync) {
 		a.engine.Enqueue(lane, newRequirement(m, &a.asks))
 		return
 	}
-	a.engine.Enqueue(lane, &m)
+	a.enqueue(lane, r.TargetSource, m, listSize(len(r.Entries)))
 }
 
+func listSize(entries int) int64 { return listCost + entryCost*int64(entries) }
+
+// enqueue queues a message for a source, and charges the source for it until it is published.
+func (a *Agent) enqueue(lane cloudevents.Lane, source string, m message, size int64) {
+	s := a.sources[source]
+	if s == nil {
+		a.engine.Enqueue(lane, &m)
+		return
+	}
+	a.engine.Enqueue(lane, &charged{m, &s.account, s.account.set(0, size)})
+}
+
+// charged is a message that a peer has asked for. The peer is charged for it while it is queued.
+type charged struct {
+	message
+	account *account
+	size    int64
+}
+
+func (c *charged) Settled(error) { c.size = c.account.set(c.size, 0) }
+
 // onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
-func (a *Agent) onHashes(m *codec.StatusResync) {
+func (a *Agent) onHashes(m *codec.StatusResync) error {
 	a.metrics.list(received, len(m.Entries))
 	s := a.sources[m.Source]
-	if s == nil { // nothing of that source was here yet, and this need not be kept
-		s = &agentSource{name: m.Source}
+	switch {
+	case s != nil:
+	case m.Scope == codec.ScopeListed && len(m.Entries) == 0 && m.Chunk.Count > 0: // the answer itself was lost
+		var err error
+		if s, err = a.sourceOf(m.Source); err != nil {
+			return err
+		}
+	default: // the agent has no works of that source, and need not keep the source
+		s = &agentSource{name: m.Source, account: account{budget: a.budget}}
+	}
+	if size := listSize(len(s.works)); !s.account.room(size) {
+		return unusable(refusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, errOverBudget)
 	}
 	s.shown(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {
 		a.onStrictHashes(s, m)
-		return
+		return nil
 	}
 	switch {
 	case m.Scope == codec.ScopeDigest:
 		a.sendDigest(s, m.Part.Buckets)
-		return
+		return nil
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
 			a.progressLocked(m.Source)
 		}
-		return
+		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
 		for _, w := range s.works {
 			if w.state != protocol.Grave {
@@ -131,6 +162,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) {
 	if m.Scope != codec.ScopeListed {
 		a.answerWithList(s, m)
 	}
+	return nil
 }
 
 // compare answers each work of a list whose status here is another.
@@ -193,7 +225,7 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		}
 	}
 	if waits && m.Part.IsZero() { // the source was not there when all were asked
-		a.sync.answers[s.name] = newSyncAnswer(r.ResyncID, a.options.Clock.Now())
+		a.awaitLocked(s.name, newSyncAnswer(r.ResyncID, a.options.Clock.Now()))
 	}
 	a.sendList(cloudevents.Bulk, r)
 }

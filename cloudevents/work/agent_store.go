@@ -162,12 +162,12 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	a.restore(a.source(source), id, &stored)
+	a.restore(a.source(source), id, &stored, len(value))
 	return nil
 }
 
-// restore makes a work of its record.
-func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
+// restore makes a work of its record, which has a size in bytes.
+func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork, size int) {
 	w := &agentWork{
 		agent: a, source: s, id: id, name: stored.Name,
 		uid: stored.UID, version: stored.Version, seq: stored.Seq, inherited: stored.Inherited, time: stored.Time,
@@ -179,12 +179,14 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	if stored.Created != nil {
 		w.created = *stored.Created
 	}
-	s.works[id] = w
+	s.works[id], s.used = w, true
+	w.specSize, w.nextSize = int32(size), int32(size)
+	defer w.account()
 	switch {
 	case stored.Object != nil:
 		a.store.Restore(w, stored.Object)
 	case w.state == protocol.Grave:
-		a.buried = append(a.buried, grave{w, w.buried})
+		a.dig(w)
 	case w.next != nil:
 		a.waiting[w.name] = append(a.waiting[w.name], w)
 	}

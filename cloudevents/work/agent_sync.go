@@ -33,17 +33,30 @@ type syncAnswer struct {
 	progress time.Time // of the list, or of the last event of the answer
 	tries    int       // lists since the last progress
 	timed    int       // the resync that it was complete in, for the metrics
+	account  *account  // of the source; nil until received has an ID
+	charged  int64     // what received is charged
 }
 
 func newSyncAnswer(resyncID string, now time.Time) *syncAnswer {
 	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
 }
 
-// got takes an event of the answer.
-func (a *syncAnswer) got(id string) {
-	if !a.done {
-		a.received[id] = struct{}{}
+// got records an event of the answer. Without room for it in the account, the answer stays incomplete.
+func (a *syncAnswer) got(id string, of *account) {
+	if _, known := a.received[id]; known || a.done || !of.charge(askSize(id)) {
+		return
 	}
+	a.account = of
+	a.charged += askSize(id)
+	a.received[id] = struct{}{}
+}
+
+// release forgets the events of the answer.
+func (a *syncAnswer) release() {
+	if a == nil || a.account == nil {
+		return
+	}
+	a.received, a.charged = nil, a.account.set(a.charged, 0)
 }
 
 // complete reports whether the end marker and all events before it have come.
@@ -52,7 +65,8 @@ func (a *syncAnswer) complete() bool {
 		return false
 	}
 	if !a.done && a.expected >= 0 && len(a.received) >= a.expected {
-		a.done, a.received = true, nil
+		a.done = true
+		a.release()
 	}
 	return a.done
 }
@@ -70,6 +84,9 @@ const slowestTry = time.Minute
 // beginSyncLocked expects answers to the list that a connection begins with.
 func (a *Agent) beginSyncLocked(resyncID string) {
 	now := a.options.Clock.Now()
+	for _, answer := range a.sync.answers {
+		answer.release()
+	}
 	a.sync = syncState{resyncID: resyncID, began: now, answers: map[string]*syncAnswer{}}
 	for _, name := range a.options.Sources {
 		a.sync.answers[name] = newSyncAnswer(resyncID, now)
@@ -103,6 +120,9 @@ func (a *Agent) asked() bool {
 func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	answer := a.sync.answers[source]
 	if answer == nil {
+		if a.sources[source] == nil {
+			return nil
+		}
 		answer = newSyncAnswer(a.sync.resyncID, a.options.Clock.Now())
 		a.sync.answers[source] = answer
 	}
@@ -110,6 +130,12 @@ func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 		return nil
 	}
 	return answer
+}
+
+// awaitLocked expects another answer of a source instead of the one before.
+func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
+	a.sync.answers[source].release()
+	a.sync.answers[source] = answer
 }
 
 // progressLocked notes that more of a source's works, or of its answer, has come.
@@ -214,7 +240,7 @@ func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) b
 func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
 	answer := newSyncAnswer(uuid.NewString(), now)
 	answer.tries, answer.timed = old.tries+1, old.timed
-	a.sync.answers[name] = answer
+	a.awaitLocked(name, answer)
 	r := &codec.SpecResync{Header: codec.Header{Source: name, ResyncID: answer.resyncID}, TargetSource: name}
 	if s := a.sources[name]; s != nil {
 		r.Entries = s.entries(nil, codec.Part{})

@@ -70,6 +70,12 @@ type agentWork struct {
 	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
+	// charged is what the record costs its source, and specSize and nextSize are the sizes of the events that brought the
+	// object's spec and next.
+	charged            int64
+	specSize, nextSize int32
+	// dug is whether the work has a place among the agent's buried.
+	dug bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
 	answering atomic.Bool
 }
@@ -227,6 +233,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	w.next, w.last, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, nil, false, 0
+	w.specSize = w.nextSize
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
@@ -343,6 +350,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal {
 		obj.Spec = spec.Work.Spec
 	}
+	w.specSize = w.nextSize
 	w.count(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
@@ -429,11 +437,12 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 	w.labels, w.annotations = nil, nil
 	w.buried = a.options.Clock.Now()
 	a.expire(w.buried)
-	a.buried = append(a.buried, grave{w, w.buried})
+	a.dig(w)
 	w.publish()
 	if next != nil {
 		w.create(ownSpec(next))
 	}
+	w.account()
 	a.serveWaiting(w.name)
 }
 
@@ -455,7 +464,39 @@ func (a *Agent) serveWaiting(name string) {
 		spec := ownSpec(w.next)
 		w.stopWaiting()
 		w.create(spec)
+		w.account()
 		w.publish()
+	}
+}
+
+// account charges the source for the record as it is now. The agent's mutex is held.
+func (w *agentWork) account() {
+	size := int64(0)
+	if w.source.works[w.id] == w {
+		size = w.sizeWith(0)
+		if w.Object != nil {
+			size += int64(w.specSize)
+		}
+		if w.next != nil {
+			size += int64(w.nextSize)
+		}
+		if w.last != nil {
+			size += statusSize(w.last)
+		}
+	}
+	w.charged = w.source.account.set(w.charged, size)
+}
+
+// sizeWith is what the record costs with a spec of a size, and nothing else.
+func (w *agentWork) sizeWith(spec int) int64 {
+	return int64(recordCost + 2*len(w.id) + len(w.name) + spec)
+}
+
+// dig gives a buried work its place in the order of expiry, unless it has one from an earlier burial: expire moves it then.
+func (a *Agent) dig(w *agentWork) {
+	if !w.dug {
+		w.dug = true
+		a.buried = append(a.buried, grave{w, w.buried})
 	}
 }
 
@@ -468,15 +509,21 @@ func (a *Agent) expire(now time.Time) {
 		}
 		a.buried[0] = grave{}
 		a.buried = a.buried[1:]
-		if g.work.state == protocol.Grave && g.work.buried.Equal(g.dug) {
-			delete(g.work.source.works, g.work.id)
-			a.keep(g.work)
+		w := g.work
+		w.dug = false
+		switch {
+		case w.state != protocol.Grave || w.source.works[w.id] != w:
+		case w.buried.Equal(g.dug):
+			delete(w.source.works, w.id)
+			w.account()
+			a.keep(w)
+		default: // it was created and buried again
+			a.dig(w)
 		}
 	}
 }
 
-// grave is a place in the order in which graves expire. A work that is created and buried again has several,
-// of which the last counts.
+// grave is a place in the order in which graves expire.
 type grave struct {
 	work *agentWork
 	dug  time.Time

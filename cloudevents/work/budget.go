@@ -36,19 +36,36 @@ const (
 	requestCost   = 1 << 10
 	reportCost    = 256
 	replyCost     = 16
+	recordCost    = 1 << 10 // of a work at an agent, without its specs
+	sourceCost    = 1 << 10
 )
+
+func sourceSize(name string) int64 { return int64(sourceCost + len(name)) }
 
 // charge adds n bytes, unless the peer or all peers would then keep more than they may.
 func (a *account) charge(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n > 0 && (a.used+n > b.perPeer+a.allowed || b.used+n > b.total+b.allowed) {
+	if !a.roomLocked(n) {
 		return false
 	}
 	a.used += n
 	b.used += n
 	return true
+}
+
+// room reports whether charge would add n bytes.
+func (a *account) room(n int64) bool {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return a.roomLocked(n)
+}
+
+func (a *account) roomLocked(n int64) bool {
+	b := a.budget
+	return n <= 0 || a.used+n <= b.perPeer+a.allowed && b.used+n <= b.total+b.allowed
 }
 
 // set replaces a charge of an earlier size whatever the bounds are, and returns the new size.

@@ -149,8 +149,9 @@
 //     deletion. A version more than a day ahead of the clock is refused.
 //   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has ended
 //     its answer.
-//   - What one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and WatchCacheBytes in
-//     [SourceOptions].
+//   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
+//     WatchCacheBytes in [SourceOptions]. So is the memory that one source can make an agent keep: see MaxSourceBytes in
+//     [AgentOptions].
 //   - An idle pair of source and agent costs one message of less than 300 bytes a minute.
 //
 // PROTOCOL.md next to this package has the rules and their reasons.
@@ -309,7 +310,7 @@
 //   - direction is sent or received, permanent true or false.
 //   - reason of events_refused_total: not_an_event; topic, type, attribute, mismatch and data are the codec's; wrong_source,
 //     wrong_cluster and version_out_of_range are what a peer must not send; schema is for statuses and specs that the
-//     CRD forbids; over_budget for what exceeds SourceOptions.MaxClusterBytes, MaxBytes or MaxStatusBytes; unexpected;
+//     CRD forbids; over_budget for events that exceed MaxClusterBytes, MaxSourceBytes, MaxBytes or MaxStatusBytes; unexpected;
 //     and overrun, for messages of QoS 0 that came too fast.
 //   - reason of events_dropped_total: too_large, not_encodable, refused_by_broker, and connection_lost for requests and
 //     answers, which the next connection makes anew.

@@ -19,8 +19,8 @@ func Remembered(a *Agent) (sources, works, places int) {
 	return len(a.sources), works, len(a.buried)
 }
 
-// SetMostEvents sets how many events of a replica may wait for the writer.
-func SetMostEvents(s *Source, n int) {
+// SetMaxInbox sets how many bytes of events of a replica may wait for the writer.
+func SetMaxInbox(s *Source, n int) {
 	s.store.Lock()
 	defer s.store.Unlock()
 	s.replica.most = n
@@ -160,6 +160,39 @@ func BudgetOf(s *Source) int64 {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	return s.budget.used
+}
+
+// BudgetOfAgent returns how many bytes an agent counts for its sources.
+func BudgetOfAgent(a *Agent) int64 {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.budget.used
+}
+
+// BudgetOfNothing returns how many bytes an agent without works counts, except for the names of sources.
+func BudgetOfNothing(a *Agent) int64 {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.budget.used - a.names.used
+}
+
+// CountedOf returns how many bytes an agent counts for the works of a source, and how many it would count anew.
+func CountedOf(a *Agent, source string) (counted, anew int64) {
+	a.store.Lock()
+	defer a.store.Unlock()
+	for _, w := range a.source(source).works {
+		counted += w.charged
+		w.account()
+		anew += w.charged
+	}
+	return counted, anew
+}
+
+// ResyncOf returns the resync ID of the list that all sources of an agent got last.
+func ResyncOf(a *Agent) string {
+	a.store.Lock()
+	defer a.store.Unlock()
+	return a.sync.resyncID
 }
 
 // SessionOf is what an agent expects of the answers and new works of its sources.

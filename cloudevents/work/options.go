@@ -53,7 +53,10 @@ const (
 
 	DefaultMaxClusterBytes = 16 << 20
 	DefaultMaxBytes        = 256 << 20
-	DefaultMaxStatusBytes  = 1 << 20
+	// The defaults of AgentOptions are larger: an agent keeps specs.
+	DefaultMaxSourceBytes = 512 << 20
+	DefaultMaxAgentBytes  = 1 << 30
+	DefaultMaxStatusBytes = 1 << 20
 )
 
 // SourceOptions configures a [Source]. Only SourceID is required.
@@ -163,6 +166,12 @@ type AgentOptions struct {
 	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
 	// closes it, after Start has returned.
 	Store Store
+	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
+	// MaxBytes is the same for all sources together. A spec that exceeds a bound is refused and counted as over_budget; the
+	// spec before it stays applied. The source sends it again, at most every 5 min, and shows the condition Delivered,
+	// status False, meanwhile. A deletion that frees memory is never refused, and works of the Store are loaded in any
+	// case. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates. They default to 512 MiB and 1 GiB.
+	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
 	// in [SourceOptions].
 	QPS            float32
@@ -186,15 +195,9 @@ func (o SourceOptions) withDefaults() SourceOptions {
 	if o.Profile == nil {
 		o.Profile = codec.ManifestWork
 	}
-	if o.MaxClusterBytes == 0 {
-		o.MaxClusterBytes = DefaultMaxClusterBytes
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MaxStatusBytes == 0 {
-		o.MaxStatusBytes = DefaultMaxStatusBytes
-	}
+	o.MaxClusterBytes = cmp.Or(o.MaxClusterBytes, DefaultMaxClusterBytes)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.MaxStatusBytes = cmp.Or(o.MaxStatusBytes, DefaultMaxStatusBytes)
 	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
 	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
@@ -243,6 +246,8 @@ func (o AgentOptions) withDefaults() AgentOptions {
 		o.InitialSyncTimeout = DefaultInitialSyncTimeout
 	}
 	o.Sources = slices.Clone(o.Sources)
+	o.MaxSourceBytes = cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxAgentBytes)
 	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
 	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
 	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
@@ -254,6 +259,9 @@ func (o AgentOptions) validate() error {
 		codec.ValidateName("AgentOptions.ClusterName", o.ClusterName),
 		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
 		validateWatchCache("AgentOptions", o.WatchCacheBytes, o.WatchCacheTTL),
+	}
+	if o.MaxSourceBytes < 0 || o.MaxBytes < 0 {
+		errs = append(errs, errors.New("AgentOptions.MaxSourceBytes and MaxBytes must not be negative"))
 	}
 	if o.PartialSyncTimeout < 0 {
 		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative", o.PartialSyncTimeout))

@@ -243,7 +243,8 @@ func TestManyEventsWait(t *testing.T) {
 		s.settle()
 		first.kill()
 		second := s.replicaOf(store)
-		work.SetMostEvents(second.Source, 100)
+		const limit = 100 << 10
+		work.SetMaxInbox(second.Source, limit)
 		s.settle()
 		for round := range 10 {
 			for i := range 20 {
@@ -252,17 +253,17 @@ func TestManyEventsWait(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
 		}
-		events := 0
-		if err := store.Load(s.t.Context(), func(key string, _ []byte) error {
+		size := 0
+		if err := store.Load(s.t.Context(), func(key string, value []byte) error {
 			if strings.HasPrefix(key, "inbox/") {
-				events++
+				size += len(value)
 			}
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if events < 80 || events > 120 { // those of one round may all come before the first is counted
-			t.Errorf("%d events wait, want about the limit of 100", events)
+		if size < limit/2 || size > limit {
+			t.Errorf("events of %d bytes wait, want about the limit of %d", size, limit)
 		}
 		if err := second.Lead(s.t.Context()); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // errOverBudget is why something of a peer is not kept.
-var errOverBudget = errors.New("the peer makes this process keep more than it may, see MaxClusterBytes and MaxBytes")
+var errOverBudget = errors.New("the memory limits of the options are reached (MaxBytes, or that of the peer: MaxClusterBytes, MaxSourceBytes)")
 
 // requestQueue handles the requests of peers, whose lists may be long, in a goroutine of its own, so that news do not
 // wait for them. Versions and sequences decide what is newer, not the order of arrival. No request needs to be stored

@@ -294,5 +294,8 @@ func (f *fleet) judgeMemory() {
 		if _, works, places := work.Remembered(c.Agent); works+places > 0 {
 			f.t.Errorf("%s remembers %d works, %d places", c.name, works, places)
 		}
+		if bytes := work.BudgetOfNothing(c.Agent); bytes != 0 {
+			f.t.Errorf("%s counts %d bytes for nothing", c.name, bytes)
+		}
 	}
 }

@@ -32,8 +32,7 @@ type mirroredWork struct {
 // among them is gone. The works' lock is held.
 func (s *Source) mirror(changes []Change, whole bool) error {
 	if whole {
-		clear(s.replica.inbox)
-		s.replica.waiting = 0
+		s.replica.clearInbox()
 	}
 	batch, err := s.readBatch(changes)
 	if err != nil {

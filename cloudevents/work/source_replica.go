@@ -31,9 +31,11 @@ const (
 	// prefixInbox is for events that wait for the writer, by replica and number.
 	prefixInbox = "inbox/"
 
-	// maxInbox is how many events of one replica may wait for the writer. Beyond, they are dropped: a replica that
-	// begins to write asks for everything that it lacks.
-	maxInbox = 10_000
+	// maxInbox bounds the events of one replica that wait for the writer, in bytes. Beyond, they are dropped: a replica
+	// that begins to write asks for everything that it lacks.
+	maxInbox = 16 << 20
+	// inboxCost is what an event in the inbox costs, besides its record.
+	inboxCost = 256
 	// followRetry is how long a replica waits before it follows a store anew that it lost.
 	followRetry = time.Second
 )
@@ -55,8 +57,8 @@ type replica struct {
 
 	inbox   map[string][]byte // events that wait for the writer, by key
 	sent    uint64            // number of the last event of its own
-	waiting int               // how many of its own are in inbox
-	most    int               // how many may be
+	waiting int               // size of its own in inbox, or to be stored there
+	most    int               // and the limit of that size
 	dropped int               // how many of its own were dropped since the last that was not
 }
 
@@ -71,10 +73,13 @@ type storedWriter struct {
 type storedEvent struct {
 	Topic string          `json:"topic"`
 	Event json.RawMessage `json:"event"`
+
+	replica *replica // which counts it as waiting until it is stored, and then as part of the inbox
 }
 
 func (e *storedEvent) record() any { return e }
-func (e *storedEvent) saved()      {}
+func (e *storedEvent) saved()      { e.replica.waiting -= e.size() }
+func (e *storedEvent) size() int   { return inboxCost + len(e.Topic) + len(e.Event) }
 
 // removed is a record that is gone.
 type removed struct{}
@@ -354,17 +359,24 @@ func (r *replica) change() {
 
 // remember notes an event that waits for the writer.
 func (r *replica) remember(key string, value []byte) {
-	if _, ok := r.inbox[key]; !ok && r.owns(key) {
-		r.waiting++
+	r.forget(key)
+	if r.owns(key) {
+		r.waiting += inboxCost + len(value)
 	}
 	r.inbox[key] = value
 }
 
 func (r *replica) forget(key string) {
-	if _, ok := r.inbox[key]; ok && r.owns(key) {
-		r.waiting--
+	if value, ok := r.inbox[key]; ok && r.owns(key) {
+		r.waiting -= inboxCost + len(value)
 	}
 	delete(r.inbox, key)
+}
+
+func (r *replica) clearInbox() {
+	for key := range r.inbox {
+		r.forget(key)
+	}
 }
 
 func (r *replica) owns(key string) bool { return strings.HasPrefix(key, prefixInbox+r.id+"/") }
@@ -439,6 +451,8 @@ func (s *Source) tellOfGap() {
 func (s *Source) leave(e *storedEvent) {
 	r := s.replica
 	r.sent++
+	e.replica = r
+	r.waiting += e.size()
 	s.journal.mark(fmt.Sprintf("%s%s/%020d", prefixInbox, r.id, r.sent), e)
 }
 
@@ -459,7 +473,7 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 		s.refuseLocked(m.Topic, err, refusedNoEvent, 1)
 	case r.waiting >= r.most:
 		if r.dropped++; r.dropped == 1 {
-			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "waiting", r.waiting)
+			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "bytes", r.waiting)
 		}
 	default:
 		r.dropped = 0
