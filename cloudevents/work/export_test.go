@@ -89,7 +89,7 @@ func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
 		tombstones += len(c.tombstones)
 		lists += len(c.lists)
 	}
-	return len(s.works), tombstones, lists, len(s.buried)
+	return len(s.works), tombstones, lists, s.buried.Len()
 }
 
 // Record is what one side knows of a work, beside what its clientset shows.

@@ -4,6 +4,7 @@
 package work
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -49,17 +50,17 @@ type Source struct {
 	// The store's lock guards what follows.
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
-	complete  bool  // the inventory: unknown works may be deleted
-	inherited bool  // the inventory is complete as the Store says, not the owner of this process
-	outranked bool  // a newer process has this ID
-	replaced  bool  // as outranked, at any time since the inventory was complete
-	withheld  bool  // unknown works were left alone, as another process may have made them
-	forgotten int64 // highest V of the clusters that were forgotten
-	restored  bool  // from a Store, which has all works that agents can have heard of
-	asked     bool  // in a strict profile, for all that agents have, since it is complete
-	buried    []*sourceWork
-	unknown   account // of the records of clusters
-	round     uint64  // numbers the connections and the terms of writing: an answer ends with the one it began in
+	complete  bool      // the inventory: unknown works may be deleted
+	inherited bool      // the inventory is complete as the Store says, not the owner of this process
+	outranked bool      // a newer process has this ID
+	replaced  bool      // as outranked, at any time since the inventory was complete
+	withheld  bool      // unknown works were left alone, as another process may have made them
+	forgotten int64     // highest V of the clusters that were forgotten
+	restored  bool      // from a Store, which has all works that agents can have heard of
+	asked     bool      // in a strict profile, for all that agents have, since it is complete
+	buried    list.List // tombstones, oldest first
+	unknown   account   // of the records of clusters
+	round     uint64    // numbers the connections and the terms of writing: an answer ends with the one it began in
 	started   bool
 	logger    klog.Logger
 }
@@ -406,6 +407,8 @@ type sourceWork struct {
 	offered bool
 	// troubled is whether there is a problem, for who does not hold the lock.
 	troubled atomic.Bool
+	// place is that of a tombstone among the source's buried.
+	place *list.Element
 	// parked are the answers that wait for the Store to have it.
 	parked *specAnswer
 }

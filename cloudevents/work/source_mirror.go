@@ -122,13 +122,10 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	s.works[workID{w.cluster.name, w.id}] = w
 	defer w.account()
 	if stored.Object == nil {
-		if w.cluster.tombstones[w.id] != w {
-			w.cluster.tombstones[w.id] = w
-			s.buried = append(s.buried, w)
-		}
+		s.entomb(w)
 		return
 	}
-	delete(w.cluster.tombstones, w.id)
+	s.exhume(w)
 	if again || old == nil || !sameObject(old, stored.Object) {
 		s.store.PutAs(w, stored.Object)
 	}

@@ -165,9 +165,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	if s.traits.Strict {
 		w.outlive()
 	}
-	if w.cluster.tombstones[w.id] == w {
-		delete(w.cluster.tombstones, w.id)
-	}
+	s.exhume(w)
 }
 
 // emptyStatus reports whether a status says nothing: no agent has reported, or nothing worth a report.

@@ -250,25 +250,39 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	s.number(w, nil)
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w
-	c.tombstones[id] = w
+	s.entomb(w)
 	s.unconfirmLocked(w)
-	s.buried = append(s.buried, w)
 	s.strangers.Error(s.logger, fmt.Errorf(
 		"the agent of cluster %q has %s: this source has forgotten it, or another one has the same ID", c.name, cmp.Or(name, id)), "unknown", c.name)
 	return w, nil
 }
 
-// expire drops tombstones older than their TTL. They lie in the order of their age.
+// entomb makes the record a tombstone, the newest of all.
+func (s *Source) entomb(w *sourceWork) {
+	w.cluster.tombstones[w.id] = w
+	if w.place == nil {
+		w.place = s.buried.PushBack(w)
+	}
+}
+
+// exhume undoes entomb.
+func (s *Source) exhume(w *sourceWork) {
+	if w.cluster.tombstones[w.id] == w {
+		delete(w.cluster.tombstones, w.id)
+	}
+	if w.place != nil {
+		s.buried.Remove(w.place)
+		w.place = nil
+	}
+}
+
+// expire drops tombstones older than their TTL.
 func (s *Source) expire(now time.Time) {
-	for len(s.buried) > 0 {
-		w := s.buried[0]
+	for oldest := s.buried.Front(); oldest != nil; oldest = s.buried.Front() {
+		w := oldest.Value.(*sourceWork)
 		if now.Sub(w.deleted.Time) < s.options.TombstoneTTL {
 			return
 		}
-		s.buried[0] = nil
-		s.buried = s.buried[1:]
-		if w.cluster.tombstones[w.id] == w {
-			s.drop(w)
-		}
+		s.drop(w)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -189,7 +190,14 @@ func (s *Source) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(s.buried, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
+	var tombstones []*sourceWork
+	for _, c := range s.clusters {
+		tombstones = slices.AppendSeq(tombstones, maps.Values(c.tombstones))
+	}
+	slices.SortFunc(tombstones, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
+	for _, w := range tombstones {
+		s.entomb(w)
+	}
 	s.openGaps()
 	return nil
 }
@@ -212,8 +220,7 @@ func (s *Source) loadRecord(key string, value []byte) error {
 		s.store.Restore(w, stored.Object)
 		return nil
 	}
-	c.tombstones[id] = w
-	s.buried = append(s.buried, w)
+	c.tombstones[id] = w // load puts it into their order
 	return nil
 }
 
