@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter"
 )
 
 // TemplateGenerationAnnotation is where a control plane notes, on the object that it applies to a cluster, which
