@@ -66,6 +66,7 @@ func TestRender(t *testing.T) {
 		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                                    `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
 		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                                          `{"v":"plain"}`,
 		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                                           `{"v":"x"}`,
+		configMap("{{ indent 1000000000000 `a` }}"):                                                                            `{"v":"a"}`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n":                `{"v":"a\nb\n"}`,
 		configMap("x{{ range 3 }}{{ . }}{{ end }}"):                                                                            `{"v":"x012"}`,
 		configMap("{{ range $k, $v := .Cluster.Labels }}{{ $v }}.{{ end }}"):                                                   `{"v":"1.north."}`,
