@@ -49,7 +49,9 @@ func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *uns
 	add := func(name string, value any, err error) {
 		var v *workv1.FieldValue
 		if err == nil {
-			v, err = fieldValue(value)
+			began := time.Now()
+			v, err = fieldValue(value) // a whole object takes long
+			budget.Add(ctx, time.Since(began))
 		}
 		switch {
 		case err != nil:
@@ -124,12 +126,12 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
 	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
-		found, err = jsonpath.Find(ctx, path, object)
+		found, err = jsonpath.Find(ctx, &budget.Steps{}, path, object)
 		return err
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the JSON path %q cannot be read: %w", path, err)
+		return nil, fmt.Errorf("the JSON path %.1000q cannot be read: %w", path, err)
 	case len(found) == 0:
 		return nil, nil
 	case len(found) == 1:

@@ -6,26 +6,30 @@ package ignore
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 // path is where a value is in an object: strings for the fields of objects, ints for the items of lists.
 type path []any
-
-func (p path) with(step any) path { return append(p[:len(p):len(p)], step) }
 
 // compare orders paths: those of one list by index.
 func compare(a, b path) int {
 	return slices.CompareFunc(a, b, func(x, y any) int {
 		i, isIndex := x.(int)
 		j, both := y.(int)
-		if isIndex && both {
+		switch {
+		case isIndex && both:
 			return cmp.Compare(i, j)
+		case isIndex:
+			return -1
+		case both:
+			return 1
 		}
-		return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y))
+		return cmp.Compare(x.(string), y.(string))
 	})
 }
 
@@ -39,7 +43,7 @@ type place struct {
 
 // on follows a path of the manifest on the cluster. Items of lists are found by their keys, which the record of managed
 // fields has, as there may be more of them there.
-func (p path) on(manifest, live any, fields map[string]any) place {
+func (p path) on(steps *budget.Steps, manifest, live any, fields map[string]any) place {
 	at := place{live: live, found: true, fields: fields}
 	for _, step := range p {
 		atomic := len(at.fields) == 0 && at.fields != nil
@@ -56,14 +60,17 @@ func (p path) on(manifest, live any, fields map[string]any) place {
 			list, _ := manifest.([]any)
 			manifest = item(list, step)
 			list, _ = at.live.([]any)
-			at.item(manifest, list, step, atomic)
+			at.item(steps, manifest, list, step, atomic)
 		}
 	}
 	return at
 }
 
 // item moves to an item of a list.
-func (at *place) item(manifest any, list []any, index int, atomic bool) {
+func (at *place) item(steps *budget.Steps, manifest any, list []any, index int, atomic bool) {
+	if steps.Take("finding an item", 100*len(at.fields)+len(list)) != nil {
+		return
+	}
 	if !atomic {
 		for name, node := range at.fields {
 			if keys, ok := keysOf(name); ok && contains(manifest, keys) {
@@ -165,7 +172,7 @@ func (p path) parent(object any) (parent, last any) {
 }
 
 // part returns what FieldsV1 names of a value: all of it where that goes no deeper.
-func part(fields map[string]any, value any) any {
+func part(steps *budget.Steps, fields map[string]any, value any) any {
 	deeper := false
 	for name := range fields {
 		deeper = deeper || name != "."
@@ -180,19 +187,30 @@ func part(fields map[string]any, value any) any {
 			field, ok := strings.CutPrefix(name, "f:")
 			if ok && has(value, field) {
 				sub, _ := node.(map[string]any)
-				result[field] = part(sub, value[field])
+				result[field] = part(steps, sub, value[field])
 			}
 		}
 		return result
 	case []any:
+		if steps.Take("reading a list", 100*len(fields)+5*len(fields)*len(value)) != nil {
+			return nil
+		}
 		var result []any
+		keys := make(map[string]map[string]any, len(fields))
+		for name := range fields {
+			if k, ok := keysOf(name); ok {
+				keys[name] = k
+			}
+		}
 		for _, i := range value {
-			for name, node := range fields {
-				if keys, ok := keysOf(name); ok && contains(i, keys) {
-					sub, _ := node.(map[string]any)
-					result = append(result, withKeys(part(sub, i), keys))
-				} else if text, _ := json.Marshal(i); name == "v:"+string(text) {
-					result = append(result, i)
+			text, _ := json.Marshal(i)
+			if _, ok := fields["v:"+string(text)]; ok {
+				result = append(result, i)
+			}
+			for name, k := range keys {
+				if contains(i, k) {
+					sub, _ := fields[name].(map[string]any)
+					result = append(result, withKeys(part(steps, sub, i), k))
 				}
 			}
 		}

@@ -222,7 +222,7 @@ var ownPort = regexp.MustCompile(`\S+:\d+->`)
 // it another each time.
 func Bounded(message string) string {
 	const most = 2048
-	message = ownPort.ReplaceAllString(message, "")
+	message = ownPort.ReplaceAllString(message[:min(len(message), 8*most)], "")
 	if len(message) <= most {
 		return message
 	}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
+)
+
+// TestHostileExpressions: no expression runs for long or allocates much.
+func TestHostileExpressions(t *testing.T) {
+	e, err := rules.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := object(t, bare)
+	obj.Object["x"] = strings.Repeat("a", 100_000)
+	double := func(start, f string, times int) string {
+		return fmt.Sprintf("[%s]%s.all(x, %s)", start, strings.Repeat(".map(x, x + x)", times), f)
+	}
+	square := func(f string) string {
+		return "[lists.range(1000)].map(a, a.map(i, a)).map(b, b.map(i, b)).all(c, " + f + ")"
+	}
+	for name, expression := range map[string]string{
+		"matches":             `object.x.matches("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$")`,
+		"matches at run time": `object.x.matches(["(a?){1000}", "b$"].map(r, r + r).join())`,
+		"large program":       `"a".matches("(` + strings.Repeat("ab", 1500) + `){1000}")`,
+		"many matches":        `lists.range(10000).exists(i, object.x.matches("(a?){20}b$"))`,
+		"double a list":       double("[1]", "x == x && x.size() == 0", 40),
+		"double and sort":     double("[1]", "x.sort().size() == 0", 30),
+		"double and in":       double("[1]", "2 in x", 30),
+		"double and reverse":  double("[1]", "x.reverse().size() == 0", 30),
+		"double and greatest": double("[1]", "math.greatest(x) == 0", 28),
+		"double a text":       double("'aaaaaaaaaa'", "x == ''", 40),
+		"equal squares":       square("c == c && false"),
+		"not equal squares":   square("c != c"),
+		"in squares":          square("c in [c, c, c] && false"),
+		"distinct squares":    square("[c, c, c].distinct() == []"),
+		"contains squares":    square("!sets.contains([c, c], [c, c])"),
+		"long literals":       "lists.range(60000).map(i, [i," + strings.Repeat("0,", 7000) + "0]).size() == 0",
+		"long map literals":   "lists.range(60000).map(i, {i: 0," + longMap(1500) + "}).size() == 0",
+		"range":               "lists.range(1000000).size() == 0 || lists.range(900000).map(i, lists.range(900000)).size() == 0",
+		"split":               "lists.range(100).map(i, object.x.split('')).size() == 0",
+		"quote":               double("'\"\"\"\"\"\"\"\"'", "strings.quote(x) == ''", 25),
+		"reverse a text":      double("'aaaaaaaaaa'", "x.reverse() == ''", 25),
+		"nested macros":       strings.Repeat("[1].all(x, ", 200) + "true" + strings.Repeat(")", 200) + " && false",
+		"nested parentheses":  strings.Repeat("(", 240) + "1" + strings.Repeat(")", 240) + " == 2",
+		"nested lists":        strings.Repeat("[", 240) + "1" + strings.Repeat("]", 240) + " == []",
+		"nested ternaries":    strings.Repeat("(true ? ", 200) + "false" + strings.Repeat(" : true)", 200),
+		"many errors":         strings.Repeat("a.b+", 4000) + "c",
+		"garbage":             strings.Repeat("$", 16000),
+		"garbage in lines":    strings.Repeat("$\n", 8000),
+		"time zones":          "lists.range(10000).exists(i, timestamp('2026-01-01T00:00:00Z').getHours('America/New_York') == 25)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, bytes, message := measure(t, func() string {
+				c := e.Evaluate(t.Context(), cel(expression), obj)
+				return string(c.Status) + " " + c.Message
+			})
+			t.Logf("%s, %d MiB: %.200s", d, bytes>>20, message)
+			if !strings.HasPrefix(message, "False") {
+				t.Errorf("%.200s", message)
+			}
+			if d > 2*time.Second || bytes > 256<<20 {
+				t.Errorf("it takes %s and %d MiB", d, bytes>>20)
+			}
+		})
+	}
+}
+
+func longMap(n int) string {
+	var s strings.Builder
+	for i := range n {
+		fmt.Fprintf(&s, "-%d:0,", i+1)
+	}
+	return strings.TrimSuffix(s.String(), ",")
+}
+
+// measure returns how long f takes and how many bytes f allocates.
+func measure(t *testing.T, f func() string) (time.Duration, uint64, string) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	message := f()
+	d := time.Since(began)
+	runtime.ReadMemStats(&after)
+	return d, after.TotalAlloc - before.TotalAlloc, message
+}
+
+// TestCompiledBytes: compiled expressions stay within a bound, whatever they are.
+func TestCompiledBytes(t *testing.T) {
+	e, err := rules.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	obj := object(t, bare)
+	for name, text := range map[string]string{
+		"literal":  "[" + strings.Repeat("0,", 7900) + "%d] == []",
+		"sum":      strings.Repeat("1+", 200) + "%d == 0",
+		"calls":    strings.Repeat("[1].all(x,x>0)||", 800) + "%d == 0",
+		"garbage":  strings.Repeat("$", 16000) + "%d",
+		"unknowns": strings.Repeat("a.b+", 3900) + "%d",
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heap()
+			for i := range 100 {
+				e.Evaluate(t.Context(), cel(fmt.Sprintf(text, i)), obj)
+			}
+			got := int64(heap()) - int64(before)
+			t.Logf("100 expressions: %d KiB", got>>10)
+			if got > 32<<20 {
+				t.Errorf("100 compiled expressions have %d MiB", got>>20)
+			}
+		})
+	}
+	runtime.KeepAlive(e)
+}
