@@ -12,14 +12,14 @@ const (
 	stepsTogether = 4 * MostSteps
 )
 
-// Steps bounds the time and the memory of what a context cannot interrupt. Callers take steps before each such call.
+// Steps bounds the time and the memory of calls that a context cannot interrupt. Callers take steps before each such call.
 // Steps are for one evaluation and one goroutine. The zero value is ready to use.
 type Steps struct {
 	taken int
 	err   error
 }
 
-// Take takes n steps for what a message calls by name. After the first error it returns only errors.
+// Take takes n steps for the named call. It returns an error when they are too many, and from then on.
 func (s *Steps) Take(name string, n int) error {
 	switch {
 	case s.err != nil:

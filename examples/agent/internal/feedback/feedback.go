@@ -49,9 +49,7 @@ func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *uns
 	add := func(name string, value any, err error) {
 		var v *workv1.FieldValue
 		if err == nil {
-			began := time.Now()
-			v, err = fieldValue(value) // a whole object takes long
-			budget.Add(ctx, time.Since(began))
+			v, err = fieldValue(value)
 		}
 		switch {
 		case err != nil:
@@ -159,6 +157,9 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 	case bool:
 		return &workv1.FieldValue{Type: workv1.Boolean, Boolean: &v}, nil
 	}
+	if left(value, maxJSONRaw) < 0 {
+		return nil, fmt.Errorf("the value has more than %d characters of JSON: name a part of it", maxJSONRaw)
+	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -168,4 +169,25 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 		return nil, fmt.Errorf("the value has %d characters of JSON, more than %d: name a part of it", n, maxJSONRaw)
 	}
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
+}
+
+// left returns how many of n characters are left after the JSON of a value, or more. It is less than 0 as soon as none are: a
+// large value takes long to encode.
+func left(value any, n int) int {
+	n--
+	switch v := value.(type) {
+	case string:
+		n -= utf8.RuneCountInString(v)
+	case []any:
+		for i := 0; i < len(v) && n >= 0; i++ {
+			n = left(v[i], n)
+		}
+	case map[string]any:
+		for name, value := range v {
+			if n = left(value, n-len(name)/utf8.UTFMax); n < 0 {
+				break
+			}
+		}
+	}
+	return n
 }

@@ -60,12 +60,12 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 		owned = ownedFields(live, ours)
 	}
 	var removals []path
-	steps := &budget.Steps{}
+	r := &resolver{steps: &budget.Steps{}}
 	for _, f := range fields {
 		if c := f.Condition; c != "" && c != workv1.IgnoreFieldsConditionOnSpokePresent && c != workv1.IgnoreFieldsConditionOnSpokeChange {
 			return nil, &Error{Path: "condition", Err: fmt.Errorf("%q is unknown: write OnSpokePresent or OnSpokeChange", c)}
 		}
-		paths, err := find(ctx, steps, manifest.Object, f)
+		paths, err := find(ctx, r.steps, manifest.Object, f)
 		if err != nil {
 			return nil, err
 		}
@@ -73,17 +73,17 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 			continue
 		}
 		if f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange {
-			if err := keepOurs(ctx, steps, result.Object, manifest.Object, live.Object, owned, f); err != nil {
+			if err := keepOurs(ctx, r, result.Object, manifest.Object, live.Object, owned, f); err != nil {
 				return nil, err
 			}
 		}
-		err = each(ctx, steps, paths, func(p path) {
-			place := p.on(steps, manifest.Object, live.Object, owned)
+		err = each(ctx, r.steps, paths, func(p path) {
+			place := p.on(r, manifest.Object, live.Object, owned)
 			switch {
 			case f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange && (place.fields != nil || !place.found):
 				// Nobody has changed it since the agent has applied it, or there is nothing to leave alone.
 			case place.fields != nil && place.found:
-				p.set(result.Object, part(steps, place.fields, place.live))
+				p.set(result.Object, part(r, place.fields, place.live))
 			default:
 				removals = append(removals, p)
 			}
@@ -99,7 +99,7 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 	return result, nil
 }
 
-// each calls f for each path, until time or steps are over: an incomplete object must not be sent.
+// each calls f for each path. It returns an error when time or steps are over: an incomplete object must not be sent.
 func each(ctx context.Context, steps *budget.Steps, paths []path, f func(path)) error {
 	err := budget.Evaluate(ctx, pathLimit, func(ctx context.Context) error {
 		for _, p := range paths {
@@ -117,15 +117,15 @@ func each(ctx context.Context, steps *budget.Steps, paths []path, f func(path)) 
 
 // keepOurs adds what a rule names and the manifest does not have any more, as it is on the cluster, where that is ours: it would
 // be taken out there if it was not sent. Items of lists, which may be at another place there, are not looked for.
-func keepOurs(ctx context.Context, steps *budget.Steps, result, manifest, live, owned map[string]any, f workv1.IgnoreField) error {
-	paths, err := find(ctx, steps, live, f)
+func keepOurs(ctx context.Context, r *resolver, result, manifest, live, owned map[string]any, f workv1.IgnoreField) error {
+	paths, err := find(ctx, r.steps, live, f)
 	if err != nil {
-		return steps.Err() // otherwise it is for the manifest, and fits that
+		return r.steps.Err() // otherwise it is for the manifest, and fits that
 	}
-	return each(ctx, steps, paths, func(p path) {
-		place := p.on(steps, live, live, owned)
+	return each(ctx, r.steps, paths, func(p path) {
+		place := p.on(r, live, live, owned)
 		if place.found && place.fields != nil && !p.leads(manifest) {
-			p.add(result, part(steps, place.fields, place.live))
+			p.add(result, part(r, place.fields, place.live))
 		}
 	})
 }

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/regex"
 )
 
-// CEL counts the cost of a call when the call has returned, and does not interrupt a call. Its lists are joined without a
-// copy, so 40 additions make a list of 2^40 items. So each call takes steps before it begins, and so do literals.
+// CEL adds the cost of a call after the call has returned, and it does not interrupt a call. It joins lists without a copy, so
+// 40 additions make a list of 2^40 items. Therefore calls and literals take steps before they begin.
 
 const (
 	// stepsVariable is the variable of an evaluation with its [budget.Steps]. No expression can name it.
@@ -35,12 +36,12 @@ const (
 	mostNesting = 500_000
 )
 
-// work has the functions that may take long, with the number of steps for a call.
+// work maps each function that may take long to the number of steps of a call.
 var work = map[string]func(args []ref.Val) int{
 	operators.Add:           added,
-	operators.Equals:        lengthOf,
-	operators.NotEquals:     lengthOf,
-	operators.In:            lengthOf,
+	operators.Equals:        compared,
+	operators.NotEquals:     compared,
+	operators.In:            looked,
 	overloads.Matches:       func([]ref.Val) int { return 1 }, // regex takes the others
 	"charAt":                text,
 	"distinct":              func(args []ref.Val) int { return max(perItem*sizeOf(args[0]), sizeOf(args[0])*lengthOf(args)) },
@@ -53,6 +54,7 @@ var work = map[string]func(args []ref.Val) int{
 	"lowerAscii":            text,
 	"math.@max":             lengthOf,
 	"math.@min":             lengthOf,
+	"optional.unwrap":       func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
 	"replace":               replaced,
 	"reverse":               func(args []ref.Val) int { return text(args) + items(args) },
 	"sets.contains":         deepProduct,
@@ -65,22 +67,23 @@ var work = map[string]func(args []ref.Val) int{
 	"strings.quote":         text,
 	"substring":             text,
 	"trim":                  text,
+	"unwrapOpt":             func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
 	"upperAscii":            text,
 }
 
-// operations has the functions without a binding of their own.
+// operations replaces the bindings of functions.
 var operations = map[string]func(*budget.Steps, []ref.Val) ref.Val{
 	operators.Equals: func(_ *budget.Steps, args []ref.Val) ref.Val { return types.Equal(args[0], args[1]) },
 	operators.NotEquals: func(_ *budget.Steps, args []ref.Val) ref.Val {
 		return types.Bool(types.Equal(args[0], args[1]) != types.True)
 	},
 	overloads.Matches: func(steps *budget.Steps, args []ref.Val) ref.Val {
-		text, isText := args[0].(types.String)
+		s, isText := args[0].(types.String)
 		pattern, ok := args[1].(types.String)
 		if !isText || !ok {
 			return types.MaybeNoSuchOverloadErr(args[0])
 		}
-		matched, err := regex.Match(steps, string(pattern), string(text))
+		matched, err := regex.Match(steps, string(pattern), string(s))
 		if err != nil {
 			return types.WrapErr(err)
 		}
@@ -88,7 +91,7 @@ var operations = map[string]func(*budget.Steps, []ref.Val) ref.Val{
 	},
 }
 
-// bounded returns the decorator that has calls and literals take steps.
+// bounded returns the decorator that makes calls and literals take steps.
 func bounded(env *cel.Env) (interpreter.InterpretableDecoratorV2, error) {
 	bindings := map[string][]*functions.Overload{}
 	for name := range work {
@@ -149,7 +152,7 @@ func operationOf(bindings []*functions.Overload, node interpreter.InterpretableC
 	return nil
 }
 
-// call is one that takes steps before it begins.
+// call takes steps before it begins.
 type call struct {
 	interpreter.InterpretableCall
 	args      []interpreter.InterpretableV2
@@ -178,7 +181,7 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 // Eval implements [interpreter.Interpretable].
 func (c *call) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
-// literal is that of a list or a map, which takes steps before it is made.
+// literal makes a list or a map. It takes steps before.
 type literal struct {
 	interpreter.InterpretableConstructor
 	steps int
@@ -211,7 +214,7 @@ func nodesOf(expression *cel.Ast) (nodes int, err error) {
 		return false
 	})
 	if nesting > mostNesting {
-		return nodes, fmt.Errorf("it is nested too deeply: split it into several expressions")
+		return nodes, errors.New("it is nested too deeply: split it into several expressions")
 	}
 	return nodes, nil
 }
@@ -230,7 +233,7 @@ func sizeOf(v ref.Val) int {
 	return int(size)
 }
 
-// added does not take steps for the list that a macro collects into again.
+// added is for +. The list that a macro collects into grows in place.
 func added(args []ref.Val) int {
 	list, isList := args[1].(traits.Lister)
 	switch _, collects := args[0].(traits.MutableLister); {
@@ -240,6 +243,29 @@ func added(args []ref.Val) int {
 		return perItem * (sizeOf(args[0]) + sizeOf(list))
 	}
 	return sizeOf(args[0]) + sizeOf(args[1])
+}
+
+// compared is for ==, which looks at items only when the numbers of items are equal.
+func compared(args []ref.Val) int {
+	for _, arg := range args {
+		switch arg.(type) {
+		case traits.Lister, traits.Mapper:
+		default:
+			return 1 + min(sizeOf(args[0]), sizeOf(args[1]))
+		}
+	}
+	if sizeOf(args[0]) != sizeOf(args[1]) {
+		return 1
+	}
+	return lengthOf(args)
+}
+
+// looked is for in, which compares the items of a list and looks up the key of a map.
+func looked(args []ref.Val) int {
+	if _, isMap := args[1].(traits.Mapper); isMap {
+		return 1 + sizeOf(args[0])
+	}
+	return lengthOf(args[1:])
 }
 
 func product(args []ref.Val) int { return sizeOf(args[0]) * sizeOf(args[1]) }
