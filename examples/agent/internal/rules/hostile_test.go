@@ -97,21 +97,18 @@ func TestCompiledBytes(t *testing.T) {
 	}
 	obj := object(t, bare)
 	for name, text := range map[string]string{
-		"literal":  "[" + strings.Repeat("0,", 7900) + "%d] == []",
-		"sum":      strings.Repeat("1+", 200) + "%d == 0",
-		"calls":    strings.Repeat("[1].all(x,x>0)||", 800) + "%d == 0",
-		"garbage":  strings.Repeat("$", 16000) + "%d",
-		"unknowns": strings.Repeat("a.b+", 3900) + "%d",
+		"calls":   strings.Repeat("[1].all(x,x>0)||", 800) + "%d == 0",
+		"garbage": strings.Repeat("$", 16000) + "%d",
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
-			for i := range 60 {
+			for i := range 24 {
 				e.Evaluate(t.Context(), cel(fmt.Sprintf(text, i)), obj)
 			}
 			got := int64(heap()) - int64(before)
-			t.Logf("60 expressions: %d KiB", got>>10)
-			if got > 32<<20 {
-				t.Errorf("60 compiled expressions have %d MiB", got>>20)
+			t.Logf("24 expressions: %d KiB", got>>10)
+			if got > 18<<20 {
+				t.Errorf("24 compiled expressions have %d MiB", got>>20)
 			}
 		})
 	}
