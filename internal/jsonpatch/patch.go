@@ -161,7 +161,7 @@ func (a *applier) add(o operation) error {
 		return err
 	}
 	if c == nil {
-		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing) //nolint:gocritic // the API server's text
+		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
 	if err := a.insert(c, key, o.value()); err != nil {
 		return fmt.Errorf("error in add for path: '%s': %w", path, err)
@@ -179,7 +179,7 @@ func (a *applier) remove(o operation) error {
 		return err
 	}
 	if c == nil {
-		return fmt.Errorf("remove operation does not apply: doc is missing path: \"%s\": %w", path, errMissing) //nolint:gocritic // the API server's text
+		return fmt.Errorf("remove operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
 	if err := a.take(c, key); err != nil {
 		return fmt.Errorf("error in remove for path: '%s': %w", path, err)

@@ -112,7 +112,7 @@ func FuzzApply(f *testing.F) {
 			bytes.Contains(append(doc, patch...), []byte("null")) {
 			return // bounded, or one of the reference's own rules about escapes and nulls
 		}
-		if want, theirErr, ok := apply(theirs, doc); ok {
+		if want, ok, theirErr := apply(theirs, doc); ok {
 			if (err == nil) != (theirErr == nil) || err != nil && err.Error() != theirErr.Error() {
 				t.Fatalf("got  %v\nwant %v", err, theirErr)
 			}
@@ -124,7 +124,7 @@ func FuzzApply(f *testing.F) {
 }
 
 // apply returns the reference's result. It is not ok where the reference panics or copies too much.
-func apply(p reference.Patch, doc []byte) (out []byte, err error, ok bool) {
+func apply(p reference.Patch, doc []byte) (out []byte, ok bool, err error) {
 	defer func() {
 		if recover() != nil {
 			ok = false
@@ -132,10 +132,10 @@ func apply(p reference.Patch, doc []byte) (out []byte, err error, ok bool) {
 	}()
 	trimmed := bytes.TrimSpace(doc)
 	if len(trimmed) == 0 || trimmed[0] != '{' && trimmed[0] != '[' {
-		return nil, nil, false
+		return nil, false, nil
 	}
 	out, err = p.Apply(trimmed)
-	return out, err, true
+	return out, true, err
 }
 
 func sameJSON(t *testing.T, a, b []byte) bool {

@@ -62,7 +62,7 @@ func checkAllowed(hosts, services []string) error {
 		_, err := netip.ParseAddr(host)
 		if host == "" || strings.ContainsAny(host+port, "/@") || err != nil && strings.Contains(host, ":") ||
 			strings.Contains(host[1:], "*") || len(host) > 1 && host[0] == '*' && host[1] != '.' {
-			return fmt.Errorf("invalid Options.AllowedHosts: %q: must be host or host:port, where host may be * or begin with *.", entry)
+			return fmt.Errorf("invalid Options.AllowedHosts: %q: must be host or host:port, where host may be * or *.domain", entry)
 		}
 	}
 	for _, entry := range services {
@@ -113,7 +113,7 @@ func exactAddresses(host string) []netip.Prefix {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns the function that connects. It checks each address after the name was resolved, so that a name that changes its
+// dialer returns the function that connects. It checks each address after the name was resolved. A name that changes its
 // address between two look-ups gains nothing.
 func dialer(o *Options, allowed []netip.Prefix) dialFunc {
 	if o.Dial != nil {

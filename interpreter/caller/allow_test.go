@@ -21,8 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// TestURLNeedsAllowedHost: whoever writes a configuration cannot make the caller post objects to a host of their choice, or read what
-// it answers.
+// TestURLNeedsAllowedHost: the author of a configuration cannot make the caller post objects to any host, or read the answer.
 func TestURLNeedsAllowedHost(t *testing.T) {
 	const credential = "AKIA-of-the-metadata-server"
 	var requests atomic.Int32
@@ -144,7 +143,7 @@ func TestProxyOnThisMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // a test
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		proxied <- r.Host
 		w.WriteHeader(http.StatusBadGateway)
 	})}

@@ -103,8 +103,8 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer [
 	}
 	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
 	if code := response.StatusCode; code < 200 || code > 299 {
-		// The body is not in the error: it may be of a server that the author of a configuration could not reach.
-		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // so that the connection can be used again
+		// The error leaves out the body: the author of a configuration may have chosen a server out of their own reach.
+		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
 		return nil, code, Status, code == http.StatusTooManyRequests, fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
 	}
 	limit := c.options.MaxBytes

@@ -31,7 +31,7 @@
 //     UID of the object.
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Only calls of which no byte
 //     has reached the server are tried again, and those that it had no place for (429).
-//   - Objects go only to services, and to hosts in [Options].AllowedHosts: whoever may write a configuration would otherwise choose
+//   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of a configuration would choose
 //     where objects are sent. AllowedServices limits services. Connections to loopback, link-local and metadata addresses are refused
 //     when they are made, unless they are allowed. The error is then [ErrNotAllowed].
 //   - The error of an HTTP status other than 2xx has the status, and nothing of the body.

@@ -32,8 +32,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 
 	// AllowedHosts are the hosts that a webhook's URL may name: "hook.example.com", "hook.example.com:8443", "*.example.com" for all
-	// names below, or "*". Defaults to none: whoever writes a configuration chooses where objects are sent, so without it only
-	// services are called.
+	// names below, or "*". Defaults to none, because the author of a configuration would choose where objects are sent.
+	// Services are called without it.
 	AllowedHosts []string
 	// AllowedServices are the services that a webhook may name: "namespace/name" or "namespace/*". Nil allows all, an empty list
 	// allows none.

@@ -54,7 +54,7 @@ func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byt
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(secret, meta.RESTScopeNamespace)
 	c, err := caller.New(caller.Options{
-		Mapper: mapper,
+		Mapper:       mapper,
 		AllowedHosts: []string{"*"}, AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ func identityOf(ctx context.Context) Identity {
 	return out
 }
 
-// Rules is an [Authorizer] that allows what at least one rule allows, and denies everything else.
+// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all others.
 type Rules []Rule
 
 // Rule allows actions to clients. An empty list matches everything, except that Clients must not be empty. Entries match whole,

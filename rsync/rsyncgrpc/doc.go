@@ -47,13 +47,15 @@
 //     the start when every client that reaches its address is accepted.
 //
 //   - [Options].Authorizer decides which client may do what with which app context, by the names in the client's certificate, and
-//     by apps and clusters. [Rules] is a table. Calls that it denies return [ErrDenied].
+//     by apps and clusters. Calls that it denies return [ErrDenied].
 //
-//     rsyncgrpc.Rules{
-//     {Clients: []string{"uri:spiffe://example.com/orchestrator"}},
-//     {Clients: []string{"cn:shop"}, AppContexts: []string{"shop-*"}, Clusters: []string{"edge+*"}},
-//     {Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
-//     }
+// [Rules] is a table for it:
+//
+//	rsyncgrpc.Rules{
+//		{Clients: []string{"uri:spiffe://example.com/orchestrator"}},
+//		{Clients: []string{"cn:shop"}, AppContexts: []string{"shop-*"}, Clusters: []string{"edge+*"}},
+//		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
+//	}
 //
 // VerbRead returns the manifests of an app context, with the Secrets among them.
 //
