@@ -38,6 +38,7 @@
 //
 //	go run ./examples/interpreter-webhook serve --certs DIR
 //
+// Start the hub with --allow-webhook localhost:9443 for it: without the flag a hub sends objects to no webhook, since authors of documents would choose where.
 // Its certificate must be for localhost, and caBundle must have, in base64, the CA that has signed it, unless the system trusts that. Then give an application
 // a Workload, as in examples/interpreter-webhook/testdata/objects.yaml, and before it its CustomResourceDefinition with hook: crd-install. It is Healthy when its
 // status.readyReplicas are not fewer than its spec.replicas, and Unknown while the webhook is away.
@@ -137,7 +138,11 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	if err != nil {
 		return err
 	}
-	webhooks, err := caller.New(caller.Options{Mapper: own.Mapper(), MetricsRegisterer: registry})
+	webhooks, err := caller.New(caller.Options{
+		Mapper: own.Mapper(), MetricsRegisterer: registry,
+		// Authors of documents write the configurations, so they do not choose where objects are sent.
+		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
+	})
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ var rules = []rule{
 		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
 		clientGo + "util/workqueue", // when a cluster is looked at; client-go links it anyway
 		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2",
-		"gopkg.in/evanphx/json-patch.v4", "k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
+		"k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
@@ -81,7 +81,7 @@ var rules = []rule{
 	}},
 
 	{packages: "interpreter", may: []string{
-		"interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/evanphx/json-patch/v5",
+		"interpreter/v1alpha1", apimachinery, "k8s.io/api/...",
 	}},
 	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
 	{packages: "interpreter/v1alpha1/internal/crdpatch", may: []string{"sigs.k8s.io/yaml"}},
@@ -121,6 +121,7 @@ var rules = []rule{
 
 	{packages: "internal/..."},
 	{packages: "internal/metertest", may: []string{"github.com/prometheus/client_golang/prometheus/testutil/promlint"}},
+	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
 	{packages: "internal/rawjson", may: []string{apimachinery}},
 	{packages: "internal/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/agenttest", may: []string{

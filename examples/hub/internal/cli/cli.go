@@ -6,6 +6,8 @@ package cli
 
 import (
 	"errors"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
@@ -44,6 +46,12 @@ back again, and shows on a web page how everything is.
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
+  --allow-webhook TARGET
+                       send objects to webhooks at TARGET, more than once for more: a host or
+                       host:port in URLs (*.example.com for all names below, * for any), a
+                       service NAMESPACE/NAME or NAMESPACE/*, or a network such as 127.0.0.0/8,
+                       which only loopback, link-local and metadata addresses need
+                       (default: calls to all webhooks fail)
   --store DIR          keep works, revisions with the Secrets that they have read, and
                        documents in DIR (default hub-data). A hub needs the same one again,
                        as a whole. Works that are lost (works.db) are written anew, and what
@@ -75,11 +83,15 @@ type Options struct {
 	Revisions         int
 	Patience          time.Duration
 	Verbose           bool
+
+	// Hosts, Services and Networks are those of --allow-webhook.
+	Hosts, Services []string
+	Networks        []netip.Prefix
 }
 
 // Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 func Parse(args []string) (Options, error) {
-	var o Options
+	o := Options{Services: []string{}} // not nil, which is all
 	flags := command.NewFlags("hub")
 	for name, value := range map[string]*string{
 		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
@@ -92,6 +104,7 @@ func Parse(args []string) (Options, error) {
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	flags.Func("allow-webhook", "", o.allowWebhook)
 	flags.StringVar(&o.Store, "store", "hub-data", "")
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
@@ -100,6 +113,19 @@ func Parse(args []string) (Options, error) {
 		return Options{}, err
 	}
 	return o, o.validate(flags)
+}
+
+func (o *Options) allowWebhook(target string) error {
+	if network, err := netip.ParsePrefix(target); err == nil {
+		o.Networks = append(o.Networks, network)
+		return nil
+	}
+	if strings.Contains(target, "/") {
+		o.Services = append(o.Services, target)
+	} else {
+		o.Hosts = append(o.Hosts, target)
+	}
+	return nil
 }
 
 func (o Options) validate(flags command.Flags) error {
