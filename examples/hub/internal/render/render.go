@@ -4,25 +4,22 @@
 package render
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"regexp"
 	"strings"
 	"text/template"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -235,16 +232,14 @@ var yamlLine = regexp.MustCompile(`line \d+`)
 
 // objectsIn adds the objects of a text to resources. Errors have nothing of the text: it may have secrets.
 func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		part, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return resources, nil
-		}
+	for part, err := range yamldoc.Split(text) {
 		if err != nil {
-			return nil, errors.New("what it makes is not YAML")
+			return nil, err
 		}
-		manifest, err := yaml.YAMLToJSONStrict(part)
+		manifest, err := part.StrictJSON()
+		if errors.As(err, new(*yamldoc.LimitError)) {
+			return nil, err
+		}
 		if err != nil {
 			problem := "what it makes is not valid YAML"
 			if line := yamlLine.FindString(err.Error()); line != "" {
@@ -261,6 +256,7 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 		}
 		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})
 	}
+	return resources, nil
 }
 
 // limited is a buffer that takes no more than some bytes.
