@@ -193,7 +193,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		}
 		say("serving at http://%s", listener.Addr())
 		return serve.Serve(ctx, listener, serve.Options{
-			Page: view, Metrics: registry,
+			Page: view, Metrics: registry, AllowedHosts: o.AllowedHosts,
 			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
 			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },

@@ -33,8 +33,8 @@ const (
 	MaxBytes = 3 << 19
 	// MaxExpanded is the size limit of a document with its aliases replaced. An API server accepts no larger request.
 	MaxExpanded = 3 << 20
-	// MaxDepth is the limit of values in values.
-	MaxDepth = 1000
+	// MaxDepth is the limit of values in values. Package encoding/json reads no deeper text.
+	MaxDepth = 10_000
 	// MaxDocuments is the limit of documents in a file.
 	MaxDocuments = 100_000
 

@@ -34,6 +34,12 @@ func ClusterID(name string) appcontext.ClusterID {
 // maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
 
+// An application may render this many bytes, and for each of its clusters this many more.
+const (
+	maxApplication = 16 << 20
+	maxOnCluster   = 64 << 10
+)
+
 // secretKind is the kind of what errors must not quote.
 const secretKind = "Secret"
 
@@ -110,7 +116,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
 	application := d.Object.(*document.Application)
-	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}}
+	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}, left: maxApplication + len(clusters)*maxOnCluster}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
@@ -131,6 +137,7 @@ type renderer struct {
 	check   Check
 	values  map[string]string
 	meter   meter
+	left    int // bytes of manifests that may still come
 }
 
 func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
@@ -166,6 +173,9 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
 			}
 			if err == nil {
+				err = r.spend(cluster.Resources[before:], len(clusters))
+			}
+			if err == nil {
 				err = r.checked(c.Metadata.Name, cluster.Resources[before:])
 			}
 			if err != nil {
@@ -175,6 +185,17 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		app.Clusters = append(app.Clusters, cluster)
 	}
 	return app, nil
+}
+
+// spend bounds all manifests of the application.
+func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
+	for i := range made {
+		r.left -= len(made[i].Manifest)
+	}
+	if r.left < 0 {
+		return fmt.Errorf("the application makes more than %d bytes for %d clusters", maxApplication+clusters*maxOnCluster, clusters)
+	}
+	return nil
 }
 
 // checked checks what a template has made. Where any has read a Secret, its errors have no values.

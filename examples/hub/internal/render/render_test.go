@@ -159,6 +159,25 @@ b: [{{ range 9000 }}*a,{{ end }}]
 	}
 }
 
+// TestManyClusters: a short template that renders much for each cluster is refused before it takes memory.
+func TestManyClusters(t *testing.T) {
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprint("c", i))
+	}
+	template := configMap(`"{{ printf "%100000d" 1 }}"`) + "a: &a \"{{ printf `%100000d` 1 }}\"\nb: [{{ range 28 }}*a,{{ end }}]\n"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := render.Render(application(t, template), clusters(t, names...), objects{}, nil)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "the application makes more than 29884416 bytes for 200 clusters") {
+		t.Errorf("%.200v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 512<<20 {
+		t.Errorf("%d bytes of template allocated %d MiB", len(template), allocated>>20)
+	}
+}
+
 func TestMissing(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
 	_, err := render.Render(d, clusters(t, "c1"), objects{}, nil)
