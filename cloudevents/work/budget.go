@@ -4,10 +4,14 @@
 package work
 
 import (
+	"bytes"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // budget bounds the bytes that peers make a process keep, for each peer and in all. Sizes are estimates, which count what
@@ -156,4 +160,71 @@ func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 	}
 	w.charged = size
 	return nil
+}
+
+// account charges the source for the record as it is now. The agent's mutex is held.
+func (w *agentWork) account() {
+	size := int64(0)
+	if w.source.works[w.id] == w {
+		size = w.size()
+	}
+	w.charged = w.source.account.set(w.charged, size)
+}
+
+// size estimates the memory that the source makes the agent keep for a work. Statuses do not count: the agent's user writes
+// them.
+func (w *agentWork) size() int64 {
+	size := recordSize(w.id, w.name) + specSize(w.next)
+	if w.Object != nil {
+		meta := metav1.ObjectMeta{Labels: w.labels, Annotations: w.annotations, OwnerReferences: w.Object.OwnerReferences}
+		size += int64(store.SpecSize(&meta, &w.Object.Spec))
+	}
+	if w.lastMeta != nil {
+		size += int64(store.MetaSize(w.lastMeta))
+	}
+	if w.problem != nil {
+		size += int64(len(w.problem.Message))
+	}
+	return size
+}
+
+// recordSize estimates the memory of an agent's record without specs.
+func recordSize(id, name string) int64 { return int64(recordCost + 2*len(id) + len(name)) }
+
+// specSize estimates the memory of a spec. An event is no measure: two bytes can become an owner reference.
+func specSize(s *codec.Spec) int64 {
+	if s == nil || s.Work == nil {
+		return 0
+	}
+	return int64(store.SpecSize(&s.Work.ObjectMeta, &s.Work.Spec))
+}
+
+// copyLimit is the size of manifests up to which the codec has copied them.
+const copyLimit = 8 << 10
+
+// detach copies manifests that are slices of their event. They would keep all of it, with whatever is in there besides.
+func detach(s *workv1.ManifestWorkSpec) {
+	size := 0
+	for i := range s.Workload.Manifests {
+		size += len(s.Workload.Manifests[i].Raw)
+	}
+	if size <= copyLimit {
+		return
+	}
+	all := make([]byte, 0, size)
+	for i := range s.Workload.Manifests {
+		raw := &s.Workload.Manifests[i].Raw
+		all = append(all, *raw...)
+		*raw = all[len(all)-len(*raw) : len(all) : len(all)]
+	}
+}
+
+// detachFrom copies the manifests that next shares with current. Each would keep all manifests that it came with.
+func detachFrom(current, next *workv1.ManifestWorkSpec) {
+	was, is := current.Workload.Manifests, next.Workload.Manifests
+	for i := range min(len(was), len(is)) {
+		if raw := is[i].Raw; len(raw) > 0 && len(was[i].Raw) > 0 && &raw[0] == &was[i].Raw[0] {
+			is[i].Raw = bytes.Clone(raw)
+		}
+	}
 }
