@@ -144,9 +144,6 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		Bundle:      a.traits.Strict,
 		Bare:        a.traits.Strict && m.Name == m.ResourceID,
 	})
-	if err := a.admitSpec(act, s, w, m); err != nil {
-		return err
-	}
 	if w != nil {
 		w.heard(m.StatusSeq)
 	}
@@ -155,7 +152,9 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		a.metrics.answer(received)
 	}
 	s.shown(!strict)
-	a.act(act, s, w, m)
+	if err := a.act(act, s, w, m); err != nil {
+		return err
+	}
 	if w = s.works[m.ResourceID]; w != nil {
 		w.account()
 	}
@@ -169,46 +168,32 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	return nil
 }
 
-// admitSpec refuses an event that exceeds the memory limits. The source sends it again, until other works have made room.
-func (a *Agent) admitSpec(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) error {
-	var more int64
-	size := specSize(m)
+func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) error {
 	switch act {
 	case protocol.Ask:
-		more = askSize(m.ResourceID)
-	case protocol.Create, protocol.CreateDeleting, protocol.Take:
-		more = recordSize(m.ResourceID, m.Name) + size
-		if w != nil {
-			more -= w.charged
-		}
-	case protocol.KeepNext:
-		more = size - specSize(w.next)
-	default:
-		return nil
-	}
-	if !s.account.room(more) {
-		return unusable(refusedBudget, "the spec of work %s of source %s has %d bytes: %w", m.Name, s.name, size, errOverBudget)
-	}
-	if m.Work != nil {
-		detach(&m.Work.Spec)
-	}
-	return nil
-}
-
-func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) {
-	switch act {
-	case protocol.Ask:
-		a.ask(s, m.ResourceID, m.Version)
+		return a.ask(s, m.ResourceID, m.Version)
 	case protocol.Create, protocol.CreateDeleting:
-		if w == nil {
+		known := w != nil
+		if !known {
 			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
-			w.heard(m.StatusSeq)
+		}
+		if err := w.admit(m, false); err != nil {
+			return err
+		}
+		if !known {
 			s.works[m.ResourceID], s.used = w, true
+			w.heard(m.StatusSeq)
 		}
 		w.create(m)
 	case protocol.Take:
+		if err := w.admit(m, false); err != nil {
+			return err
+		}
 		w.take(m)
 	case protocol.KeepNext:
+		if err := w.admit(m, true); err != nil {
+			return err // the source sends it again; the end of this deletion makes room
+		}
 		w.next = m
 		a.keep(w)
 	case protocol.MarkDeleting:
@@ -230,6 +215,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		a.send(w)
 	case protocol.Ignore, protocol.Confirm:
 	}
+	return nil
 }
 
 // newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.

@@ -37,6 +37,7 @@ type storedAgentWork struct {
 	Reported    bool                 `json:"reported,omitempty"`
 	Shrunk      bool                 `json:"shrunk,omitempty"`
 	Relearned   bool                 `json:"relearned,omitempty"`
+	Refused     int64                `json:"refused,omitempty"`
 	Buried      time.Time            `json:"buried,omitzero"`
 	LastMeta    *metav1.ObjectMeta   `json:"lastMetadata,omitempty"`
 	Created     *metav1.Time         `json:"created,omitempty"`
@@ -85,7 +86,7 @@ func (w *agentWork) record() any {
 	out := &storedAgentWork{
 		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
 		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
-		Shrunk: w.shrunk, Relearned: w.relearned, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
+		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
 	}
 	if !w.created.IsZero() {
 		created := w.created
@@ -179,6 +180,9 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 		w.created = *stored.Created
 	}
 	s.works[id], s.used = w, true
+	if stored.Refused > 0 {
+		w.setRefused(stored.Refused)
+	}
 	defer w.account()
 	switch {
 	case stored.Object != nil:

@@ -68,8 +68,8 @@ type agentWork struct {
 	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
-	// charged is what the record costs its source.
-	charged int64
+	// charged is what the record costs its source, refused the size of the record with a spec that there was no room for.
+	charged, refused int64
 	// dug is whether the work has a place among the agent's buried.
 	dug bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
@@ -231,7 +231,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
-		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
+		w.rejectEmpty("nothing was applied")
 		return
 	}
 	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
@@ -303,6 +303,15 @@ func (w *agentWork) reject(reason, message string) {
 	w.publish()
 }
 
+// rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
+func (w *agentWork) rejectEmpty(effect string) {
+	if w.refused > 0 {
+		w.reject("SpecRefused", w.refusal()+": "+effect)
+		return
+	}
+	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
+}
+
 // take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
@@ -318,7 +327,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		case other: // of whose generations none is applied
 			w.ahead = w.Object.Generation
 		}
-		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		w.rejectEmpty("the one before stays applied")
 		return
 	}
 	if err := w.newErrors(spec); err != nil {
@@ -395,6 +404,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 		return
 	}
 	w.state = protocol.Deleting
+	w.setRefused(0)
 	obj := *w.Object
 	if len(obj.Finalizers) == 0 {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -427,6 +437,7 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 		a.store.Remove(w, last)
 	}
 	w.stopWaiting()
+	w.setRefused(0)
 	w.state, w.next, w.problem, w.shrunk, w.relearned = protocol.Grave, nil, nil, false, false
 	w.labels, w.annotations = nil, nil
 	w.buried = a.options.Clock.Now()
