@@ -115,12 +115,16 @@ func (a *Agent) wakeLocked(at time.Time) {
 }
 
 // ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
-func (a *Agent) ask(s *agentSource, id string, version int64) {
+func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
-		s.asked += s.account.set(0, askSize(id))
+		if !s.account.charge(askSize(id)) {
+			return unusable(refusedBudget, "source %s is not asked for work %s: %w", s.name, id, errOverBudget)
+		}
+		s.asked += askSize(id)
 	}
 	s.ask[id] = max(s.ask[id], version)
 	a.gatherLocked(askDelay)
+	return nil
 }
 
 func askSize(id string) int64 { return int64(entryCost + len(id)) }
@@ -185,9 +189,10 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks asks the sources for the works that they alone can tell the truth about, and confirms versions: both are entries
-// of a list of some works.
+// sendAsks asks the sources for the works that they alone can tell the truth about, and for those whose specs there is room
+// for now, and confirms versions: all are entries of a list of some works.
 func (a *Agent) sendAsks() {
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
 		for id, version := range s.ask {
@@ -198,6 +203,11 @@ func (a *Agent) sendAsks() {
 		for w := range s.confirm {
 			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Grave && !w.unsaved {
 				w.unconfirmed = false
+				entries = append(entries, w.entry())
+			}
+		}
+		for w, fits := range s.refused {
+			if fits && s.modern { // others take a list for the whole: the next one has it
 				entries = append(entries, w.entry())
 			}
 		}
@@ -227,6 +237,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
 		a.own.digestAt = now.Add(digestInterval)
 	}
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		if s.modern {
 			a.sendDigest(s, 1)
@@ -266,6 +277,7 @@ func (a *Agent) resyncPeers() {
 		a.resyncLocked()
 		return
 	}
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		if s.strict {
 			a.sendList(cloudevents.Bulk, &codec.SpecResync{

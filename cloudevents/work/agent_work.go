@@ -58,9 +58,7 @@ type agentWork struct {
 	// relearned is whether an earlier process may have applied the work: it was first heard of in an answer,
 	// and its user has not written to it yet.
 	relearned bool
-	// last is the status that a grave reports.
-	last   *workv1.ManifestWorkStatus
-	buried time.Time
+	buried    time.Time
 	// lastMeta is the metadata of what a grave was, where it travels, and created when the source's object was
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
@@ -70,10 +68,8 @@ type agentWork struct {
 	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
-	// charged is what the record costs its source, and specSize and nextSize are the sizes of the events that brought the
-	// object's spec and next.
-	charged            int64
-	specSize, nextSize int32
+	// charged is what the record costs its source, refused the size of the record with a spec that there was no room for.
+	charged, refused int64
 	// dug is whether the work has a place among the agent's buried.
 	dug bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
@@ -128,8 +124,6 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	switch {
 	case w.shrunk:
-	case w.last != nil:
-		status = *w.last
 	case w.Object != nil:
 		status = w.Object.Status
 	}
@@ -187,6 +181,7 @@ func (w *agentWork) Settled(err error) {
 		return
 	}
 	w.reject(unsentReason(err), "the status was not published: "+err.Error())
+	w.account()
 }
 
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
@@ -232,12 +227,11 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.keep(w)
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.last, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, nil, false, 0
-	w.specSize = w.nextSize
+	w.next, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, false, 0
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
-		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
+		w.rejectEmpty("nothing was applied")
 		return
 	}
 	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
@@ -309,6 +303,15 @@ func (w *agentWork) reject(reason, message string) {
 	w.publish()
 }
 
+// rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
+func (w *agentWork) rejectEmpty(effect string) {
+	if w.refused > 0 {
+		w.reject("SpecRefused", w.refusal()+": "+effect)
+		return
+	}
+	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
+}
+
 // take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
@@ -324,7 +327,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		case other: // of whose generations none is applied
 			w.ahead = w.Object.Generation
 		}
-		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		w.rejectEmpty("the one before stays applied")
 		return
 	}
 	if err := w.newErrors(spec); err != nil {
@@ -349,8 +352,8 @@ func (w *agentWork) take(spec *codec.Spec) {
 	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
 	if !equal {
 		obj.Spec = spec.Work.Spec
+		detachFrom(&w.Object.Spec, &obj.Spec)
 	}
-	w.specSize = w.nextSize
 	w.count(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
@@ -401,6 +404,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 		return
 	}
 	w.state = protocol.Deleting
+	w.setRefused(0)
 	obj := *w.Object
 	if len(obj.Finalizers) == 0 {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -422,17 +426,18 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 		next = nil // a spec that waited for its name is deleted as well
 	}
 	if w.Object != nil {
-		w.last = ptr.To(w.Object.Status)
-		switch {
-		case !a.traits.Strict:
-		case last != nil:
-			w.lastMeta = &last.ObjectMeta
-		default:
-			w.lastMeta = &w.Object.ObjectMeta
+		if a.traits.Strict {
+			meta := w.Object.ObjectMeta // a pointer to it would keep the spec
+			if last != nil {
+				meta = last.ObjectMeta
+			}
+			meta.ManagedFields = nil
+			w.lastMeta = &meta
 		}
 		a.store.Remove(w, last)
 	}
 	w.stopWaiting()
+	w.setRefused(0)
 	w.state, w.next, w.problem, w.shrunk, w.relearned = protocol.Grave, nil, nil, false, false
 	w.labels, w.annotations = nil, nil
 	w.buried = a.options.Clock.Now()
@@ -467,29 +472,6 @@ func (a *Agent) serveWaiting(name string) {
 		w.account()
 		w.publish()
 	}
-}
-
-// account charges the source for the record as it is now. The agent's mutex is held.
-func (w *agentWork) account() {
-	size := int64(0)
-	if w.source.works[w.id] == w {
-		size = w.sizeWith(0)
-		if w.Object != nil {
-			size += int64(w.specSize)
-		}
-		if w.next != nil {
-			size += int64(w.nextSize)
-		}
-		if w.last != nil {
-			size += statusSize(w.last)
-		}
-	}
-	w.charged = w.source.account.set(w.charged, size)
-}
-
-// sizeWith is what the record costs with a spec of a size, and nothing else.
-func (w *agentWork) sizeWith(spec int) int64 {
-	return int64(recordCost + 2*len(w.id) + len(w.name) + spec)
 }
 
 // dig gives a buried work its place in the order of expiry, unless it has one from an earlier burial: expire moves it then.

@@ -198,7 +198,8 @@
 //
 // Works of several sources may meet on a cluster. The first keeps the name; the other is told by the condition
 // Degraded, reason NameConflict, and served when the name is free. A spec that an agent cannot decode is
-// answered with Degraded, reason InvalidSpec, and the last good one stays applied.
+// answered with Degraded, reason InvalidSpec, and the last good one stays applied. One that the agent has no room for is
+// answered with reason SpecRefused, and requested when there is room; see MaxSourceBytes in [AgentOptions].
 // A work that is not sent shows Degraded on the source, beside what its agent reports: reason TooLarge where it is over
 // the broker's limit, NotPublished where the broker refuses it, as its access rules may, and NotEncodable otherwise. The
 // message has the cause. What the broker refuses is logged, takes no room in the outbox, and is tried again on the next
@@ -323,7 +324,7 @@
 //     (with what is true here) and ignored.
 //   - state on a source: active, deleting, and tombstone for works that it does not know and deletes. On an agent: held,
 //     deleting, grave for works that are gone, waiting for a name that another source's work has, and rejected for works
-//     whose first spec could not be decoded.
+//     whose first spec could not be decoded, or was refused for want of room.
 //
 // The file cloudevents/dashboard.json is a dashboard for Grafana 11 and later that shows them all.
 //

@@ -167,10 +167,13 @@ type AgentOptions struct {
 	// closes it, after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
-	// MaxBytes is the same for all sources together. A spec that exceeds a bound is refused and counted as over_budget; the
-	// spec before it stays applied. The source sends it again, at most every 5 min, and shows the condition Delivered,
-	// status False, meanwhile. A deletion that frees memory is never refused, and works of the Store are loaded in any
-	// case. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates. They default to 512 MiB and 1 GiB.
+	// MaxBytes is the same for all sources together. A spec that exceeds fifteen sixteenths of a bound is refused and
+	// counted as over_budget. The spec before it stays applied, and the work has the condition Degraded, reason SpecRefused,
+	// at its source too. The agent requests the spec when there is room. Without room for that report the event is dropped:
+	// the source sends it again, and shows the condition Delivered, status False. An agent that names its Sources returns no
+	// first list without the works that it has refused; see PartialSyncTimeout. A deletion that frees memory is never
+	// refused, and works of the Store are loaded in any case. A quarter of MaxSourceBytes is for queued requests. Sizes are
+	// estimates, and statuses do not count. They default to 512 MiB and 1 GiB.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
 	// in [SourceOptions].

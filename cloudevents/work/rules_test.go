@@ -64,6 +64,22 @@ var rules = []ruletest.Rule{
 		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
 		{"agent_work.go", "if seq > w.seq {", "if false {"}}},
+	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
+	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
+		{"budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
+	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{"agent_resync.go", "if w.source.refused[w] {", "if false {"}}},
+	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{"agent_resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
+	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
+		{"agent_resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
+	{Name: "only refused specs that fit together are requested", Test: "TestFittingSpecsAreRequested", Edits: edits{
+		{"budget.go", "\t\t\t\tfree -= more\n", ""}}},
+	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
+		{"budget.go", "if reserve > 0 {", "if false {"}}},
+	{Name: "no first list without refused works", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
+		{"agent_sync.go", "if held && named && a.lacksLocked(name) {", "if false {"}}},
 
 	// Source.
 	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{

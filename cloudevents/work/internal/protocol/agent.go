@@ -31,6 +31,8 @@ type AgentWork struct {
 	// Finalizers is whether the object has any, or must be cleaned up although it has none: an earlier
 	// process may have applied a work that this one heard of in an answer.
 	Finalizers bool
+	// Refused is whether there was no room for the spec of this version.
+	Refused bool
 	// Time is the event time of what was taken last from a strict source.
 	Time time.Time
 }
@@ -143,6 +145,8 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	switch {
 	case w.State == Grave && e.Delete:
 		return RepeatGone
+	case w.State == Held && w.Refused && !e.Delete:
+		return Take
 	case w.State == Held && e.StatusSeq > w.Seq:
 		return PublishStatus
 	case w.State == Held && e.Delete:

@@ -16,6 +16,7 @@ var (
 	unknown  = protocol.AgentWork{}
 	grave    = protocol.AgentWork{State: protocol.Grave, Version: v(10, "a"), Seq: 5}
 	held     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	refused  = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true, Refused: true}
 	bare     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5}
 	deleting = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), Seq: 5, Finalizers: true}
 	waiting  = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
@@ -56,6 +57,10 @@ func TestOnSpec(t *testing.T) {
 		{"spec, held, same", held, spec(v(10, "a")), protocol.Answer, "the source has not received the last status"},
 		{"spec, held, same, source knows as much", held, seq(spec(v(10, "a")), 5), protocol.Confirm, "the source has not received that it arrived"},
 		{"spec, held, same, source knows more", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus, "the sequence restarted: what this process says would be ignored"},
+		{"spec, refused, same", refused, spec(v(10, "a")), protocol.Take, "it was requested, as there is room for it now"},
+		{"spec, refused, same, source knows more", refused, seq(spec(v(10, "a")), 6), protocol.Take, "the status that follows has a sequence above it"},
+		{"spec, refused, older", refused, spec(v(9, "a")), protocol.Answer, "late"},
+		{"delete, refused, newer", refused, del(spec(v(11, "a"))), protocol.MarkDeleting, "a deletion makes room"},
 		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer, "the source is behind, or the event is late: the answer tells it"},
 		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
 		{"delete, held, older", held, del(spec(v(9, "a"))), protocol.Answer, "it was revived since"},
