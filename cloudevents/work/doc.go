@@ -148,7 +148,8 @@
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version more than a day ahead of the clock is refused.
 //   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has ended
-//     its answer.
+//     its answer. This requires that a source without a Store creates all its works before Start: a source that has one
+//     work for the cluster ends its answer with the works that exist by then.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. So is the memory that one source can make an agent keep: see MaxSourceBytes in
 //     [AgentOptions].
@@ -160,8 +161,8 @@
 // equal specs without applying them again and answer with their status at once. Works that are not created anew
 // stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then a
 // source that has none for a cluster does not end its answer to that agent: one without a Store which restarts as well must
-// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So a
-// source that has no works to wait for calls it at once, and one that has many creates them before Start.
+// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So call
+// InventoryComplete at once if there is nothing to create. Otherwise create all works before Start.
 //
 // A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
 // UID, so its generation keeps the promise of an API server's: it never goes down, and goes up when the spec changes or the

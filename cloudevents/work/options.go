@@ -100,8 +100,8 @@ type SourceOptions struct {
 	// MaxClusterBytes bounds such works; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
 	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, lists whose chunks
-	// are not all there, answers to them, and deletions of works that the source does not know. 16 KiB are added for each
-	// work of the cluster. MaxBytes is the same for all clusters together. An event beyond a bound is refused and counted
+	// are not all there, answers to them, and deletions of works that the source does not know. MaxBytes is the same
+	// for all clusters together. 16 KiB for each work of the cluster are added to both. An event beyond a bound is refused and counted
 	// as over_budget; its work has the condition Degraded, reason StatusRefused, and a list is requested again. A quarter
 	// of MaxClusterBytes is for requests that wait. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
 	// works a cluster has 406 MiB.
