@@ -324,7 +324,7 @@ func TestRandomSpecsWithinBounds(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			var lossy atomic.Bool
 			s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-				if !lossy.Load() || random.IntN(10) > 0 {
+				if !lossy.Load() || rand.IntN(10) > 0 { // from several goroutines
 					deliver(m)
 				}
 			})
