@@ -171,6 +171,12 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return err
 	}
 
+	served := serve.Options{
+		Page: view, Metrics: registry,
+		Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
+		API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
+		Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return clusters.Start(logging.Notices(ctx)) })
 	for _, run := range []func(context.Context) error{
@@ -183,21 +189,22 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return h.Start(ctx)
 	})
 	group.Go(func() error {
-		select {
-		case <-h.Loaded():
-		case <-ctx.Done():
-			return nil
-		}
-		if !clusters.Health.Synced(ctx) { // before that, an application that is leaving would be not found
+		// Before the works are known, an application that is leaving would be not found.
+		if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
 			return nil
 		}
 		say("serving at http://%s", listener.Addr())
-		return serve.Serve(ctx, listener, serve.Options{
-			Page: view, Metrics: registry,
-			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
-			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
-			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
-		})
+		return serve.Serve(ctx, listener, served)
 	})
 	return group.Wait()
+}
+
+// loaded waits until the hub has taken its first documents. It reports false when ctx has ended before.
+func loaded(ctx context.Context, h *hub.Hub) bool {
+	select {
+	case <-h.Loaded():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
