@@ -38,13 +38,15 @@ var rules = []ruletest.Rule{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && e.Delete:"}}},
+	{Name: "the session of specs of deleted works", Test: "TestLateSpecOfDeletedWork", Edits: edits{
+		{agentTable, "case !e.Strict && !e.SessionMine:", "case false:"}}},
 	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.bury()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Grave && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Grave && e.Delete:\n\t\treturn Ignore"},
-		{agentTable, "\t\tif e.Delete {\n\t\t\treturn RepeatGone", "\t\tif e.Delete {\n\t\t\treturn Ignore"}}},
+		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
 			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},

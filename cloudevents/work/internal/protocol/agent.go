@@ -116,8 +116,11 @@ func onUnknown(e SpecEvent) AgentAction {
 func onNewer(w AgentWork, e SpecEvent) AgentAction {
 	switch w.State {
 	case Grave:
-		if e.Delete {
+		switch {
+		case e.Delete:
 			return RepeatGone
+		case !e.Strict && !e.SessionMine: // a late event of a source's earlier process, whose clock was ahead, may be newer too
+			return Ask
 		}
 		return Create
 	case Held:

@@ -41,8 +41,9 @@ func TestOnSpec(t *testing.T) {
 		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
 		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "it may be from before the work was created anew"},
 
-		{"spec, grave, newer", grave, spec(v(11, "b")), protocol.Create, "created anew"},
-		{"spec, grave, newer, same uid", grave, spec(v(11, "a")), protocol.Create, "the source raised V because it has the work"},
+		{"spec, grave, newer, session mine", grave, mine(spec(v(11, "b"))), protocol.Create, "created anew"},
+		{"spec, grave, newer, same uid", grave, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
+		{"spec, grave, newer, other session", grave, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
 		{"delete, grave, newer", grave, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
 		{"delete, grave, same", grave, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
 		{"spec, grave, same", grave, spec(v(10, "a")), protocol.Ignore, "late"},
