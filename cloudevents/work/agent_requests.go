@@ -196,7 +196,7 @@ func (a *Agent) sendAsks() {
 	for _, s := range a.sources {
 		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
 		for id, version := range s.ask {
-			if w := s.works[id]; w == nil || w.state == protocol.Grave && w.version < version {
+			if w := s.works[id]; w == nil || w.lacks(version) {
 				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
 			} // else an answer came meanwhile; if it is from before what was asked about, its confirmation shows that
 		}
@@ -224,6 +224,17 @@ func (a *Agent) sendAsks() {
 			Entries:      entries,
 		})
 	}
+}
+
+// lacks reports whether a deleted work, or one that is being deleted, has no incarnation of a version or above.
+func (w *agentWork) lacks(version int64) bool {
+	switch w.state {
+	case protocol.Grave:
+		return w.version < version
+	case protocol.Deleting:
+		return max(w.version, w.entry().Version) < version
+	}
+	return false
 }
 
 // sendDigestsLocked sends each source that can read it a digest, once a minute.

@@ -81,8 +81,14 @@ func TestLateGone(t *testing.T) {
 	})
 }
 
-// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive a deleted work.
+// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive a deleted work, neither
+// after the deletion nor during the clean-up.
 func TestLateSpecOfDeletedWork(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) { lateSpec(t, false) })
+	t.Run("being deleted", func(t *testing.T) { lateSpec(t, true) })
+}
+
+func lateSpec(t *testing.T, early bool) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{})
 		s.settle()
@@ -101,15 +107,20 @@ func TestLateSpecOfDeletedWork(t *testing.T) {
 		second := s.source(work.SourceOptions{})
 		second.create("cluster1", newWork("app", "2"))
 		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
 		second.delete("cluster1", "app")
 		s.settle()
+		if early {
+			s.sends(codec.ManifestWork, spec)
+			s.settle()
+			s.bus.Disconnect() // the source would delete the work again
+		}
 		a.setFinalizers("app")
 		s.settle()
-		if names := a.names(); len(names) > 0 {
-			t.Fatalf("the agent has %v", names)
+		if !early {
+			s.sends(codec.ManifestWork, spec)
+			s.settle()
 		}
-		s.sends(codec.ManifestWork, spec)
-		s.settle()
 		if names := a.names(); len(names) > 0 {
 			t.Errorf("the late spec has revived %v", names)
 		}

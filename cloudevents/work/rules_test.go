@@ -40,6 +40,8 @@ var rules = []ruletest.Rule{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && e.Delete:"}}},
 	{Name: "the session of specs of deleted works", Test: "TestLateSpecOfDeletedWork", Edits: edits{
 		{agentTable, "case !e.Strict && !e.SessionMine:", "case false:"}}},
+	{Name: "the session of specs of works that are being deleted", Test: "TestLateSpecOfDeletedWork", Edits: edits{
+		{agentTable, "case !(e.Strict || e.SessionMine):", "case false:"}}},
 	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{

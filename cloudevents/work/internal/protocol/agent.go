@@ -138,8 +138,11 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		}
 		return Confirm
 	}
-	if e.Delete {
+	switch {
+	case e.Delete:
 		return TakeDelete
+	case !(e.Strict || e.SessionMine): // as for a tombstone
+		return Ask
 	}
 	return KeepNext
 }

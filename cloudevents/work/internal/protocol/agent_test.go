@@ -66,8 +66,9 @@ func TestOnSpec(t *testing.T) {
 		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
 		{"delete, held, older", held, del(spec(v(9, "a"))), protocol.Answer, "it was revived since"},
 
-		{"spec, deleting, newer", deleting, spec(v(11, "b")), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
-		{"spec, deleting, newer than next", waiting, spec(v(13, "c")), protocol.KeepNext, "the newest wins"},
+		{"spec, deleting, newer", deleting, mine(spec(v(11, "b"))), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
+		{"spec, deleting, newer, other session", deleting, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
+		{"spec, deleting, newer than next", waiting, mine(spec(v(13, "c"))), protocol.KeepNext, "the newest wins"},
 		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Confirm, "the newest wins"},
 		{"spec, deleting, same as next", waiting, spec(v(12, "c")), protocol.Confirm, "the source has not received that it arrived"},
 		{"delete, deleting, newer", deleting, del(spec(v(11, "b"))), protocol.TakeDelete, "gone must name the newest"},
