@@ -282,7 +282,7 @@ func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
 		a = s.agent(options)
 		s.settle()
 		s.source(work.SourceOptions{}).complete()
-		s.settle()
+		s.settleProcesses()
 		a.setFinalizers("app")
 		s.settle()
 		if got := a.names(); len(got) != 0 {
