@@ -110,7 +110,9 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
-	a.budget = &budget{perPeer: options.MaxSourceBytes, total: options.MaxBytes}
+	a.budget = &budget{
+		perPeer: options.MaxSourceBytes, total: options.MaxBytes, options: "AgentOptions", peer: "MaxSourceBytes",
+	}
 	a.names = account{budget: a.budget}
 	a.requests = newRequestQueue(a.budget, a.take,
 		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
@@ -224,7 +226,7 @@ func (a *Agent) source(name string) *agentSource {
 // sourceOf is source for an event: a record is made only while there is room for it.
 func (a *Agent) sourceOf(name string) (*agentSource, error) {
 	if a.sources[name] == nil && !a.names.room(sourceSize(name)) {
-		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, errOverBudget)
+		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, a.names.errFull())
 	}
 	return a.source(name), nil
 }

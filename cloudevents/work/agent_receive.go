@@ -164,7 +164,7 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID, &s.account)
 	}
-	a.progressLocked(m.Source)
+	a.progressLocked(m.Source, true)
 	return nil
 }
 

@@ -118,7 +118,7 @@ func (a *Agent) wakeLocked(at time.Time) {
 func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
 		if !s.account.charge(askSize(id)) {
-			return unusable(refusedBudget, "source %s is not asked for work %s: %w", s.name, id, errOverBudget)
+			return unusable(refusedBudget, "source %s is not asked for work %s: %w", s.name, id, s.account.errFull())
 		}
 		s.asked += askSize(id)
 	}

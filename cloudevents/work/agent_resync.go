@@ -137,7 +137,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 		s = &agentSource{name: m.Source, account: account{budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.room(size) {
-		return unusable(refusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, errOverBudget)
+		return unusable(refusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, s.account.errFull())
 	}
 	s.shown(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {
@@ -151,7 +151,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
-			a.progressLocked(m.Source)
+			a.progressLocked(m.Source, false)
 		}
 		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:

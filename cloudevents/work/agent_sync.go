@@ -138,13 +138,17 @@ func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 	a.sync.answers[source] = answer
 }
 
-// progressLocked notes that more of a source's works, or of its answer, has come.
-func (a *Agent) progressLocked(source string) {
+// progressLocked notes that a work of a source, or the end of its answer, has come. Only a work resets the tries: an answer
+// whose works are all refused also ends.
+func (a *Agent) progressLocked(source string, work bool) {
 	answer := a.sync.answers[source]
 	if answer == nil || answer.done && !a.store.Held() {
 		return
 	}
-	answer.progress, answer.tries = a.options.Clock.Now(), 0
+	answer.progress = a.options.Clock.Now()
+	if work {
+		answer.tries = 0
+	}
 	if answer.complete() {
 		a.metrics.answered(&answer.timed)
 		a.wakeLocked(answer.progress)

@@ -19,6 +19,7 @@ import (
 // a peer can choose and a fixed cost for the rest.
 type budget struct {
 	perPeer, total int64
+	options, peer  string // the type of the options, and the name of the one for perPeer
 
 	mu sync.Mutex
 	// used counts the bytes kept, allowed those that works of this process's own have added to the total.
@@ -86,6 +87,16 @@ func (a *account) freeForSpecs() (peer, all int64) {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
 	return a.freeLocked(specReserve)
+}
+
+// errFull returns the bound that leaves less room.
+func (a *account) errFull() error {
+	b := a.budget
+	option, bound := b.peer, b.perPeer
+	if peer, all := a.freeForSpecs(); all < peer {
+		option, bound = "MaxBytes", b.total
+	}
+	return fmt.Errorf("no room within %s.%s (%d bytes)", b.options, option, bound)
 }
 
 func (a *account) freeLocked(reserve int64) (peer, all int64) {
@@ -172,6 +183,7 @@ func (w *sourceWork) tombstoneSize() int64 { return int64(tombstoneCost + 2*len(
 func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 	o := &w.source.options
 	size := statusSize(status)
+	delete(w.cluster.delivery.refused, w)
 	if size > int64(o.MaxStatusBytes) {
 		return unusable(refusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
 			w.cluster.name, w.name, size, o.MaxStatusBytes)
@@ -181,7 +193,8 @@ func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
 	}
 	if !w.cluster.account.charge(size - w.charged) {
-		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w", w.cluster.name, w.name, size, errOverBudget)
+		w.source.refusedLocked(w, size)
+		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w", w.cluster.name, w.name, size, w.cluster.account.errFull())
 	}
 	w.charged = size
 	return nil
@@ -217,7 +230,7 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 		}
 		return nil
 	}
-	err := unusable(refusedBudget, "work %s of source %s has %d bytes: %w", spec.Name, w.source.name, size, errOverBudget)
+	err := unusable(refusedBudget, "work %s of source %s has %d bytes: %w", spec.Name, w.source.name, size, w.source.account.errFull())
 	report := max(recordSize(w.id, spec.Name)+reportCost, w.charged)
 	if next || spec.Work == nil || spec.DeletionTimestamp != nil || !w.source.account.chargeExcept(report-w.charged, reportReserve) {
 		return err
@@ -231,11 +244,7 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 
 // refusal returns why a spec was refused.
 func (w *agentWork) refusal() string {
-	option, bound := "MaxSourceBytes", w.agent.options.MaxSourceBytes
-	if peer, all := w.source.account.freeForSpecs(); all < peer {
-		option, bound = "MaxBytes", w.agent.options.MaxBytes
-	}
-	return fmt.Sprintf("the work has %d bytes, for which the agent has no room within AgentOptions.%s (%d bytes)", w.refused, option, bound)
+	return fmt.Sprintf("the work has %d bytes: %v", w.refused, w.source.account.errFull())
 }
 
 // setRefused notes the size of a spec that was refused; 0 is for none.

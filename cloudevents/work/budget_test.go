@@ -99,3 +99,43 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedStatusIsRequestedAgain: a status that there was no memory for is shown once there is, although nothing is
+// reported again.
+func TestRefusedStatusIsRequestedAgain(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		const works, long = 20, 30 << 10
+		h := s.source(work.SourceOptions{Profile: profile, MaxClusterBytes: 64 << 10})
+		a := s.agent(work.AgentOptions{Profile: profile})
+		for i := range works {
+			h.create("cluster1", newWork(fmt.Sprint("w", i), "1"))
+		}
+		s.settle()
+		text := strings.Repeat("x", long)
+		for i := range works {
+			a.report(fmt.Sprint("w", i), text)
+		}
+		s.settle()
+		var refused, shown []string
+		for i := range works {
+			switch name := fmt.Sprint("w", i); {
+			case h.degraded(name) == "True StatusRefused":
+				refused = append(refused, name)
+			case applied(h.get("cluster1", name)) == text:
+				shown = append(shown, name)
+			}
+		}
+		if len(refused) < 5 || len(refused)+len(shown) != works {
+			s.t.Fatalf("%d statuses are refused and %d shown", len(refused), len(shown))
+		}
+		for _, name := range shown {
+			a.report(name, "short")
+		}
+		time.Sleep(11 * time.Minute)
+		for _, name := range refused[:5] {
+			if got := applied(h.get("cluster1", name)); got != text {
+				s.t.Errorf("work %s shows a status of %d bytes, %s", name, len(got), h.degraded(name))
+			}
+		}
+	})
+}

@@ -194,6 +194,8 @@
 // The newer process is the one that started later. The older one does not write, ask or answer, and is not ready; its writes
 // fail with ServiceUnavailable. While both are connected, and after a newer one has gone until [Source.InventoryComplete] is
 // called, unknown works stay. A process that crashes is forgotten after 30 s, one that ends at once. Two agents both go on.
+// Processes publish their presence every 5 s until they have received their own for 12 s. A source deletes unknown works only
+// after that, so two presences may be lost in a row.
 //
 // # Two sources, one name
 //

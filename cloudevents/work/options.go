@@ -99,11 +99,11 @@ type SourceOptions struct {
 	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h.
 	// MaxClusterBytes bounds such works; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
-	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, lists whose chunks
-	// are not all there, answers to them, and deletions of works that the source does not know. MaxBytes is the same
-	// for all clusters together. 16 KiB for each work of the cluster are added to both. An event beyond a bound is refused and counted
-	// as over_budget; its work has the condition Degraded, reason StatusRefused, and a list is requested again. A quarter
-	// of MaxClusterBytes is for requests that wait. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
+	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, incomplete lists,
+	// answers to them, and deletions of works that the source does not know. MaxBytes is the same for all clusters together.
+	// 16 KiB for each work of the cluster are added to both. An event beyond a bound is refused and counted as
+	// over_budget. A work with a refused status has the condition Degraded, reason StatusRefused. The source requests the
+	// status or list again, a status once there is memory for it. A quarter of MaxClusterBytes is for queued requests. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
 	// works a cluster has 406 MiB.
 	MaxClusterBytes, MaxBytes int64
 	// MaxStatusBytes bounds one status; a larger one is refused in the same way. Defaults to 1 MiB.

@@ -262,6 +262,25 @@ func TestRefusalsAreReported(t *testing.T) {
 	})
 }
 
+// TestListWithRefusedSpecs: an agent that names no sources ends its initial sync although works are refused on each request.
+func TestListWithRefusedSpecs(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		h.complete()
+		for i := range 100 {
+			h.create("cluster1", sized(fmt.Sprint("w", i), 1<<10))
+		}
+		s.settle()
+		a := s.agent(work.AgentOptions{MaxSourceBytes: 64 << 10})
+		ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
+		defer cancel()
+		list, err := a.works().List(ctx, metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			t.Errorf("the first list: %v", err)
+		}
+	})
+}
+
 // TestForgottenRefusedSpecIsDeleted: a refused work that its source has forgotten is deleted, also where the agent has room for
 // it now and lists it as missing.
 func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
