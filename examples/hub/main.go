@@ -76,6 +76,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -138,11 +139,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	if err != nil {
 		return err
 	}
-	webhooks, err := caller.New(caller.Options{
-		Mapper: own.Mapper(), MetricsRegisterer: registry,
-		// Authors of documents write the configurations, so they do not choose where objects are sent.
-		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
-	})
+	webhooks, err := openWebhooks(o, own, registry)
 	if err != nil {
 		return err
 	}
@@ -172,7 +169,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	}
 
 	served := serve.Options{
-		Page: view, Metrics: registry,
+		Page: view, Metrics: registry, AllowedHosts: o.AllowedHosts,
 		Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 		API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
 		Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
@@ -197,6 +194,15 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return serve.Serve(ctx, listener, served)
 	})
 	return group.Wait()
+}
+
+// openWebhooks returns a caller of the allowed webhooks: authors of documents write the configurations, so they do not choose
+// where objects are sent.
+func openWebhooks(o cli.Options, own *objects.Objects, registry *prometheus.Registry) (*caller.Caller, error) {
+	return caller.New(caller.Options{
+		Mapper: own.Mapper(), MetricsRegisterer: registry,
+		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
+	})
 }
 
 // loaded waits until the hub has taken its first documents. It reports false when ctx has ended before.

@@ -6,6 +6,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 // Usage is what --help shows.
@@ -43,6 +46,11 @@ back again, and shows on a web page how everything is.
                        says that all are
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
                        There is no login
+  --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
+                       port, more than once for more (default: localhost and the loopback
+                       addresses). Required where --listen is no loopback address: a page of
+                       another site could otherwise reach the hub by a name of its own. Probes
+                       and /metrics need it on loopback addresses only
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
@@ -83,6 +91,8 @@ type Options struct {
 	Revisions         int
 	Patience          time.Duration
 	Verbose           bool
+	// AllowedHosts are those of --allowed-host.
+	AllowedHosts []string
 
 	// Hosts, Services and Networks are those of --allow-webhook.
 	Hosts, Services []string
@@ -103,6 +113,7 @@ func Parse(args []string) (Options, error) {
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
+	flags.Func("allowed-host", "", o.allowHost)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	flags.Func("allow-webhook", "", o.allowWebhook)
 	flags.StringVar(&o.Store, "store", "hub-data", "")
@@ -113,6 +124,11 @@ func Parse(args []string) (Options, error) {
 		return Options{}, err
 	}
 	return o, o.validate(flags)
+}
+
+func (o *Options) allowHost(host string) error {
+	o.AllowedHosts = append(o.AllowedHosts, host)
+	return httpserve.CheckHost(host)
 }
 
 func (o *Options) allowWebhook(target string) error {
@@ -135,7 +151,12 @@ func (o Options) validate(flags command.Flags) error {
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
 		return err
 	}
+	host, _, err := net.SplitHostPort(o.Listen)
 	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %q is no address: write host:port or :port", o.Listen)
+	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
+		return fmt.Errorf("--listen %s can be reached from other machines: add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":
