@@ -4,13 +4,12 @@
 package interpreter
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/spokewire/sdk-go/internal/jsonpatch"
 	"github.com/spokewire/sdk-go/internal/rawjson"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -43,59 +42,25 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 	return out, nil
 }
 
-// applyText bounds what a patch can do: copies may double an object with each operation.
-func applyText(original, patch []byte) (out []byte, err error) {
-	defer func() {
-		if recover() != nil { // what comes from the network must not end the program, whatever the library makes of it
-			err = &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied"}
-		}
-	}()
-	operations, err := jsonpatch.DecodePatch(patch)
+// applyText applies a patch within the limits of the operations, the copies and the time.
+func applyText(original, patch []byte) ([]byte, error) {
+	operations, err := jsonpatch.Decode(patch)
 	if err != nil {
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
 	}
 	if len(operations) > rawjson.MaxOperations {
 		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), rawjson.MaxOperations)}
 	}
-	elements := bytes.Count(original, comma) + bytes.Count(patch, comma)
-	if n := listOperations(operations); n*elements > maxMoves {
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("adds and removes %d elements of lists, too many for an object of this size: replace the list", n)}
-	}
-	options := jsonpatch.NewApplyOptions()
-	options.SupportNegativeIndices = false // RFC 6902 has none
-	options.AccumulatedCopySizeLimit = MaxBytes
-	if out, err = operations.ApplyWithOptions(original, options); err != nil {
+	out, err := operations.Apply(original, jsonpatch.Options{MaxCopied: MaxBytes})
+	switch {
+	case errors.Is(err, jsonpatch.ErrTooExpensive):
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: "is too expensive for an object of this size: replace lists and deep values as a whole"}
+	case err != nil:
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied", Err: err}
-	}
-	if len(out) > MaxBytes {
+	case len(out) > MaxBytes:
 		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
 	}
 	return out, nil
-}
-
-// maxMoves is how many elements of lists a patch may move, at most: each one that is added or removed moves those behind it.
-// It is a matter of seconds.
-const maxMoves = 1 << 28
-
-var comma = []byte(",")
-
-// listOperations is how many operations may add or remove an element of a list.
-func listOperations(patch jsonpatch.Patch) int {
-	n := 0
-	for _, operation := range patch {
-		if kind := operation.Kind(); kind == "replace" || kind == "test" {
-			continue
-		}
-		path, _ := operation.Path()
-		from, _ := operation.From()
-		for _, pointer := range []string{path, from} {
-			last := pointer[strings.LastIndexByte(pointer, '/')+1:]
-			if last == "-" || last != "" && strings.Trim(last, "0123456789") == "" {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // sameIdentity is an error where a patch has made another object of an object. What is packed for a cluster has no UID

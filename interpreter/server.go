@@ -4,12 +4,9 @@
 package interpreter
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"path"
@@ -21,11 +18,15 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 const (
 	healthPath = "/healthz"
 	readyPath  = "/readyz"
+	// maxConns limits the open connections. One client may have half of them.
+	maxConns = 4096
 )
 
 // Server serves handlers over TLS. Its methods may be called from any goroutine.
@@ -147,32 +148,24 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	logger := klog.FromContext(ctx)
-	server := &http.Server{
-		Handler:           s.mux,
-		TLSConfig:         s.certificates.config(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       s.options.Timeout + 10*time.Second,
-		WriteTimeout:      2*s.options.Timeout + 20*time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          log.New(&errorLog{logger}, "", 0),
-		// Requests live on while the server stops; what Close ends, ends with its connection.
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(tls.NewListener(listener, server.TLSConfig)) }()
+	go func() {
+		ended <- httpserve.Serve(ctx, listener, httpserve.Options{
+			Handler: s.mux, TLSConfig: s.certificates.config(),
+			BodyTimeout:   s.options.Timeout + 10*time.Second,
+			AnswerTimeout: 2*s.options.Timeout + 20*time.Second,
+			IdleTimeout:   2 * time.Minute,
+			MaxConns:      maxConns, ShutdownTimeout: s.options.ShutdownTimeout, KeepRequests: true,
+		})
+	}()
 	s.serving.Store(true)
 	close(s.ready)
 	logger.Info("Serving interpreter webhooks", "address", listener.Addr().String())
-	select {
-	case err := <-ended:
-		s.serving.Store(false)
-		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
+	stop := context.AfterFunc(ctx, func() { s.serving.Store(false) })
+	defer stop()
+	err = <-ended
 	s.serving.Store(false)
-	s.stop(logger, server)
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+	if err != nil {
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	}
 	return nil
@@ -199,23 +192,4 @@ func (s *Server) begin(ctx context.Context) (net.Listener, error) {
 	}
 	s.addr = listener.Addr()
 	return listener, nil
-}
-
-// stop waits for requests, and closes what is left.
-func (s *Server) stop(logger klog.Logger, server *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		logger.Info("Requests were cut off at the end", "after", s.options.ShutdownTimeout)
-		_ = server.Close() // what cannot be closed is closed already
-	}
-}
-
-// errorLog takes what net/http has to say, most of it about handshakes, which anybody can cause.
-type errorLog struct{ logger klog.Logger }
-
-// Write implements [io.Writer].
-func (l *errorLog) Write(line []byte) (int, error) {
-	l.logger.V(2).Info("HTTP server", "problem", string(bytes.TrimSpace(line)))
-	return len(line), nil
 }

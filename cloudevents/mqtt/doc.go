@@ -18,8 +18,8 @@
 //
 // Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after Receive
 // returned; many published messages are under way at once, as many as the broker's Receive Maximum allows.
-// Receive may publish: acknowledgements are read by another goroutine than the one that calls it. What waits for a
-// slow Receive is bounded by how many messages the broker has under way to one client, a setting of every broker.
+// Receive may publish: acknowledgements are read by another goroutine than the one that calls it. While Receive
+// handles messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages.
 //
 // Without Options.SessionExpiry the broker forgets the client when its connection ends. With it the broker
 // keeps what arrives for the client while it is away, as long as its own queue limits allow. Subscriptions of

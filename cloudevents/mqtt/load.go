@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 // LoadOptions reads options from a YAML file:
@@ -84,7 +84,7 @@ func parseOptions(content []byte) (optionsFile, error) {
 	if secondDocument.Match(content) {
 		return f, errors.New("there is a second YAML document: one set of options is read")
 	}
-	data, err := yaml.YAMLToJSONStrict(content)
+	data, err := yamldoc.StrictJSON(content)
 	if err != nil {
 		return f, errors.New(f.withoutValues(err.Error()))
 	}

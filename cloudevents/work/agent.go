@@ -48,13 +48,18 @@ type Agent struct {
 	buried  []grave                 // oldest first
 	budget  *budget
 	names   account // of the records of sources
+	refused int     // works whose specs there was no room for
 	sync    syncState
 	own     ownRequests
 	started bool
 	logger  klog.Logger
 }
 
-// agentSource is what an agent knows of one source.
+// agentSource is what an agent knows of one source. Its account is charged for works, tombstones, questions to be asked, the
+// events of an answer, and lists and digests until they are published. The fixed cost of a work includes its places in confirm,
+// ownRequests.recent, Agent.waiting and Agent.buried, and its answer in the outbox, of which it has at most one. Statuses are
+// not charged. Agent.names is charged for the record of the source and its place in syncState, requestQueue for requests, and
+// presence is limited by maxRivals.
 type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, graves included
@@ -69,6 +74,8 @@ type agentSource struct {
 	account  account
 	asked    int64 // what ask is charged
 	used     bool  // it had a work
+	// refused has the works whose specs there was no room for, and whether there is now.
+	refused map[*agentWork]bool
 }
 
 // NewAgent validates the options, reads the Store, claims the transport and returns an agent that is not started. It
@@ -103,7 +110,9 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 
 		refusals: quietlog.New("Refused an event", options.Clock),
 	}
-	a.budget = &budget{perPeer: options.MaxSourceBytes, total: options.MaxBytes}
+	a.budget = &budget{
+		perPeer: options.MaxSourceBytes, total: options.MaxBytes, options: "AgentOptions", peer: "MaxSourceBytes",
+	}
 	a.names = account{budget: a.budget}
 	a.requests = newRequestQueue(a.budget, a.take,
 		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
@@ -217,7 +226,7 @@ func (a *Agent) source(name string) *agentSource {
 // sourceOf is source for an event: a record is made only while there is room for it.
 func (a *Agent) sourceOf(name string) (*agentSource, error) {
 	if a.sources[name] == nil && !a.names.room(sourceSize(name)) {
-		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, errOverBudget)
+		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, a.names.errFull())
 	}
 	return a.source(name), nil
 }
@@ -285,6 +294,7 @@ func stateOf(w *agentWork) protocol.AgentWork {
 		Version: protocol.Version{V: w.version, UID: string(w.uid)},
 		Seq:     w.seq,
 		Time:    w.time,
+		Refused: w.refused > 0,
 	}
 	if w.next != nil && w.state == protocol.Deleting {
 		view.NextV, view.NextTime = w.next.Version, w.next.Time

@@ -58,7 +58,7 @@ func (a *Agent) take(m cloudevents.Message) {
 	}
 	if err == nil {
 		a.metrics.took(m.Event)
-		err = a.receive(msg, len(m.Event.DataEncoded))
+		err = a.receive(msg)
 	}
 	if err != nil {
 		a.refuse(m.Topic, err, refusalReason(err), 1)
@@ -83,8 +83,7 @@ func (a *Agent) refuseLocked(topic string, err error, reason string, n int) {
 	a.refusals.Error(a.logger, err, reason, topic)
 }
 
-// receive takes a message whose data has a size in bytes.
-func (a *Agent) receive(m codec.Message, size int) error {
+func (a *Agent) receive(m codec.Message) error {
 	if p, ok := m.(*codec.Presence); ok {
 		a.store.Lock()
 		defer a.store.Unlock()
@@ -105,7 +104,7 @@ func (a *Agent) receive(m codec.Message, size int) error {
 	defer a.store.Unlock()
 	switch m := m.(type) {
 	case *codec.Spec:
-		return a.onSpec(m, size)
+		return a.onSpec(m)
 	case *codec.StatusResync:
 		return a.onHashes(m)
 	}
@@ -121,7 +120,7 @@ func (a *Agent) work(source, id string) *agentWork {
 }
 
 // onSpec does what the protocol's table says. The store's lock is held.
-func (a *Agent) onSpec(m *codec.Spec, size int) error {
+func (a *Agent) onSpec(m *codec.Spec) error {
 	strict := m.UID == ""
 	n := shown{version: m.Version, seq: m.StatusSeq}
 	if strict {
@@ -145,9 +144,6 @@ func (a *Agent) onSpec(m *codec.Spec, size int) error {
 		Bundle:      a.traits.Strict,
 		Bare:        a.traits.Strict && m.Name == m.ResourceID,
 	})
-	if err := a.admitSpec(act, s, w, m, size); err != nil {
-		return err
-	}
 	if w != nil {
 		w.heard(m.StatusSeq)
 	}
@@ -156,7 +152,9 @@ func (a *Agent) onSpec(m *codec.Spec, size int) error {
 		a.metrics.answer(received)
 	}
 	s.shown(!strict)
-	a.act(act, s, w, m, size)
+	if err := a.act(act, s, w, m); err != nil {
+		return err
+	}
 	if w = s.works[m.ResourceID]; w != nil {
 		w.account()
 	}
@@ -166,49 +164,37 @@ func (a *Agent) onSpec(m *codec.Spec, size int) error {
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID, &s.account)
 	}
-	a.progressLocked(m.Source)
+	a.progressLocked(m.Source, true)
 	return nil
 }
 
-// admitSpec refuses an event that exceeds the memory limits. The source sends it again, until other works have made room.
-func (a *Agent) admitSpec(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec, size int) error {
-	var more int64
+func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) error {
 	switch act {
 	case protocol.Ask:
-		more = askSize(m.ResourceID)
-	case protocol.Create, protocol.CreateDeleting, protocol.Take:
-		if w == nil {
-			w = &agentWork{id: m.ResourceID, name: m.Name}
-		}
-		more = w.sizeWith(size) - w.charged
-	case protocol.KeepNext:
-		more = w.sizeWith(int(w.specSize)+size) - w.charged
-	default:
-		return nil
-	}
-	if !s.account.room(more) {
-		return unusable(refusedBudget, "the spec of work %s of source %s has %d bytes: %w", m.Name, s.name, size, errOverBudget)
-	}
-	return nil
-}
-
-func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec, size int) {
-	switch act {
-	case protocol.Ask:
-		a.ask(s, m.ResourceID, m.Version)
+		return a.ask(s, m.ResourceID, m.Version)
 	case protocol.Create, protocol.CreateDeleting:
-		if w == nil {
+		known := w != nil
+		if !known {
 			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
-			w.heard(m.StatusSeq)
-			s.works[m.ResourceID], s.used = w, true
 		}
-		w.nextSize = int32(size)
+		if err := w.admit(m, false); err != nil {
+			return err
+		}
+		if !known {
+			s.works[m.ResourceID], s.used = w, true
+			w.heard(m.StatusSeq)
+		}
 		w.create(m)
 	case protocol.Take:
-		w.nextSize = int32(size)
+		if err := w.admit(m, false); err != nil {
+			return err
+		}
 		w.take(m)
 	case protocol.KeepNext:
-		w.next, w.nextSize = m, int32(size)
+		if err := w.admit(m, true); err != nil {
+			return err // the source sends it again; the end of this deletion makes room
+		}
+		w.next = m
 		a.keep(w)
 	case protocol.MarkDeleting:
 		w.markDeleting(m)
@@ -229,6 +215,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		a.send(w)
 	case protocol.Ignore, protocol.Confirm:
 	}
+	return nil
 }
 
 // newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.

@@ -115,12 +115,16 @@ func (a *Agent) wakeLocked(at time.Time) {
 }
 
 // ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
-func (a *Agent) ask(s *agentSource, id string, version int64) {
+func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
-		s.asked += s.account.set(0, askSize(id))
+		if !s.account.charge(askSize(id)) {
+			return unusable(refusedBudget, "source %s is not asked for work %s: %w", s.name, id, s.account.errFull())
+		}
+		s.asked += askSize(id)
 	}
 	s.ask[id] = max(s.ask[id], version)
 	a.gatherLocked(askDelay)
+	return nil
 }
 
 func askSize(id string) int64 { return int64(entryCost + len(id)) }
@@ -185,19 +189,25 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks asks the sources for the works that they alone can tell the truth about, and confirms versions: both are entries
-// of a list of some works.
+// sendAsks asks the sources for the works that they alone can tell the truth about, and for those whose specs there is room
+// for now, and confirms versions: all are entries of a list of some works.
 func (a *Agent) sendAsks() {
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
 		for id, version := range s.ask {
-			if w := s.works[id]; w == nil || w.state == protocol.Grave && w.version < version {
+			if w := s.works[id]; w == nil || w.lacks(version) {
 				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
 			} // else an answer came meanwhile; if it is from before what was asked about, its confirmation shows that
 		}
 		for w := range s.confirm {
 			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Grave && !w.unsaved {
 				w.unconfirmed = false
+				entries = append(entries, w.entry())
+			}
+		}
+		for w, fits := range s.refused {
+			if fits && s.modern { // others take a list for the whole: the next one has it
 				entries = append(entries, w.entry())
 			}
 		}
@@ -216,6 +226,17 @@ func (a *Agent) sendAsks() {
 	}
 }
 
+// lacks reports whether a deleted work, or one that is being deleted, has no incarnation of a version or above.
+func (w *agentWork) lacks(version int64) bool {
+	switch w.state {
+	case protocol.Grave:
+		return w.version < version
+	case protocol.Deleting:
+		return max(w.version, w.entry().Version) < version
+	}
+	return false
+}
+
 // sendDigestsLocked sends each source that can read it a digest, once a minute.
 func (a *Agent) sendDigestsLocked(now time.Time) {
 	if a.own.digestAt.IsZero() || !isDue(a.own.digestAt, now, digestInterval) {
@@ -227,6 +248,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
 		a.own.digestAt = now.Add(digestInterval)
 	}
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		if s.modern {
 			a.sendDigest(s, 1)
@@ -266,6 +288,7 @@ func (a *Agent) resyncPeers() {
 		a.resyncLocked()
 		return
 	}
+	a.findRoomLocked()
 	for _, s := range a.sources {
 		if s.strict {
 			a.sendList(cloudevents.Bulk, &codec.SpecResync{

@@ -25,6 +25,7 @@ func (a *Agent) resyncLocked() {
 	a.asks.Add(1)
 	a.expire(a.options.Clock.Now())
 	a.metrics.resyncBegan()
+	a.findRoomLocked()
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.source(name)
@@ -69,6 +70,9 @@ func (w *agentWork) entry() codec.SpecEntry {
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 	if w.state == protocol.Deleting && w.next != nil {
 		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
+	}
+	if w.source.refused[w] { // not 0: a source that has forgotten the work would not delete it
+		e.Version = max(e.Version-1, 0)
 	}
 	return e
 }
@@ -133,7 +137,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 		s = &agentSource{name: m.Source, account: account{budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.room(size) {
-		return unusable(refusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, errOverBudget)
+		return unusable(refusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, s.account.errFull())
 	}
 	s.shown(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {
@@ -147,7 +151,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
-			a.progressLocked(m.Source)
+			a.progressLocked(m.Source, false)
 		}
 		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:

@@ -22,26 +22,26 @@ import (
 
 // storedAgentWork is the record of a work or a grave.
 type storedAgentWork struct {
-	Name        string                     `json:"name,omitempty"`
-	UID         types.UID                  `json:"uid,omitempty"`
-	Version     int64                      `json:"version"`
-	Seq         int64                      `json:"sequence,omitempty"`
-	Inherited   bool                       `json:"inherited,omitempty"`
-	Time        time.Time                  `json:"time,omitzero"`
-	State       protocol.AgentState        `json:"state"`
-	Next        *codec.Spec                `json:"next,omitempty"`
-	Labels      map[string]string          `json:"labels,omitempty"`
-	Annotations map[string]string          `json:"annotations,omitempty"`
-	Ahead       int64                      `json:"generationAhead,omitempty"`
-	Problem     *metav1.Condition          `json:"problem,omitempty"`
-	Reported    bool                       `json:"reported,omitempty"`
-	Shrunk      bool                       `json:"shrunk,omitempty"`
-	Relearned   bool                       `json:"relearned,omitempty"`
-	Last        *workv1.ManifestWorkStatus `json:"last,omitempty"`
-	Buried      time.Time                  `json:"buried,omitzero"`
-	LastMeta    *metav1.ObjectMeta         `json:"lastMetadata,omitempty"`
-	Created     *metav1.Time               `json:"created,omitempty"`
-	Object      *workv1.ManifestWork       `json:"object,omitempty"`
+	Name        string               `json:"name,omitempty"`
+	UID         types.UID            `json:"uid,omitempty"`
+	Version     int64                `json:"version"`
+	Seq         int64                `json:"sequence,omitempty"`
+	Inherited   bool                 `json:"inherited,omitempty"`
+	Time        time.Time            `json:"time,omitzero"`
+	State       protocol.AgentState  `json:"state"`
+	Next        *codec.Spec          `json:"next,omitempty"`
+	Labels      map[string]string    `json:"labels,omitempty"`
+	Annotations map[string]string    `json:"annotations,omitempty"`
+	Ahead       int64                `json:"generationAhead,omitempty"`
+	Problem     *metav1.Condition    `json:"problem,omitempty"`
+	Reported    bool                 `json:"reported,omitempty"`
+	Shrunk      bool                 `json:"shrunk,omitempty"`
+	Relearned   bool                 `json:"relearned,omitempty"`
+	Refused     int64                `json:"refused,omitempty"`
+	Buried      time.Time            `json:"buried,omitzero"`
+	LastMeta    *metav1.ObjectMeta   `json:"lastMetadata,omitempty"`
+	Created     *metav1.Time         `json:"created,omitempty"`
+	Object      *workv1.ManifestWork `json:"object,omitempty"`
 }
 
 var (
@@ -86,7 +86,7 @@ func (w *agentWork) record() any {
 	out := &storedAgentWork{
 		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
 		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
-		Shrunk: w.shrunk, Relearned: w.relearned, Last: w.last, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
+		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
 	}
 	if !w.created.IsZero() {
 		created := w.created
@@ -162,25 +162,28 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	a.restore(a.source(source), id, &stored, len(value))
+	a.restore(a.source(source), id, &stored)
 	return nil
 }
 
-// restore makes a work of its record, which has a size in bytes.
-func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork, size int) {
+// restore makes a work of its record.
+func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	w := &agentWork{
 		agent: a, source: s, id: id, name: stored.Name,
 		uid: stored.UID, version: stored.Version, seq: stored.Seq, inherited: stored.Inherited, time: stored.Time,
 		state: stored.State, next: stored.Next, labels: stored.Labels, annotations: stored.Annotations,
 		ahead:   stored.Ahead,
 		problem: stored.Problem, reported: stored.Reported, shrunk: stored.Shrunk, relearned: stored.Relearned,
-		last: stored.Last, buried: stored.Buried, lastMeta: stored.LastMeta,
+		buried: stored.Buried, lastMeta: stored.LastMeta,
 	}
 	if stored.Created != nil {
 		w.created = *stored.Created
 	}
 	s.works[id], s.used = w, true
-	w.specSize, w.nextSize = int32(size), int32(size)
+	s.modern = s.modern || w.uid != "" // so it gets digests before it has sent anything
+	if stored.Refused > 0 {
+		w.setRefused(stored.Refused)
+	}
 	defer w.account()
 	switch {
 	case stored.Object != nil:

@@ -138,13 +138,17 @@ func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 	a.sync.answers[source] = answer
 }
 
-// progressLocked notes that more of a source's works, or of its answer, has come.
-func (a *Agent) progressLocked(source string) {
+// progressLocked notes that a work of a source, or the end of its answer, has come. Only a work resets the tries: an answer
+// whose works are all refused also ends.
+func (a *Agent) progressLocked(source string, work bool) {
 	answer := a.sync.answers[source]
 	if answer == nil || answer.done && !a.store.Held() {
 		return
 	}
-	answer.progress, answer.tries = a.options.Clock.Now(), 0
+	answer.progress = a.options.Clock.Now()
+	if work {
+		answer.tries = 0
+	}
 	if answer.complete() {
 		a.metrics.answered(&answer.timed)
 		a.wakeLocked(answer.progress)
@@ -182,6 +186,9 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 	}
 	for name, answer := range a.sync.answers {
 		if a.answeredLocked(name, answer, now) {
+			if held && named && a.lacksLocked(name) {
+				whole = false
+			}
 			continue
 		}
 		must := held && named && a.serves(name)
@@ -249,11 +256,24 @@ func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due
 	return now.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
 }
 
+// lacksLocked reports whether a source has works that are in no list because there was no room for them: a controller that
+// deletes what a list does not have would delete their workloads.
+func (a *Agent) lacksLocked(source string) bool {
+	if s := a.sources[source]; s != nil && a.serves(source) {
+		for w := range s.refused {
+			if w.Object == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // missingLocked returns the sources whose answers are not whole.
 func (a *Agent) missingLocked(now time.Time) []string {
 	var out []string
 	for _, name := range a.options.Sources {
-		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) {
+		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) || a.lacksLocked(name) {
 			out = append(out, name)
 		}
 	}

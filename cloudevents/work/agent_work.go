@@ -58,9 +58,7 @@ type agentWork struct {
 	// relearned is whether an earlier process may have applied the work: it was first heard of in an answer,
 	// and its user has not written to it yet.
 	relearned bool
-	// last is the status that a grave reports.
-	last   *workv1.ManifestWorkStatus
-	buried time.Time
+	buried    time.Time
 	// lastMeta is the metadata of what a grave was, where it travels, and created when the source's object was
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
@@ -70,10 +68,8 @@ type agentWork struct {
 	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
-	// charged is what the record costs its source, and specSize and nextSize are the sizes of the events that brought the
-	// object's spec and next.
-	charged            int64
-	specSize, nextSize int32
+	// charged is what the record costs its source, refused the size of the record with a spec that there was no room for.
+	charged, refused int64
 	// dug is whether the work has a place among the agent's buried.
 	dug bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
@@ -128,8 +124,6 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	switch {
 	case w.shrunk:
-	case w.last != nil:
-		status = *w.last
 	case w.Object != nil:
 		status = w.Object.Status
 	}
@@ -187,6 +181,7 @@ func (w *agentWork) Settled(err error) {
 		return
 	}
 	w.reject(unsentReason(err), "the status was not published: "+err.Error())
+	w.account()
 }
 
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
@@ -232,12 +227,11 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.keep(w)
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.last, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, nil, false, 0
-	w.specSize = w.nextSize
+	w.next, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, false, 0
 	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.state = protocol.Held
 	if spec.Work == nil {
-		w.reject("InvalidSpec", "the spec cannot be decoded: nothing was applied")
+		w.rejectEmpty("nothing was applied")
 		return
 	}
 	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
@@ -309,6 +303,15 @@ func (w *agentWork) reject(reason, message string) {
 	w.publish()
 }
 
+// rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
+func (w *agentWork) rejectEmpty(effect string) {
+	if w.refused > 0 {
+		w.reject("SpecRefused", w.refusal()+": "+effect)
+		return
+	}
+	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
+}
+
 // take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
@@ -324,7 +327,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		case other: // of whose generations none is applied
 			w.ahead = w.Object.Generation
 		}
-		w.reject("InvalidSpec", "the spec cannot be decoded: the one before stays applied")
+		w.rejectEmpty("the one before stays applied")
 		return
 	}
 	if err := w.newErrors(spec); err != nil {
@@ -349,8 +352,8 @@ func (w *agentWork) take(spec *codec.Spec) {
 	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
 	if !equal {
 		obj.Spec = spec.Work.Spec
+		detachFrom(&w.Object.Spec, &obj.Spec)
 	}
-	w.specSize = w.nextSize
 	w.count(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
@@ -401,6 +404,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 		return
 	}
 	w.state = protocol.Deleting
+	w.setRefused(0)
 	obj := *w.Object
 	if len(obj.Finalizers) == 0 {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -409,124 +413,6 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 	w.count(&obj, spec, true)
 	w.agent.put(w, &obj)
-}
-
-// bury removes the object, reports it gone, and creates what waited for that.
-func (w *agentWork) bury() { w.buryAs(nil) }
-
-// buryAs is bury with the state that watches see removed, nil for the current one.
-func (w *agentWork) buryAs(last *workv1.ManifestWork) {
-	a := w.agent
-	next := w.next
-	if w.state != protocol.Deleting {
-		next = nil // a spec that waited for its name is deleted as well
-	}
-	if w.Object != nil {
-		w.last = ptr.To(w.Object.Status)
-		switch {
-		case !a.traits.Strict:
-		case last != nil:
-			w.lastMeta = &last.ObjectMeta
-		default:
-			w.lastMeta = &w.Object.ObjectMeta
-		}
-		a.store.Remove(w, last)
-	}
-	w.stopWaiting()
-	w.state, w.next, w.problem, w.shrunk, w.relearned = protocol.Grave, nil, nil, false, false
-	w.labels, w.annotations = nil, nil
-	w.buried = a.options.Clock.Now()
-	a.expire(w.buried)
-	a.dig(w)
-	w.publish()
-	if next != nil {
-		w.create(ownSpec(next))
-	}
-	w.account()
-	a.serveWaiting(w.name)
-}
-
-// stopWaiting takes the work off the list of those whose name is taken.
-func (w *agentWork) stopWaiting() {
-	a := w.agent
-	rest := slices.DeleteFunc(a.waiting[w.name], func(other *agentWork) bool { return other == w })
-	if len(rest) == 0 {
-		delete(a.waiting, w.name)
-		return
-	}
-	a.waiting[w.name] = rest
-}
-
-// serveWaiting creates the first work that waits for a name, if the name is free now.
-func (a *Agent) serveWaiting(name string) {
-	for len(a.waiting[name]) > 0 && a.store.Get(a.options.ClusterName, name) == nil {
-		w := a.waiting[name][0]
-		spec := ownSpec(w.next)
-		w.stopWaiting()
-		w.create(spec)
-		w.account()
-		w.publish()
-	}
-}
-
-// account charges the source for the record as it is now. The agent's mutex is held.
-func (w *agentWork) account() {
-	size := int64(0)
-	if w.source.works[w.id] == w {
-		size = w.sizeWith(0)
-		if w.Object != nil {
-			size += int64(w.specSize)
-		}
-		if w.next != nil {
-			size += int64(w.nextSize)
-		}
-		if w.last != nil {
-			size += statusSize(w.last)
-		}
-	}
-	w.charged = w.source.account.set(w.charged, size)
-}
-
-// sizeWith is what the record costs with a spec of a size, and nothing else.
-func (w *agentWork) sizeWith(spec int) int64 {
-	return int64(recordCost + 2*len(w.id) + len(w.name) + spec)
-}
-
-// dig gives a buried work its place in the order of expiry, unless it has one from an earlier burial: expire moves it then.
-func (a *Agent) dig(w *agentWork) {
-	if !w.dug {
-		w.dug = true
-		a.buried = append(a.buried, grave{w, w.buried})
-	}
-}
-
-// expire forgets graves older than their TTL. They lie in the order of their age.
-func (a *Agent) expire(now time.Time) {
-	for len(a.buried) > 0 {
-		g := a.buried[0]
-		if now.Sub(g.dug) < a.options.TombstoneTTL {
-			return
-		}
-		a.buried[0] = grave{}
-		a.buried = a.buried[1:]
-		w := g.work
-		w.dug = false
-		switch {
-		case w.state != protocol.Grave || w.source.works[w.id] != w:
-		case w.buried.Equal(g.dug):
-			delete(w.source.works, w.id)
-			w.account()
-			a.keep(w)
-		default: // it was created and buried again
-			a.dig(w)
-		}
-	}
-}
-
-// grave is a place in the order in which graves expire.
-type grave struct {
-	work *agentWork
-	dug  time.Time
 }
 
 // sameStatus compares statuses as the API server does.

@@ -7,18 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 // configuration is an apply request: what its manager wants an object to be.
@@ -127,18 +127,17 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 		}
 	}
 	wanted := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal(c.data, &wanted.Object); err != nil {
+	if err := decodeConfiguration(c.data, &wanted.Object); err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
-	integers(wanted.Object)
 	_, namesSpec = wanted.Object["spec"]
 	obj, err := c.fields.Apply(live, wanted, c.options.FieldManager, ptr.Deref(c.options.Force, false))
 	if err != nil {
 		return nil, false, asStatus(err)
 	}
 	if c.options.FieldValidation == metav1.FieldValidationStrict {
-		if err := yaml.UnmarshalStrict(c.data, &map[string]any{}); err != nil {
-			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+		if _, err := yamldoc.StrictJSON(c.data); err != nil {
+			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", err))
 		}
 	}
 	merged, ok := obj.(*unstructured.Unstructured)
@@ -148,23 +147,16 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 	return merged, namesSpec, nil
 }
 
-// integers makes integers of numbers that are: the YAML decoder knows floating ones only.
-func integers(x any) any {
-	switch x := x.(type) {
-	case map[string]any:
-		for name := range x {
-			x[name] = integers(x[name])
-		}
-	case []any:
-		for i := range x {
-			x[i] = integers(x[i])
-		}
-	case float64:
-		if math.Abs(x) < 1<<53 && x == math.Trunc(x) {
-			return int64(x)
-		}
+// decodeConfiguration reads YAML or JSON. Its errors have the API server's words.
+func decodeConfiguration(data []byte, into *map[string]any) error {
+	text, err := yamldoc.JSON(data)
+	if err != nil {
+		return fmt.Errorf("error converting YAML to JSON: %w", err)
 	}
-	return x
+	if err := utiljson.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("error unmarshaling JSON: while decoding JSON: %w", err)
+	}
+	return nil
 }
 
 // asStatus makes of an error what the API server does: one without a status is its own failure.

@@ -158,7 +158,7 @@ func TestApplyOnAgent(t *testing.T) {
 			t.Errorf("apply of a spec: %v", err)
 		}
 		data := []byte(strings.Replace(appHead, "app", "none", 1) + "}")
-		if _, err := a.works().Patch(t.Context(), "none", types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "agent"}); !apierrors.IsNotFound(err) {
+		if _, err := a.works().Patch(s.t.Context(), "none", types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "agent"}); !apierrors.IsNotFound(err) {
 			t.Errorf("apply of a missing work: %v", err)
 		}
 		if _, err := apply(t, h.works("cluster1"), "hub", "}\nstatus: {}", "status"); !apierrors.IsMethodNotSupported(err) {

@@ -168,7 +168,7 @@ func TestBundleRestartedSource(t *testing.T) {
 		if err := h.InventoryComplete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.settle()
+		s.settleProcesses()
 		if got := a.get("forgotten"); got.DeletionTimestamp == nil {
 			t.Error("not deleted when the inventory is complete")
 		}

@@ -53,7 +53,7 @@ func (c *conflict) complete(id string) {
 	if err := c.hubs[id].InventoryComplete(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
-	c.settle()
+	c.settleProcesses()
 }
 
 func (c *conflict) remove(id string) {

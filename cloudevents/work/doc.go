@@ -148,7 +148,8 @@
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version more than a day ahead of the clock is refused.
 //   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has ended
-//     its answer.
+//     its answer. This requires that a source without a Store creates all its works before Start: a source that has one
+//     work for the cluster ends its answer with the works that exist by then.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. So is the memory that one source can make an agent keep: see MaxSourceBytes in
 //     [AgentOptions].
@@ -160,8 +161,8 @@
 // equal specs without applying them again and answer with their status at once. Works that are not created anew
 // stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then a
 // source that has none for a cluster does not end its answer to that agent: one without a Store which restarts as well must
-// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So a
-// source that has no works to wait for calls it at once, and one that has many creates them before Start.
+// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So call
+// InventoryComplete at once if there is nothing to create. Otherwise create all works before Start.
 //
 // A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
 // UID, so its generation keeps the promise of an API server's: it never goes down, and goes up when the spec changes or the
@@ -193,12 +194,15 @@
 // The newer process is the one that started later. The older one does not write, ask or answer, and is not ready; its writes
 // fail with ServiceUnavailable. While both are connected, and after a newer one has gone until [Source.InventoryComplete] is
 // called, unknown works stay. A process that crashes is forgotten after 30 s, one that ends at once. Two agents both go on.
+// Processes publish their presence every 5 s until they have received their own for 12 s. A source deletes unknown works only
+// after that, so two presences may be lost in a row.
 //
 // # Two sources, one name
 //
 // Works of several sources may meet on a cluster. The first keeps the name; the other is told by the condition
 // Degraded, reason NameConflict, and served when the name is free. A spec that an agent cannot decode is
-// answered with Degraded, reason InvalidSpec, and the last good one stays applied.
+// answered with Degraded, reason InvalidSpec, and the last good one stays applied. One that the agent has no room for is
+// answered with reason SpecRefused, and requested when there is room; see MaxSourceBytes in [AgentOptions].
 // A work that is not sent shows Degraded on the source, beside what its agent reports: reason TooLarge where it is over
 // the broker's limit, NotPublished where the broker refuses it, as its access rules may, and NotEncodable otherwise. The
 // message has the cause. What the broker refuses is logged, takes no room in the outbox, and is tried again on the next
@@ -323,7 +327,7 @@
 //     (with what is true here) and ignored.
 //   - state on a source: active, deleting, and tombstone for works that it does not know and deletes. On an agent: held,
 //     deleting, grave for works that are gone, waiting for a name that another source's work has, and rejected for works
-//     whose first spec could not be decoded.
+//     whose first spec could not be decoded, or was refused for want of room.
 //
 // The file cloudevents/dashboard.json is a dashboard for Grafana 11 and later that shows them all.
 //

@@ -4,6 +4,8 @@
 package work
 
 import (
+	"fmt"
+
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
@@ -176,16 +178,64 @@ func BudgetOfNothing(a *Agent) int64 {
 	return a.budget.used - a.names.used
 }
 
-// CountedOf returns how many bytes an agent counts for the works of a source, and how many it would count anew.
-func CountedOf(a *Agent, source string) (counted, anew int64) {
+// CountedOf returns how many bytes an agent counts for the works of a source, and how many it would count again.
+func CountedOf(a *Agent, source string) (counted, again int64) {
 	a.store.Lock()
 	defer a.store.Unlock()
 	for _, w := range a.source(source).works {
 		counted += w.charged
-		w.account()
-		anew += w.charged
+		again += w.size()
 	}
-	return counted, anew
+	return counted, again
+}
+
+// CheckBudget returns an error where what an agent counts is not the sum of what its sources make it keep. Nothing may be queued.
+func CheckBudget(a *Agent) error {
+	a.store.Lock()
+	defer a.store.Unlock()
+	total, refusals := int64(0), 0
+	for name, s := range a.sources {
+		refusals += len(s.refused)
+		used, refused := s.asked, 0
+		for _, w := range s.works {
+			used += w.size()
+			if w.charged != w.size() {
+				return fmt.Errorf("work %s of source %s is charged %d bytes and has %d", w.name, name, w.charged, w.size())
+			}
+			if w.refused > 0 {
+				refused++
+			}
+		}
+		if answer := a.sync.answers[name]; answer != nil {
+			used += answer.charged
+		}
+		if used != s.account.used || refused != len(s.refused) {
+			return fmt.Errorf("source %s is charged %d bytes and has %d, and %d of %d refused works are known",
+				name, s.account.used, used, len(s.refused), refused)
+		}
+		total += used + sourceSize(name)
+	}
+	if refusals != a.refused {
+		return fmt.Errorf("%d refused works are counted, the sources have %d", a.refused, refusals)
+	}
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	if total != a.budget.used {
+		return fmt.Errorf("%d bytes are counted, and the sources have %d", a.budget.used, total)
+	}
+	return nil
+}
+
+// HeldOf returns the names of the works that an agent has of a source, refused ones included.
+func HeldOf(a *Agent, source string) (names []string) {
+	a.store.Lock()
+	defer a.store.Unlock()
+	for _, w := range a.source(source).works {
+		if w.state != protocol.Grave {
+			names = append(names, w.name)
+		}
+	}
+	return names
 }
 
 // ResyncOf returns the resync ID of the list that all sources of an agent got last.

@@ -53,6 +53,14 @@ func (s *scene) settle() {
 	synctest.Wait()
 }
 
+// settleProcesses lets everything happen that happens once connected sources know that no other process has their ID:
+// only then do they delete unknown works.
+func (s *scene) settleProcesses() {
+	s.t.Helper()
+	time.Sleep(15 * time.Second)
+	synctest.Wait()
+}
+
 // reconnect takes the broker away from everybody for a while.
 func (s *scene) reconnect() {
 	s.t.Helper()

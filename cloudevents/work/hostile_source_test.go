@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -144,8 +143,8 @@ func TestHostileSourceIsBounded(t *testing.T) {
 					if got := applied(h.get("cluster1", "another")); got != "served" {
 						t.Errorf("the hub sees %q of its work", got)
 					}
-					for _, w := range a.names() {
-						deletion := evilSpec(a, w, soon(), 0) // of the hub's works there are none of source evil, or they wait
+					for _, w := range work.HeldOf(a.Agent, "evil") {
+						deletion := evilSpec(a, w, soon(), 0)
 						deletion.DeletionTimestamp = new(metav1.Now())
 						s.sends(codec.ManifestWork, deletion)
 					}
@@ -166,32 +165,4 @@ func TestHostileSourceIsBounded(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestRefusedSpecArrivesOnceThereIsRoom: a work that exceeds the agent's limit shows at its source that it is not
-// delivered, and is delivered when another work is gone.
-func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
-	inScene(t, func(s *scene) {
-		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20})
-		h.complete()
-		s.settle()
-		h.create("cluster1", newWork("first", strings.Repeat("x", 700<<10)))
-		s.settle()
-		h.create("cluster1", newWork("second", strings.Repeat("y", 700<<10)))
-		time.Sleep(time.Minute)
-		if _, err := a.works().Get(t.Context(), "second", metav1.GetOptions{}); err == nil {
-			t.Fatal("the agent has both works")
-		}
-		if c := meta.FindStatusCondition(h.get("cluster1", "second").Status.Conditions, work.ConditionDelivered); c == nil || c.Status != metav1.ConditionFalse {
-			t.Errorf("the second work has the condition %v", c)
-		}
-		h.delete("cluster1", "first")
-		time.Sleep(6 * time.Minute) // the longest time between two attempts is 5 min
-		if _, err := a.works().Get(t.Context(), "second", metav1.GetOptions{}); err != nil {
-			t.Errorf("the second work: %v", err)
-		}
-		if c := meta.FindStatusCondition(h.get("cluster1", "second").Status.Conditions, work.ConditionDelivered); c != nil {
-			t.Errorf("the second work has the condition %v", c)
-		}
-	})
 }

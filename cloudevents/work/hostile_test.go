@@ -123,3 +123,29 @@ func TestHostileClusterIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestDigestFloodIsBounded: an agent that sends digests at full rate makes its source compare one a second.
+func TestDigestFloodIsBounded(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		h.complete()
+		for i := range 3000 {
+			h.create("cluster1", newWork(fmt.Sprint("w", i), "1"))
+		}
+		s.settle()
+		digest := &codec.Digest{
+			Header:       codec.Header{ID: "d", Source: "hub", Cluster: "cluster1", Agent: "evil", Time: time.Now().UTC()},
+			AgentSession: "evil", Works: 1, Sums: []uint64{1},
+		}
+		began := processorTime()
+		for range 3000 {
+			s.sends(codec.ManifestWork, digest)
+		}
+		s.settle()
+		if took := processorTime() - began; took > 350*time.Millisecond && !raceDetector {
+			t.Errorf("3,000 digests took %s of a processor", took)
+		} else {
+			t.Logf("3,000 digests took %s of a processor", took)
+		}
+	})
+}

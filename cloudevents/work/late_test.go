@@ -81,6 +81,52 @@ func TestLateGone(t *testing.T) {
 	})
 }
 
+// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive a deleted work, neither
+// after the deletion nor during the clean-up.
+func TestLateSpecOfDeletedWork(t *testing.T) {
+	t.Run("deleted", func(t *testing.T) { lateSpec(t, false) })
+	t.Run("being deleted", func(t *testing.T) { lateSpec(t, true) })
+}
+
+func lateSpec(t *testing.T, early bool) {
+	inScene(t, func(s *scene) {
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		first := s.source(work.SourceOptions{})
+		s.settle()
+		recorder := s.record(specTopic)
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		late, err := codec.ManifestWork.Decode(recorder.last().Topic, recorder.last().Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := late.(*codec.Spec)
+		spec.Version, spec.AgentSession = soon(), "that of an earlier process"
+		first.kill()
+		second := s.source(work.SourceOptions{})
+		second.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		second.delete("cluster1", "app")
+		s.settle()
+		if early {
+			s.sends(codec.ManifestWork, spec)
+			s.settle()
+			s.bus.Disconnect() // the source would delete the work again
+		}
+		a.setFinalizers("app")
+		s.settle()
+		if !early {
+			s.sends(codec.ManifestWork, spec)
+			s.settle()
+		}
+		if names := a.names(); len(names) > 0 {
+			t.Errorf("the late spec has revived %v", names)
+		}
+	})
+}
+
 // TestDeletionBeforeLateAnswer: a deletion of a work that the agent does not know yet comes before the answer that tells of
 // the work as it was. The agent asks again, rather than keep it.
 func TestDeletionBeforeLateAnswer(t *testing.T) {

@@ -137,7 +137,7 @@ func TestSourceRestart(t *testing.T) {
 		if err := second.InventoryComplete(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.settle()
+		s.settleProcesses()
 		if diff := cmp.Diff([]string{"kept"}, a.names()); diff != "" {
 			t.Errorf("works after the inventory (-want +got):\n%s", diff)
 		}

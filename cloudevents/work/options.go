@@ -99,11 +99,11 @@ type SourceOptions struct {
 	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h.
 	// MaxClusterBytes bounds such works; more are deleted when they are listed again and those are gone.
 	TombstoneTTL time.Duration
-	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, lists whose chunks
-	// are not all there, answers to them, and deletions of works that the source does not know. 16 KiB are added for each
-	// work of the cluster. MaxBytes is the same for all clusters together. An event beyond a bound is refused and counted
-	// as over_budget; its work has the condition Degraded, reason StatusRefused, and a list is requested again. A quarter
-	// of MaxClusterBytes is for requests that wait. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
+	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, incomplete lists,
+	// answers to them, and deletions of works that the source does not know. MaxBytes is the same for all clusters together.
+	// 16 KiB for each work of the cluster are added to both. An event beyond a bound is refused and counted as
+	// over_budget. A work with a refused status has the condition Degraded, reason StatusRefused. The source requests the
+	// status or list again, a status once there is memory for it. A quarter of MaxClusterBytes is for queued requests. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
 	// works a cluster has 406 MiB.
 	MaxClusterBytes, MaxBytes int64
 	// MaxStatusBytes bounds one status; a larger one is refused in the same way. Defaults to 1 MiB.
@@ -167,10 +167,13 @@ type AgentOptions struct {
 	// closes it, after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
-	// MaxBytes is the same for all sources together. A spec that exceeds a bound is refused and counted as over_budget; the
-	// spec before it stays applied. The source sends it again, at most every 5 min, and shows the condition Delivered,
-	// status False, meanwhile. A deletion that frees memory is never refused, and works of the Store are loaded in any
-	// case. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates. They default to 512 MiB and 1 GiB.
+	// MaxBytes is the same for all sources together. A spec that exceeds fifteen sixteenths of a bound is refused and
+	// counted as over_budget. The spec before it stays applied, and the work has the condition Degraded, reason SpecRefused,
+	// at its source too. The agent requests the spec when there is room. Without room for that report the event is dropped:
+	// the source sends it again, and shows the condition Delivered, status False. An agent that names its Sources returns no
+	// first list without the works that it has refused; see PartialSyncTimeout. A deletion that frees memory is never
+	// refused, and works of the Store are loaded in any case. A quarter of MaxSourceBytes is for queued requests. Sizes are
+	// estimates, and statuses do not count. They default to 512 MiB and 1 GiB.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
 	// in [SourceOptions].

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +21,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/internal/jsonpatch"
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
@@ -131,18 +131,17 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 	}
 }
 
-// maxOperations is how many a JSON patch may have, as on the API server: each may cost as much as the object is
-// large.
-const maxOperations = 10_000
+// maxCopied is how many bytes the copy operations of a JSON patch may add: the API server's limit.
+const maxCopied = 3 << 20
 
 func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
-	patch, err := jsonpatch.DecodePatch(data)
+	patch, err := jsonpatch.Decode(data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
 	}
-	if len(patch) > maxOperations {
+	if len(patch) > rawjson.MaxOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(patch)))
+			"The allowed maximum operations in a JSON patch is %d, got %d", rawjson.MaxOperations, len(patch)))
 	}
 	return patch, nil
 }
@@ -295,7 +294,11 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 		if err != nil {
 			return next, err
 		}
-		if merged, err = jsonpatch.MergePatch(doc, patch); err != nil {
+		merged, err = jsonpatch.Merge(doc, patch)
+		switch {
+		case errors.Is(err, jsonpatch.ErrTooExpensive):
+			return next, tooExpensive(err)
+		case err != nil:
 			return next, apierrors.NewBadRequest(err.Error())
 		}
 	}
@@ -317,8 +320,11 @@ func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork)
 	if err != nil {
 		return nil, nil, err
 	}
-	patched, err := patch.Apply(doc)
-	if err != nil {
+	patched, err := patch.Apply(doc, jsonpatch.Options{MaxCopied: maxCopied, Lenient: true})
+	switch {
+	case errors.Is(err, jsonpatch.ErrTooExpensive):
+		return nil, nil, tooExpensive(err)
+	case err != nil:
 		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
 		refused.ErrStatus.Message += ": " + err.Error()
 		return nil, nil, refused
@@ -341,6 +347,9 @@ func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork)
 	}
 	return next, invalid, nil
 }
+
+// tooExpensive is the error for a patch beyond a limit of the API server or of this package.
+func tooExpensive(err error) error { return apierrors.NewRequestEntityTooLargeError(err.Error()) }
 
 func patchError(member string, err error) error {
 	where := "the patched object"

@@ -5,10 +5,17 @@ package work_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -65,6 +72,85 @@ func TestMergePatchOfStatus(t *testing.T) {
 				}
 				if diff := cmp.Diff(want, got.Status, cmpEmpty); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				}
+			})
+		})
+	}
+}
+
+// nested returns a JSON object with depth levels around a value.
+func nested(depth int, value string) string {
+	return strings.Repeat(`{"a":`, depth) + value + strings.Repeat("}", depth)
+}
+
+// repeated returns a JSON patch with n operations.
+func repeated(operation string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(operation+",", n), ",")
+}
+
+// TestHostilePatchIsBounded: a small patch costs little memory and little time, and never ends the process.
+func TestHostilePatchIsBounded(t *testing.T) {
+	doubling := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,{"op":"copy","from":"/spec","path":"/spec/c%d"}`, i)
+		}
+		return b.String()[1:]
+	}
+	longText := `"` + strings.Repeat("x", 200<<10) + `"`
+	longList := "[" + repeated("1", 200_000) + "]"
+	tests := []struct {
+		name  string
+		pt    types.PatchType
+		patch string
+		code  int32
+	}{
+		{"copies that double the object", types.JSONPatchType, "[" + doubling(18) + "]", http.StatusUnprocessableEntity},
+		{"a long text copied often", types.JSONPatchType,
+			`[{"op":"add","path":"/x","value":` + longText + `},` + repeated(`{"op":"copy","from":"/x","path":"/spec/x"}`, 500) + "]", http.StatusUnprocessableEntity},
+		{"elements added at the front of a long list", types.JSONPatchType,
+			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"add","path":"/x/0","value":1}`, 5000) + "]", http.StatusRequestEntityTooLarge},
+		{"elements moved in a long list", types.JSONPatchType,
+			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"move","from":"/x/0","path":"/x/-"}`, 5000) + "]", http.StatusRequestEntityTooLarge},
+		{"a deep path", types.JSONPatchType,
+			`[{"op":"add","path":"/x","value":` + nested(9000, longText) + `},{"op":"add","path":"/x` + strings.Repeat("/a", 9000) + `","value":1}]`, http.StatusRequestEntityTooLarge},
+		{"huge index", types.JSONPatchType, `[{"op":"add","path":"/spec/workload/manifests/9223372036854775807","value":{}}]`, http.StatusUnprocessableEntity},
+		{"index beyond 64 bits", types.JSONPatchType, `[{"op":"add","path":"/spec/workload/manifests/99999999999999999999","value":{}}]`, http.StatusUnprocessableEntity},
+		{"index after the end", types.JSONPatchType, `[{"op":"replace","path":"/spec/workload/manifests/1000000000","value":{}}]`, http.StatusUnprocessableEntity},
+		{"end of a list where an element must exist", types.JSONPatchType, `[{"op":"remove","path":"/spec/workload/manifests/-"}]`, http.StatusUnprocessableEntity},
+		{"the object replaced by no value", types.JSONPatchType, `[{"op":"replace","path":""}]`, http.StatusUnprocessableEntity},
+		{"null in a tested list", types.JSONPatchType, `[{"op":"add","path":"/x","value":[null]},{"op":"test","path":"/x","value":[1]}]`, http.StatusUnprocessableEntity},
+		{"a deep merge patch", types.MergePatchType, `{"spec":` + nested(9000, longText) + `}`, http.StatusRequestEntityTooLarge},
+		{"a deep list in a merge patch", types.MergePatchType,
+			`{"spec":{"x":` + strings.Repeat("[", 9000) + longText + strings.Repeat("]", 9000) + `}}`, http.StatusRequestEntityTooLarge},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				began := processorTime()
+				err := func() (err error) {
+					defer func() {
+						if p := recover(); p != nil {
+							t.Errorf("the patch panicked: %v", p)
+						}
+					}()
+					_, err = h.works("cluster1").Patch(s.t.Context(), "app", tc.pt, []byte(tc.patch), metav1.PatchOptions{})
+					return err
+				}()
+				took := processorTime() - began
+				runtime.ReadMemStats(&after)
+				allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+				t.Logf("patch of %d kB: %d MiB allocated, %v of processor time: %.200v", len(tc.patch)>>10, allocated, took, err)
+				var status apierrors.APIStatus
+				if !errors.As(err, &status) || status.Status().Code != tc.code {
+					t.Errorf("got %.300v, want code %d", err, tc.code)
+				}
+				if allocated > 200 || took > 5*time.Second {
+					t.Error("the patch cost too much")
 				}
 			})
 		})

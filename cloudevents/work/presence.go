@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// rivalInterval is how often a process publishes its presence while it knows a rival, rivalTimeout how long a
-	// rival may be silent, and sourceInterval how often a source without a rival publishes its presence.
-	rivalInterval  = 10 * time.Second
-	rivalTimeout   = 3 * rivalInterval
+	// rivalInterval is how often a process publishes its presence while it knows a rival or has not settled, rivalTimeout
+	// how long a rival may be silent, and sourceInterval how often a settled source without a rival publishes.
+	rivalInterval  = 5 * time.Second
+	rivalTimeout   = 6 * rivalInterval
 	sourceInterval = time.Minute
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
-	// answerTime is how long rivals have to answer the presence that this process publishes when it connects. It runs from
-	// when the broker has delivered that back here, or, where it does not, begins echoTime after the connection.
-	answerTime = time.Second
-	echoTime   = 10 * time.Second
+	// A process settles answerTime after it has received its own presence, or echoTime after the connection. The first
+	// covers two lost presences in a row, of either process.
+	answerTime = 12 * time.Second
+	echoTime   = time.Minute
 )
 
 // presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on purpose. The store's
@@ -279,7 +279,7 @@ func (p *presence) tick() (wait time.Duration) {
 		}
 	}
 	interval := p.interval
-	if len(p.rivals) > 0 {
+	if len(p.rivals) > 0 || !p.settled {
 		interval = rivalInterval
 	}
 	if interval > 0 {

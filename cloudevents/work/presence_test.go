@@ -190,6 +190,66 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 	})
 }
 
+// presenceFilter delivers a presence, or not. It gets the time since the newer process started.
+type presenceFilter func(since time.Duration, deliver func())
+
+func loseTwo(since time.Duration, deliver func()) {
+	if since < 0 || since >= 10*time.Second {
+		deliver()
+	}
+}
+
+func delay(_ time.Duration, deliver func()) { time.AfterFunc(9*time.Second, deliver) }
+
+func deliverAll(_ time.Duration, deliver func()) { deliver() }
+
+// filtered is a transport that receives presences through a filter.
+type filtered struct {
+	cloudevents.Transport
+	newerStarts time.Time
+	filter      presenceFilter
+}
+
+func (f filtered) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	receive := o.Receive
+	o.Receive = func(m cloudevents.Message) {
+		if codec.IsPresence(m.Event) {
+			f.filter(time.Since(f.newerStarts), func() { receive(m) })
+		} else {
+			receive(m)
+		}
+	}
+	return f.Transport.Connect(ctx, o)
+}
+
+// TestLateOrLostPresence: a newer process that does not know the older one yet deletes none of its works.
+func TestLateOrLostPresence(t *testing.T) {
+	for name, filters := range map[string]struct{ older, newer presenceFilter }{
+		"both lose two":   {loseTwo, loseTwo},
+		"older loses two": {loseTwo, deliverAll},
+		"newer loses two": {deliverAll, loseTwo},
+		"both are late":   {delay, delay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inProfiles(t, func(s *scene, profile codec.Profile) {
+				options := work.SourceOptions{SourceID: "hub", Profile: profile}
+				newerStarts := time.Now().Add(30 * time.Second)
+				older := s.sourceOn(filtered{s.bus.Transport(), newerStarts, filters.older}, options)
+				a := s.agent(work.AgentOptions{Profile: profile})
+				older.create("cluster1", newWork("before", "1"))
+				time.Sleep(time.Until(newerStarts))
+				newer := s.sourceOn(filtered{s.bus.Transport(), newerStarts, filters.newer}, options)
+				newer.complete()
+				older.create("cluster1", newWork("meanwhile", "1"))
+				time.Sleep(time.Minute)
+				holding(s.t, "with both", a, "before", "meanwhile")
+				expectProbes(s.t, "older", older, isOlder, "", isOlder)
+				expectProbes(s.t, "newer", newer, isNewer, "", "")
+			})
+		})
+	}
+}
+
 // TestThreeProcesses: only the newest writes, whoever ends.
 func TestThreeProcesses(t *testing.T) {
 	inScene(t, func(s *scene) {
@@ -236,8 +296,8 @@ func TestTwoAgents(t *testing.T) {
 	})
 }
 
-// TestIdlePresence: an agent without a rival publishes its presence once for each connection, a source every minute, and
-// replicas that share a store never.
+// TestIdlePresence: an agent without a rival publishes its presence three times for each connection, a source also every
+// minute, and replicas that share a store never.
 func TestIdlePresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var mu sync.Mutex
@@ -256,7 +316,7 @@ func TestIdlePresence(t *testing.T) {
 		time.Sleep(10*time.Minute + time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 1 || h != 11 {
+		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 3 || h != 12 {
 			t.Errorf("published %v", count)
 		}
 	})
@@ -441,7 +501,7 @@ func TestRestartIsNoRestoredBackup(t *testing.T) {
 				h = s.source(options)
 			}
 			l.setCut(false)
-			s.settle()
+			s.settleProcesses()
 			for _, name := range a.names() {
 				a.setFinalizers(name)
 			}

@@ -4,14 +4,11 @@
 package work
 
 import (
-	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 )
-
-// errOverBudget is why something of a peer is not kept.
-var errOverBudget = errors.New("the memory limits of the options are reached (MaxBytes, or that of the peer: MaxClusterBytes, MaxSourceBytes)")
 
 // requestQueue handles the requests of peers, whose lists may be long, in a goroutine of its own, so that news do not
 // wait for them. Versions and sequences decide what is newer, not the order of arrival. No request needs to be stored
@@ -54,12 +51,12 @@ func requestSize(m cloudevents.Message) int64 {
 
 // add takes a request, or drops it.
 func (r *requestQueue) add(m cloudevents.Message) {
-	if !r.queue(m) {
-		r.refuse(m, unusable(refusedBudget, "a request was dropped: %w", errOverBudget))
+	if err := r.queue(m); err != nil {
+		r.refuse(m, unusable(refusedBudget, "a request was dropped: %w", err))
 	}
 }
 
-func (r *requestQueue) queue(m cloudevents.Message) bool {
+func (r *requestQueue) queue(m cloudevents.Message) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := r.topics[m.Topic]
@@ -68,8 +65,11 @@ func (r *requestQueue) queue(m cloudevents.Message) bool {
 	}
 	size := requestSize(m)
 	// A quarter of what a peer may keep is for its requests. One is taken whatever its size.
-	if len(q.waiting) > 0 && q.account.used+size > r.budget.perPeer/4 || !q.account.charge(size) {
-		return false
+	if quarter := r.budget.perPeer / 4; len(q.waiting) > 0 && q.account.used+size > quarter {
+		return fmt.Errorf("no room within a quarter of %s.%s (%d bytes)", r.budget.options, r.budget.peer, quarter)
+	}
+	if !q.account.charge(size) {
+		return q.account.errFull()
 	}
 	if len(q.waiting) == 0 {
 		r.topics[m.Topic] = q
@@ -80,7 +80,7 @@ func (r *requestQueue) queue(m cloudevents.Message) bool {
 		r.working = true
 		r.group.Go(r.work)
 	}
-	return true
+	return nil
 }
 
 func (r *requestQueue) work() {

@@ -38,13 +38,17 @@ var rules = []ruletest.Rule{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && e.Delete:"}}},
+	{Name: "the session of specs of deleted works", Test: "TestLateSpecOfDeletedWork", Edits: edits{
+		{agentTable, "case !e.Strict && !e.SessionMine:", "case false:"}}},
+	{Name: "the session of specs of works that are being deleted", Test: "TestLateSpecOfDeletedWork", Edits: edits{
+		{agentTable, "case !(e.Strict || e.SessionMine):", "case false:"}}},
 	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.bury()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Grave && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Grave && e.Delete:\n\t\treturn Ignore"},
-		{agentTable, "\t\tif e.Delete {\n\t\t\treturn RepeatGone", "\t\tif e.Delete {\n\t\t\treturn Ignore"}}},
+		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
 			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},
@@ -64,6 +68,22 @@ var rules = []ruletest.Rule{
 		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
 		{"agent_work.go", "if seq > w.seq {", "if false {"}}},
+	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
+	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
+		{"budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
+	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{"agent_resync.go", "if w.source.refused[w] {", "if false {"}}},
+	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+		{"agent_resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
+	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
+		{"agent_resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
+	{Name: "only refused specs that fit together are requested", Test: "TestFittingSpecsAreRequested", Edits: edits{
+		{"budget.go", "\t\t\t\tfree -= more\n", ""}}},
+	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
+		{"budget.go", "if reserve > 0 {", "if false {"}}},
+	{Name: "no first list without refused works", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
+		{"agent_sync.go", "if held && named && a.lacksLocked(name) {", "if false {"}}},
 
 	// Source.
 	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{

@@ -80,6 +80,9 @@ func (f *fleet) judge() {
 	f.serveAll()
 	for _, c := range f.clusters {
 		f.judgeCluster(c)
+		if err := work.CheckBudget(c.Agent); err != nil {
+			f.t.Errorf("%s: %v", c.name, err)
+		}
 		f.judgeStore(c.name, c.store, c.KeptRecords)
 	}
 	for _, o := range f.owners {

@@ -354,6 +354,7 @@ func (s *strictSource) take(m codec.Message) {
 		w := s.works[m.ResourceID]
 		switch {
 		case w == nil || m.Time.Before(w.at):
+		case m.Gone() && w.deleted != nil && m.Version < w.version: // of an earlier deletion
 		case m.Gone() && w.deleted != nil:
 			delete(s.works, m.ResourceID)
 		case !m.Gone() && m.Status != nil:

@@ -121,7 +121,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 
 		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
 	}
-	s.budget = &budget{perPeer: options.MaxClusterBytes, total: options.MaxBytes}
+	s.budget = &budget{
+		perPeer: options.MaxClusterBytes, total: options.MaxBytes, options: "SourceOptions", peer: "MaxClusterBytes",
+	}
 	s.unknown = account{budget: s.budget, allowed: options.MaxBytes / 4} // some 30,000 clusters
 	s.requests = newRequestQueue(s.budget, s.take, s.dropped)
 	s.detectRivals()
@@ -337,7 +339,7 @@ func (s *Source) clusterOf(name string) (*sourceCluster, error) {
 	if s.clusters[name] == nil {
 		size := clusterCost + int64(len(name))
 		if !s.unknown.charge(size) {
-			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w", name, errOverBudget)
+			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w", name, s.unknown.errFull())
 		}
 		s.unknown.set(size, 0) // cluster charges it
 	}

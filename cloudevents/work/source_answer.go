@@ -49,7 +49,7 @@ func (s *Source) reply(l *agentList, w *sourceWork) {
 	if !w.cluster.account.charge(size - l.size(0)) {
 		l.lost.Store(true) // its end must not go out
 		s.droppedLocked(w.cluster)
-		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w", w.cluster.name, errOverBudget))
+		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w", w.cluster.name, w.cluster.account.errFull()))
 		return
 	}
 	w.cluster.answers.size += size - l.size(0)

@@ -25,6 +25,9 @@ const (
 	// listTimeout is how long a list may be without progress before it is asked for again.
 	listTimeout = 20 * time.Second
 
+	// refusedInterval is how often there is a look for memory for refused statuses.
+	refusedInterval = time.Minute
+
 	// Between leastRepair and mostRepair works of a cluster are sent again, or asked about, at a time: a quarter of what
 	// Mosquitto queues for a client, so that a repair is not lost as well.
 	leastRepair = 4
@@ -46,10 +49,12 @@ type delivery struct {
 	interval            time.Duration
 	attemptAt           time.Time // of the next attempt, where nothing is confirmed
 
-	asks      []*sourceWork // whose statuses are to be asked for
-	awaited   []*sourceWork // whose statuses are asked for
-	asked     int           // how many of them have not come
-	askAt     time.Time     // when the next are asked for, where none comes
+	asks      []*sourceWork         // whose statuses are to be asked for
+	awaited   []*sourceWork         // whose statuses are asked for
+	asked     int                   // how many of them have not come
+	askAt     time.Time             // when the next are asked for, where none comes
+	refused   map[*sourceWork]int64 // the sizes of statuses that there was no memory for
+	refusedAt time.Time             // when one was refused, or asked for again, last
 	digest    suspicion
 	droppedAt time.Time // when a list of the agent was dropped last
 	heard     time.Time // of the agent
@@ -297,6 +302,42 @@ func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	return d.askAt
 }
 
+// refusedLocked notes that there was no memory for a status.
+func (s *Source) refusedLocked(w *sourceWork, size int64) {
+	d := &w.cluster.delivery
+	if d.refused == nil {
+		d.refused = map[*sourceWork]int64{}
+	}
+	d.refused[w], d.refusedAt = size, s.options.Clock.Now()
+	s.wakeClusterLocked(w.cluster, d.refusedAt.Add(refusedInterval))
+}
+
+// askRefusedLocked has refused statuses asked for that there is memory for now. It returns when it is to be called again.
+// Agents without digests get the hashes of all statuses instead; see [SourceOptions.ResyncInterval].
+func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
+	d := &c.delivery
+	if len(d.refused) == 0 || !c.modern || s.traits.Strict {
+		return time.Time{}
+	}
+	if due := d.refusedAt.Add(refusedInterval); !isDue(due, now, refusedInterval) {
+		return due
+	}
+	d.refusedAt = now
+	var size int64
+	for w, refused := range d.refused {
+		more := max(refused-w.charged, 0)
+		switch {
+		case s.works[workID{c.name, w.id}] != w || w.Object == nil:
+			delete(d.refused, w)
+		case !w.asked && c.account.room(size+more):
+			size += more
+			w.asked = true
+			d.asks = append(d.asks, w)
+		}
+	}
+	return now.Add(refusedInterval)
+}
+
 // statusCameLocked notes that a status arrived that may have been asked for.
 func (s *Source) statusCameLocked(w *sourceWork) {
 	if !w.asked {
@@ -388,6 +429,7 @@ func (s *Source) lookAt(c *sourceCluster) {
 	next := s.showLateLocked(c, now)
 	if s.engine.Connected() {
 		next = earliestOf(next, s.redeliverLocked(c, now))
+		next = earliestOf(next, s.askRefusedLocked(c, now))
 		next = earliestOf(next, s.askStatusesLocked(c, now))
 		next = earliestOf(next, s.checkListsLocked(c, now))
 		next = earliestOf(next, s.askDigestLocked(c, now))

@@ -53,6 +53,10 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 	return d
 }
 
+// minDigestInterval is the time between two digests of a cluster that the source compares without having asked for them.
+// Each comparison reads all works of the cluster.
+const minDigestInterval = time.Second
+
 // onDigest compares what the agent holds with what it should. What differs in the heartbeat, and in the sums of buckets
 // that are asked for then, is listed.
 func (s *Source) onDigest(m *codec.Digest) error {
@@ -63,8 +67,12 @@ func (s *Source) onDigest(m *codec.Digest) error {
 	c.shown(true)
 	c.session = m.AgentSession
 	d := &c.delivery.digest
+	before := d.last
 	d.last, d.silence = s.options.Clock.Now(), silentAfter
 	s.wakeClusterLocked(c, d.last.Add(silentAfter))
+	if since := d.last.Sub(before); !d.asked && 0 <= since && since < minDigestInterval {
+		return nil
+	}
 	if len(m.Sums) > 1 && !d.asked {
 		return nil // late
 	}

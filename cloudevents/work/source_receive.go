@@ -244,7 +244,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	}
 	if !c.account.charge(w.tombstoneSize()) {
 		return nil, unusable(refusedBudget, "cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
-			c.name, id, len(c.tombstones), errOverBudget)
+			c.name, id, len(c.tombstones), c.account.errFull())
 	}
 	w.charged = w.tombstoneSize()
 	s.number(w, nil)

@@ -166,7 +166,7 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	next.charged = replyCost * int64(len(works)+listCost*count/replyCost)
 	if !c.account.charge(next.charged) {
 		next.lost.Store(true)
-		s.refuseEntry(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, errOverBudget))
+		s.refuseEntry(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, c.account.errFull()))
 		return next
 	}
 	s.engine.Enqueue(cloudevents.Bulk, next)
@@ -386,7 +386,7 @@ func (c *sourceCluster) keepChunk(l *agentList, m *codec.SpecResync) error {
 	}
 	c.dropList(m.ResyncID)
 	c.source.droppedLocked(c)
-	return unusable(refusedBudget, "a list of cluster %q was dropped: %w", c.name, errOverBudget)
+	return unusable(refusedBudget, "a list of cluster %q was dropped: %w", c.name, c.account.errFull())
 }
 
 func (c *sourceCluster) dropList(id string) {

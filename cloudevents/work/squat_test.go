@@ -51,14 +51,14 @@ func TestClusterNamesForeignWork(t *testing.T) {
 					h.create("good", newWork("app", "2"))
 				}
 				h.complete()
-				s.settle()
+				s.settleProcesses()
 				s.claims("evil", codec.ResourceID("hub", "good", "app"), func(*codec.Status) {})
 				s.settle()
 				if known && applied(h.get("good", "app")) != "" {
 					t.Error("the source shows what a foreign cluster says of its work")
 				}
 				l.setCut(false)
-				s.settle()
+				s.settleProcesses()
 				want := 0
 				if known {
 					want = 1
@@ -86,7 +86,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		registry := prometheus.NewPedanticRegistry()
 		h := s.source(work.SourceOptions{MetricsRegisterer: registry, MaxClusterBytes: 1 << 20})
 		h.complete()
-		s.settle()
+		s.settleProcesses()
 		h.create("cluster1", newWork("app", "1"))
 		a := s.agent(work.AgentOptions{})
 		s.settle()

@@ -65,7 +65,7 @@ func TestLongIDs(t *testing.T) {
 		cluster, other := strings.Repeat("c", codec.MaxNameLength), strings.Repeat("s", codec.MaxNameLength)
 		atSource, atAgent := newKeyStore(t), newKeyStore(t)
 		h, a := s.source(work.SourceOptions{Store: atSource}), s.agent(work.AgentOptions{Store: atAgent})
-		s.settle()
+		s.settleProcesses()
 		if err := h.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}

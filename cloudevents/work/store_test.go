@@ -185,7 +185,7 @@ func TestInventoryIsKept(t *testing.T) {
 		if err := h.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.settle()
+		s.settleProcesses()
 		if a.get("unknown").DeletionTimestamp == nil {
 			t.Error("kept although the inventory is complete")
 		}
@@ -200,8 +200,7 @@ func TestInventoryIsKept(t *testing.T) {
 		h.kill()
 		s.source(work.SourceOptions{Store: store})
 		spokeLink.setCut(false)
-		s.settle()
-		s.settle()
+		s.settleProcesses()
 		if a.get("another").DeletionTimestamp == nil {
 			t.Error("kept although the inventory was complete before the restart")
 		}

@@ -34,7 +34,7 @@ func TestSameSourceID(t *testing.T) {
 		}
 		s.settle()
 		first.kill()
-		s.settle()
+		s.settleProcesses()
 		const want = `the agent of cluster \"cluster1\" has `
 		if text := logs(); strings.Count(text, want) != 1 || !strings.Contains(text, "another one has the same ID") {
 			t.Errorf("logged:\n%s", text)

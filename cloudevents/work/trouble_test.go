@@ -88,7 +88,7 @@ func TestManySources(t *testing.T) {
 		if err := three.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.settle()
+		s.settleProcesses()
 		if diff := cmp.Diff([]string{"second"}, a.names()); diff != "" {
 			t.Errorf("works (-want +got):\n%s", diff)
 		}

@@ -57,7 +57,7 @@ func TestSourceNotServedAnyMore(t *testing.T) {
 					t.Errorf("logged:\n%s", text)
 				}
 				tc.end(s, old)
-				s.settle()
+				s.settleProcesses()
 				if a.get("app").DeletionTimestamp == nil {
 					t.Fatal("the agent does not hear of the deletion")
 				}

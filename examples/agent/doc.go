@@ -27,7 +27,9 @@
 //	internal/jsonpath    where a JSON path leads
 //	internal/rules       condition rules: CEL and well-known
 //	internal/feedback    feedback rules: JSON paths and well-known fields
-//	internal/budget      what the rules of one work may cost together
+//	internal/budget      what the rules of one work may cost together, and the steps of one evaluation
+//	internal/regex       regular expressions of rules, with a bound
+//	internal/recovery    panics become errors
 //	internal/status      conditions and values: a function of what became of the manifests
 //	internal/serve       /metrics, /healthz and /readyz
 //
@@ -76,7 +78,7 @@
 //	        jsonPaths                .spec.replicas, .spec.template.spec.containers[?(@.name=="web")].image
 //	        jsonPointers             /spec/replicas
 //	        jqPathExpressions        .spec.template.spec.containers[] | select(.name == "web") | .image; at most 4 KiB and 250 ms.
-//	                                 They name fields: what makes values, as +, range and variables, is refused
+//	                                 They name fields: +, range, variables and others that make values are refused
 //	    feedbackRules                read as often as the object changes
 //	      type
 //	        WellKnownStatus          of the kinds of interpreter/native: see internal/feedback
@@ -86,7 +88,7 @@
 //	        version                  the object is read in that version
 //	        path                     a whole number, a boolean, and a text of at most 16,384 characters are Integer, Boolean and
 //	                                 String; all else, and several values, JsonRaw of at most 1,024 characters. Bounded, as
-//	                                 those of ignoreFields are: 10,000 values found, 1,000,000 looked at, 1 s
+//	                                 those of ignoreFields are: 4 KiB, 10,000 values found, 1 s
 //	    feedbackScrapeType
 //	      Watch                      read when the object changes
 //	      Poll                       and also every --poll; the default
@@ -96,8 +98,7 @@
 //	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
 //	                                 interpreter/native are
 //	        CEL
-//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000 in all,
-//	                                 1,000,000 steps for one call of a function of the extensions, 250 ms
+//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000 in all, 250 ms
 //	      message                    of the condition
 //	      messageExpression          a text in CEL, from object and result; "" leaves the message
 //	  executor.subject
@@ -108,7 +109,7 @@
 //	  conditions                     written when something changed, with the generation they are about
 //	    Applied, Available           all manifests are; else how many are not, and why the first is not
 //	    Progressing                  something is still to come: Applying, Failed, or Completed
-//	    Degraded                     a manifest is
+//	    Degraded                     a manifest is. AgentPanicked: the agent panicked while it served the work. AgentEnded: see Crashes
 //	    Complete                     all manifests that have a rule for it are
 //	    RulesWithinLimits            False: not all rules were followed: see Limits
 //	    DeleteOptionUsable           False: ttlSecondsAfterFinished is less than 0, and does not count
@@ -126,7 +127,8 @@
 //	                                 AppliedManifestSSAIgnoreFieldError
 //	      Available                  the object exists; Unknown where it cannot be read
 //	      Progressing                not applied, or not healthy as interpreter/native sees it; ObjectFailed: a Job that has failed
-//	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed
+//	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed. AgentPanicked: the
+//	                                 agent panicked while it prepared the manifest or evaluated its rules
 //	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
 //	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
@@ -144,6 +146,21 @@
 // conditions of its rules are Unknown, its values are missing, its manifest is not applied where it is for ignoreFields, and the work
 // says RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
 // itself and not the others.
+//
+// Some calls cannot be interrupted: a match of a regular expression, a comparison, sort. They take steps before they begin. One call
+// may take 1,000,000 steps, one evaluation 4,000,000. A step is about 10 ns or 10 bytes. In regular expressions counted repeats
+// multiply: a compiled expression has at most 4,096 instructions, and each 8 instructions take a step for each byte of the text.
+// Compiled CEL expressions are kept within 16 MiB.
+//
+// # Crashes
+//
+// The agent recovers from a panic: the work or the manifest is Degraded with the reason AgentPanicked, and the log has the stack. A fatal
+// error or the kernel may still end the process. Therefore the agent records an attempt in the annotation
+// spokewire.github.io/work-agent of the AppliedWork, before it serves a generation of a work for the first time, and clears the attempt
+// afterwards. When the next process finds an attempt, it serves the other works first. It serves these works one at a time,
+// after 2 s, and after twice that time with each further end, 10 minutes at most. Until then the work is Degraded with the reason
+// AgentEnded. A new generation of the work is served at once. A work that ends the process after its first service, as when
+// its object has changed, has no attempt yet: the next process records the attempt, so that the process after that postpones the work.
 //
 // # Drift
 //

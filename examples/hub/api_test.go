@@ -26,7 +26,7 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%d, %s", status, stdout.String())
 	}
 	commandtest.Usage(t, cli.Usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
-		"leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
+		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"--source hub":                          "--broker is required",
 		"--broker mqtt://x --dir=":              "--dir must not be empty",
@@ -34,6 +34,10 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --revisions 1":       "--revisions must be from 2 to 1000",
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
 		"--broker mqtt://x --dir d --leave-dir": "--leave-dir is for a hub without --dir",
+		"--broker mqtt://x --listen 8080":       `--listen "8080" is no address: write host:port or :port`,
+		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --allowed-host HOST",
+		"--broker mqtt://x --listen 10.0.0.1:0": "add --allowed-host HOST",
+		"--broker mqtt://x --allowed-host a:80": "write a name such as hub.example.com",
 		"--broker mqtt://x more":                `unknown argument "more"`,
 	})
 	stderr.Reset()
@@ -291,12 +295,80 @@ func TestServes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if api := strings.HasPrefix(path, "/api/"); answer.StatusCode != want || api && want != 200 && !strings.Contains(errorIn(t, answer), "ask for localhost") {
+			if api := strings.HasPrefix(path, "/api/"); answer.StatusCode != want || api && want != 200 && !strings.Contains(errorIn(t, answer), "--allowed-host") {
 				t.Errorf("%s of %s: %s, want %d", path, host, answer.Status, want)
 			}
 			answer.Body.Close()
 		}
 	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestAllowedHost: a hub that other machines reach answers page and API only for the allowed hosts. Probes use any address.
+func TestAllowedHost(t *testing.T) {
+	s := newSite(t)
+	s.options.Listen, s.options.AllowedHosts = "0.0.0.0:0", []string{"hub.example.com"}
+	s.start()
+	for host, want := range map[string]int{"elsewhere.example.com": 421, "192.0.2.1:8080": 421, "hub.example.com": 200, "hub.example.com:8080": 200, "localhost": 200} {
+		for _, path := range []string{"/", "/api/v1/status", "/metrics", "/healthz"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if want := want; answer.StatusCode != want && (path != "/metrics" && path != "/healthz" || answer.StatusCode != http.StatusOK) {
+				t.Errorf("%s of %s: %s, want %d", path, host, answer.Status, want)
+			}
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestWaitsAreLimited: requests that wait for an application do not keep others from an answer.
+func TestWaitsAreLimited(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	s.must("PUT", "/api/v1/clusters/c1", header+"kind: Cluster\nmetadata: {name: c1}\n")
+	s.must("PUT", "/api/v1/applications/a", application("a", "m=1"))
+	s.must("PUT", "/api/v1/placements/p", placement("p", "a", all))
+	ctx, cancel := context.WithCancel(t.Context())
+	status := func(ctx context.Context, query string) int {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/applications/a/status"+query, http.NoBody)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	var waiting sync.WaitGroup
+	for range 100 {
+		waiting.Go(func() {
+			for ctx.Err() == nil { // a wait may end early while the rollout begins
+				status(ctx, "?wait=10m")
+			}
+		})
+	}
+	for end := time.Now().Add(patience); status(t.Context(), "?wait=1ms") != http.StatusServiceUnavailable; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("another request may wait")
+			break
+		}
+	}
+	if got := status(t.Context(), ""); got != http.StatusOK {
+		t.Errorf("a request that does not wait: %d", got)
+	}
+	cancel()
+	waiting.Wait()
 	http.DefaultClient.CloseIdleConnections()
 }
 

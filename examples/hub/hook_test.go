@@ -48,12 +48,18 @@ func (s *site) job(cluster, ended string) {
 // shows waits until the status of the application has some text.
 func (s *site) shows(want string) {
 	s.t.Helper()
+	s.showsOn("/api/v1/applications/shop/status", want)
+}
+
+// showsOn waits until a resource contains a text.
+func (s *site) showsOn(path, want string) {
+	s.t.Helper()
 	got := ""
 	for end := time.Now().Add(patience); !strings.Contains(got, want); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("%s, want %s", got, want)
 		}
-		got = s.must("GET", "/api/v1/applications/shop/status", "")
+		got = s.must("GET", path, "")
 	}
 }
 
@@ -76,9 +82,7 @@ func TestHook(t *testing.T) {
 	s.shows(`"clusters":[{"name":"c1","health":"Rolling","reason":"`)
 	s.becomes("shop", "Rolling 1 waits for c1: main: "+runs)
 	s.shows(`{"name":"c1","health":"Rolling","reason":"main: ` + runs + `"}`)
-	if page := s.must("GET", "/", ""); !strings.Contains(page, "waits for c1: main: "+runs) {
-		t.Errorf("the page does not say so: %s", page)
-	}
+	s.showsOn("/", "waits for c1: main: "+runs)
 	s.job("c1", "Failed")
 	s.shows(`"status":"Failed","reason":"`)
 	s.shows("main on hub+c1: HookFailed: the cluster refused " + fails)
@@ -126,9 +130,7 @@ func TestRollbackHeldUp(t *testing.T) {
 	leave()
 	s.must("POST", "/api/v1/applications/shop/rollback", "")
 	s.shows(`{"name":"c1","revision":"1","health":"Rolling","reason":"ConfigMap x/b of revision 2 is still there"}`)
-	if page := s.must("GET", "/", ""); !strings.Contains(page, "ConfigMap x/b of revision 2 is still there") {
-		t.Errorf("the page does not say so: %s", page)
-	}
+	s.showsOn("/", "ConfigMap x/b of revision 2 is still there")
 	s.agent("c2")
 	s.shows(`"status":"Rolled back"`)
 	s.shows(`"clusters":[{"name":"c1","revision":"1","health":"Healthy"},{"name":"c2","revision":"1","health":"Healthy"}]`)

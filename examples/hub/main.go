@@ -38,6 +38,7 @@
 //
 //	go run ./examples/interpreter-webhook serve --certs DIR
 //
+// Start the hub with --allow-webhook localhost:9443 for it: without the flag a hub sends objects to no webhook, since authors of documents would choose where.
 // Its certificate must be for localhost, and caBundle must have, in base64, the CA that has signed it, unless the system trusts that. Then give an application
 // a Workload, as in examples/interpreter-webhook/testdata/objects.yaml, and before it its CustomResourceDefinition with hook: crd-install. It is Healthy when its
 // status.readyReplicas are not fewer than its spec.replicas, and Unknown while the webhook is away.
@@ -75,6 +76,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -137,7 +139,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	if err != nil {
 		return err
 	}
-	webhooks, err := caller.New(caller.Options{Mapper: own.Mapper(), MetricsRegisterer: registry})
+	webhooks, err := openWebhooks(o, own, registry)
 	if err != nil {
 		return err
 	}
@@ -166,6 +168,12 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return err
 	}
 
+	served := serve.Options{
+		Page: view, Metrics: registry, AllowedHosts: o.AllowedHosts,
+		Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
+		API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
+		Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return clusters.Start(logging.Notices(ctx)) })
 	for _, run := range []func(context.Context) error{
@@ -178,21 +186,31 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return h.Start(ctx)
 	})
 	group.Go(func() error {
-		select {
-		case <-h.Loaded():
-		case <-ctx.Done():
-			return nil
-		}
-		if !clusters.Health.Synced(ctx) { // before that, an application that is leaving would be not found
+		// Before the works are known, an application that is leaving would be not found.
+		if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
 			return nil
 		}
 		say("serving at http://%s", listener.Addr())
-		return serve.Serve(ctx, listener, serve.Options{
-			Page: view, Metrics: registry,
-			Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
-			API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
-			Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
-		})
+		return serve.Serve(ctx, listener, served)
 	})
 	return group.Wait()
+}
+
+// openWebhooks returns a caller of the allowed webhooks: authors of documents write the configurations, so they do not choose
+// where objects are sent.
+func openWebhooks(o cli.Options, own *objects.Objects, registry *prometheus.Registry) (*caller.Caller, error) {
+	return caller.New(caller.Options{
+		Mapper: own.Mapper(), MetricsRegisterer: registry,
+		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
+	})
+}
+
+// loaded waits until the hub has taken its first documents. It reports false when ctx has ended before.
+func loaded(ctx context.Context, h *hub.Hub) bool {
+	select {
+	case <-h.Loaded():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -82,6 +82,7 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	}
 	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{
 		Addr: o.Listen, CertFile: o.Cert, KeyFile: o.KeyFile, ClientCAFile: o.ClientCA, Insecure: o.Insecure(),
+		AnyClient: !o.Insecure() && o.ClientCA == "", // which the command line allows on this machine alone
 	})
 	if err != nil {
 		return err

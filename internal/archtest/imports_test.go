@@ -149,3 +149,24 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// TestYAMLParsers: documents of people and peers are read by a decoder that bounds them.
+func TestYAMLParsers(t *testing.T) {
+	parses := map[string]bool{}
+	for _, p := range goList(t, "./...") {
+		from := name(p.ImportPath)
+		for _, to := range p.Imports {
+			if matchesAny(yamlParsers, to) {
+				parses[from] = true
+			}
+		}
+		if parses[from] && mayParseYAML[from] == "" && !matchesAny(testHelpers, from) {
+			t.Errorf("%s imports a YAML parser: use internal/yamldoc", from)
+		}
+	}
+	for from := range mayParseYAML {
+		if !parses[from] {
+			t.Errorf("%s imports no YAML parser: remove it from mayParseYAML", from)
+		}
+	}
+}

@@ -115,6 +115,9 @@ func TestControllersRunUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		background(t, s.Start)
+		if err := s.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		return s.Clientset()
 	}
 	kinds[1].spk = func(t *testing.T) workclientset.Interface {

@@ -91,6 +91,9 @@ func ourEnd(t *testing.T, cluster string) *end {
 		t.Fatal(err)
 	}
 	background(t, source.Start)
+	if err := source.InventoryComplete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	background(t, agent.Start)
 	return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster), agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
 }

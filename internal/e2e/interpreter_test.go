@@ -231,7 +231,7 @@ func TestInterpreterCaller(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	mapper.Add(deployment, meta.RESTScopeNamespace)
-	c, err := caller.New(caller.Options{Client: client, Mapper: mapper})
+	c, err := caller.New(caller.Options{Client: client, Mapper: mapper, AllowedHosts: []string{"127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

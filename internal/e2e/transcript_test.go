@@ -70,6 +70,9 @@ func ourSide(t *testing.T) *side {
 		t.Fatal(err)
 	}
 	background(t, source.Start)
+	if err := source.InventoryComplete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	background(t, agent.Start)
 	return &side{
 		t: t, last: map[string]string{},

@@ -6,7 +6,6 @@ package caller
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/spokewire/sdk-go/interpreter"
@@ -95,22 +93,23 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer [
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
-		reason = Unreachable
-		if sent.Load() {
-			reason = Interrupted
+		switch {
+		case errors.Is(err, ErrNotAllowed):
+			return nil, 0, Configuration, false, withoutURL(err)
+		case sent.Load():
+			return nil, 0, Interrupted, false, withoutURL(err)
 		}
-		return nil, 0, reason, !sent.Load(), withoutURL(err)
+		return nil, 0, Unreachable, true, withoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
-	limit := c.options.MaxBytes
-	ok := response.StatusCode >= 200 && response.StatusCode <= 299
-	if !ok {
-		limit = min(limit, 64<<10)
+	if code := response.StatusCode; code < 200 || code > 299 {
+		// The error leaves out the body: the author of a configuration may have chosen a server out of their own reach.
+		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
+		return nil, code, Status, code == http.StatusTooManyRequests, fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
 	}
+	limit := c.options.MaxBytes
 	answer, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
-	case !ok:
-		return nil, response.StatusCode, Status, response.StatusCode == http.StatusTooManyRequests, errors.New(statusMessage(response.StatusCode, answer))
 	case err != nil:
 		return nil, 0, Interrupted, false, fmt.Errorf("the answer ends early: %w", err)
 	case int64(len(answer)) > limit:
@@ -169,20 +168,4 @@ func withoutURL(err error) error {
 		return u.Err
 	}
 	return err
-}
-
-// statusMessage is what a server says beside its HTTP status: the message of a metav1.Status, or text.
-func statusMessage(code int, body []byte) string {
-	text := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
-	var s metav1.Status
-	message := ""
-	if json.Unmarshal(body, &s) == nil && s.Message != "" {
-		message = s.Message
-	} else if bytes.IndexByte(body, '{') != 0 { // not another document, which may repeat the object
-		message = strings.TrimSpace(string(body))
-	}
-	if message == "" {
-		return text
-	}
-	return text + ": " + message
 }

@@ -61,8 +61,8 @@ func TestFailures(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.Status, 500, "HTTP 500 Internal Server Error: out of order"},
-		{"text", status(404, "nothing here\n"), caller.Status, 404, "HTTP 404 Not Found: nothing here"},
+		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.Status, 500, "HTTP 500 Internal Server Error"},
+		{"text", status(404, "nothing here\n"), caller.Status, 404, "HTTP 404 Not Found"},
 		{"another document", status(502, `{"secret":"hunter2"}`), caller.Status, 502, "HTTP 502 Bad Gateway"},
 		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect), caller.Status, 307, "HTTP 307 Temporary Redirect"},
 		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), caller.Interrupted, 0, "EOF"},

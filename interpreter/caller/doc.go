@@ -19,7 +19,8 @@
 //
 // The first one by configuration/webhook, as in Karmada, of those with a rule that holds for operation, group, version and
 // kind, or resource and scope. Rules of the Explore protocol name resources, so [Options].Mapper is asked for the
-// resource of a kind; they hold as those of admission webhooks do. Finding it takes no allocation and the same time for any
+// resource of a kind; they hold as those of admission webhooks do. A rule for all kinds or resources, "*", does not hold for
+// Secrets: name the kind Secret or the resource secrets. Finding it takes no allocation and the same time for any
 // number of webhooks.
 //
 // # Guarantees
@@ -30,6 +31,10 @@
 //     UID of the object.
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Only calls of which no byte
 //     has reached the server are tried again, and those that it had no place for (429).
+//   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of a configuration would choose
+//     where objects are sent. AllowedServices limits services. Connections to loopback, link-local and metadata addresses are refused
+//     when they are made, unless they are allowed. The error is then [ErrNotAllowed].
+//   - The error of an HTTP status other than 2xx has the status, and nothing of the body.
 //   - Redirects are not followed. Credentials go to the servers for which [Options].Credentials has some, and to no others.
 //   - A configuration that becomes invalid does not silently switch a webhook off: calls to it fail. Of one that cannot
 //     even be decoded the version before stays in place. Both are logged, and counted as invalid.

@@ -30,7 +30,7 @@ func ExampleChain() {
 	}, interpreter.HandlerOptions{}))
 	defer webhook.Close()
 
-	webhooks, err := caller.New(caller.Options{})
+	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -76,9 +77,12 @@ func resourceRule(operation v1alpha1.OperationType, group, version, resource str
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &scope}}
 }
 
-// configured returns a caller with configurations.
+// configured returns a caller with configurations, which may call servers of tests.
 func configured(t testing.TB, options caller.Options, configurations caller.Configurations) *caller.Caller {
 	t.Helper()
+	if options.AllowedHosts == nil {
+		options.AllowedHosts, options.AllowedAddresses = []string{"*"}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	}
 	c, err := caller.New(options)
 	if err != nil {
 		t.Fatal(err)

@@ -130,12 +130,17 @@ func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, reso
 	if namespaced && gvk != (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
 		scope = 1
 	}
+	// A Secret is for webhooks that name its kind.
+	kinds, resources := [...]string{gvk.Kind, "*"}, [...]string{resource, "*"}
+	if gvk.Group == "" && gvk.Kind == "Secret" {
+		kinds[1], resources[1] = gvk.Kind, resource
+	}
 	first := none
 	for _, group := range [...]string{gvk.Group, "*"} {
-		for _, kind := range [...]string{gvk.Kind, "*"} {
+		for _, kind := range kinds {
 			first = firstOf(x.kinds[key{group, kind}], first, operation, gvk.Version, scope)
 		}
-		for _, name := range [...]string{resource, "*"} {
+		for _, name := range resources {
 			first = firstOf(x.resources[key{group, name}], first, operation, gvk.Version, scope)
 		}
 	}

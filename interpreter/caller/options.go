@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -30,6 +31,19 @@ type Options struct {
 	// are such rules, other than for all resources.
 	Mapper meta.RESTMapper
 
+	// AllowedHosts are the hosts that a webhook's URL may name: "hook.example.com", "hook.example.com:8443", "*.example.com" for all
+	// names below, or "*". Defaults to none, because the author of a configuration would choose where objects are sent.
+	// Services are called without it.
+	AllowedHosts []string
+	// AllowedServices are the services that a webhook may name: "namespace/name" or "namespace/*". Nil allows all, an empty list
+	// allows none.
+	AllowedServices []string
+	// AllowedAddresses are addresses to which connections are made although they are loopback, link-local, multicast or of a cloud's
+	// metadata service. Addresses are checked when a connection is made, after the name was resolved. An entry of AllowedHosts
+	// that is such an address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not checked, nor is
+	// a name that a proxy resolves.
+	AllowedAddresses []netip.Prefix
+
 	// Credentials, if it is set, returns what a server is shown, by host, in lower case, and port, always both, such as
 	// "hook.prod.svc:443". It is asked for each connection and each call. Without it, and for servers for which it returns nothing, calls are
 	// anonymous: a token that goes to each server in a configuration is no secret.
@@ -39,7 +53,7 @@ type Options struct {
 	// ResolveService returns the address, host:port, at which a service is reached. Defaults to its DNS name in the
 	// cluster. The name in its certificate is name.namespace.svc in any case.
 	ResolveService func(ctx context.Context, namespace, name string, port int32) (string, error)
-	// Dial, if it is set, makes the connections.
+	// Dial, if it is set, makes the connections. It must check addresses itself: AllowedAddresses has no effect then.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Proxy finds the proxy for webhooks with a URL. Defaults to what the environment says, as for net/http. Services are
 	// called directly.
@@ -87,9 +101,6 @@ func (o Options) withDefaults() Options {
 	if o.Proxy == nil {
 		o.Proxy = http.ProxyFromEnvironment
 	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	}
 	return o
 }
 
@@ -102,7 +113,7 @@ func (o *Options) validate() error {
 	case o.RetryDelay < 0:
 		return errors.New("Options.RetryDelay must not be negative")
 	}
-	return nil
+	return checkAllowed(o.AllowedHosts, o.AllowedServices)
 }
 
 // Configurations are the configurations of both protocols.

@@ -24,9 +24,6 @@ func TestLongTexts(t *testing.T) {
 		name, begin string
 		handler     http.Handler
 	}{
-		{"HTTP status", "HTTP 500 Internal Server Error: éé", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, long, http.StatusInternalServerError)
-		})},
 		{"message", "refused (500): éé", careless(func(r *interpreter.Response) {
 			r.Successful, r.Status = false, interpreter.Errored(500, errors.New(long)).Status
 		})},

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -82,8 +83,13 @@ func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClie
 		return
 	}
 	s, port := config.Service, int32(v1alpha1.DefaultServicePort)
+	allowed := o.AllowedAddresses
 	switch {
 	case s != nil:
+		if !o.allowsService(s.Namespace, s.Name) {
+			w.err = fmt.Errorf("%w: service %s/%s is not in Options.AllowedServices", ErrNotAllowed, s.Namespace, s.Name)
+			return
+		}
 		path := "/"
 		if s.Port != nil {
 			port = *s.Port
@@ -99,17 +105,31 @@ func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClie
 			w.err = errors.New("clientConfig.url is not an https URL")
 			return
 		}
-		w.server = net.JoinHostPort(strings.ToLower(target.Hostname()), cmp.Or(target.Port(), "443"))
+		host, port := strings.ToLower(target.Hostname()), cmp.Or(target.Port(), "443")
+		ok, exact := o.allowsHost(host, port)
+		if !ok {
+			w.err = fmt.Errorf("%w: host %s is not in Options.AllowedHosts", ErrNotAllowed, net.JoinHostPort(host, port))
+			return
+		}
+		if exact {
+			allowed = slices.Concat(allowed, exactAddresses(host))
+		}
+		if addr, err := netip.ParseAddr(host); err == nil { // a proxy does not check it
+			if w.err = checkAddress(addr, allowed); w.err != nil {
+				return
+			}
+		}
+		w.server = net.JoinHostPort(host, port)
 		w.target = target
 	default:
 		w.err = errors.New("clientConfig has neither url nor service")
 		return
 	}
 	k := clientKey{server: w.server, service: s != nil, caBundle: string(config.CABundle)}
-	w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port) })
+	w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port, allowed) })
 }
 
-func newClient(o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32) (*http.Client, error) {
+func newClient(o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32, allowed []netip.Prefix) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}
 	if k.caBundle != "" {
 		if err := v1alpha1.CheckCABundle([]byte(k.caBundle)); err != nil {
@@ -119,14 +139,16 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 		config.RootCAs.AppendCertsFromPEM([]byte(k.caBundle))
 	}
 	transport := &http.Transport{
-		TLSClientConfig: config, DialContext: o.Dial, ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig: config, DialContext: dialer(o, allowed), ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if service != nil {
 		config.ServerName = service.Name + "." + service.Namespace + ".svc"
-		transport.DialContext = dialService(o, service.Namespace, service.Name, port)
+		if o.ResolveService != nil {
+			transport.DialContext = dialService(o, service.Namespace, service.Name, port)
+		}
 	} else {
-		transport.Proxy = o.Proxy
+		useProxy(o, transport)
 	}
 	if o.Credentials != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -145,14 +167,13 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 	}, nil
 }
 
-func dialService(o *Options, namespace, name string, port int32) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if o.ResolveService != nil {
-			var err error
-			if address, err = o.ResolveService(ctx, namespace, name, port); err != nil {
-				return nil, fmt.Errorf("service %s/%s: %w", namespace, name, err)
-			}
+func dialService(o *Options, namespace, name string, port int32) dialFunc {
+	dial := unchecked(o)
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		address, err := o.ResolveService(ctx, namespace, name, port)
+		if err != nil {
+			return nil, fmt.Errorf("service %s/%s: %w", namespace, name, err)
 		}
-		return o.Dial(ctx, network, address)
+		return dial(ctx, network, address)
 	}
 }

@@ -4,19 +4,15 @@
 package interpretertest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -61,21 +57,13 @@ func Load(path string) ([]Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	var cases []Case
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return cases, nil
-		}
+	for document, err := range yamldoc.Split(content) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if isEmpty(document) {
-			continue
-		}
 		var c Case
-		if err := yaml.UnmarshalStrict(document, &c, exactly); err != nil {
+		if err := c.read(document); err != nil {
 			return nil, fmt.Errorf("%s, case %d: %w", path, len(cases)+1, err)
 		}
 		if c.Name == "" || !c.Operation.Known() || c.Object == nil {
@@ -83,17 +71,19 @@ func Load(path string) ([]Case, error) {
 		}
 		cases = append(cases, c)
 	}
+	return cases, nil
 }
 
-// exactly keeps numbers as they are written: as float64 the greater ones would be others.
-func exactly(d *json.Decoder) *json.Decoder {
-	d.UseNumber()
-	return d
-}
-
-func isEmpty(document []byte) bool {
-	var v any
-	return yaml.Unmarshal(document, &v) == nil && v == nil
+// read keeps numbers as they are written: a float64 does not hold all of them.
+func (c *Case) read(document yamldoc.Document) error {
+	text, err := document.StrictJSON()
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(c)
 }
 
 // query returns the question. Numbers become what JSON makes of them, as in objects that come from an API server.

@@ -5,10 +5,13 @@ package interpretertest
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/interpreter"
@@ -47,12 +50,30 @@ func RunFile(t *testing.T, target interpreter.Interpreter, path string) {
 // those of its certificate.
 func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byte) interpreter.Interpreter {
 	t.Helper()
-	c, err := caller.New(caller.Options{})
+	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(secret, meta.RESTScopeNamespace)
+	c, err := caller.New(caller.Options{
+		Mapper:       mapper,
+		AllowedHosts: []string{"*"}, AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if err := c.SetConfigurations(everything(protocol, url, caBundle)); err != nil {
+	configurations := everything(protocol, url, caBundle)
+	// A rule for everything does not hold for Secrets.
+	for i := range configurations.Exploring {
+		rules := &configurations.Exploring[i].Webhooks[0].Rules
+		*rules = append(*rules, v1alpha1.RuleWithOperations{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
+			Rule: admissionregistrationv1.Rule{APIGroups: []string{secret.Group}, APIVersions: []string{secret.Version}, Resources: []string{"secrets"}}})
+	}
+	for i := range configurations.Interpreting {
+		rules := &configurations.Interpreting[i].Webhooks[0].Rules
+		*rules = append(*rules, v1alpha1.KindRuleWithOperations{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretAll},
+			KindRule: v1alpha1.KindRule{APIGroups: []string{secret.Group}, APIVersions: []string{secret.Version}, Kinds: []string{secret.Kind}}})
+	}
+	if err := c.SetConfigurations(configurations); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 // header is what identifies an object in its manifest.
@@ -52,8 +52,11 @@ func ParseObject(manifest []byte) (Object, error) {
 	if err != nil {
 		// By way of JSON a name like y or 1, which YAML reads as something else than text, is refused as Kubernetes refuses it.
 		var text []byte
-		if text, err = yaml.YAMLToJSON(manifest); err == nil {
+		if text, err = yamldoc.JSON(manifest); err == nil {
 			h, err = parseHeader(text)
+		}
+		if errors.As(err, new(*yamldoc.LimitError)) {
+			return bad(err.Error())
 		}
 	}
 	switch {

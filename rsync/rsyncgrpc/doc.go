@@ -6,9 +6,9 @@
 //
 //	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt"})
 //	go engine.Start(ctx)
-//	go server.Start(ctx) // at :9031
+//	go server.Start(ctx) // at 127.0.0.1:9031
 //
-//	client, err := rsyncgrpc.NewClient("rsync.example.com:9031", rsyncgrpc.ClientOptions{CAFile: "ca.crt", CertFile: "me.crt", KeyFile: "me.key"})
+//	client, err := rsyncgrpc.NewClient("127.0.0.1:9031", rsyncgrpc.ClientOptions{CAFile: "ca.crt", CertFile: "me.crt", KeyFile: "me.key"})
 //	ref, err := client.Instantiate(ctx, "shop")
 //	status, err := client.Wait(ctx, ref)
 //
@@ -34,7 +34,36 @@
 //
 // The service is rsync.v1.Engine; rsync/proto/rsync/v1/rsync.proto has it for other languages, and says which codes and
 // reasons errors have. With it come health (SERVING while the engine is
-// Healthy: it is started and has its lease; of an engine elsewhere, while its store answers), and reflection.
+// Healthy: it is started and has its lease; of an engine elsewhere, while its store answers), and with [ServerOptions].Reflection
+// also reflection.
+//
+// # Access
+//
+// A client of the engine may create any object on any cluster. Hence:
+//
+//   - A [Server] listens on 127.0.0.1 unless [ServerOptions].Addr is set.
+//
+//   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, or an explicit AnyClient or Insecure. It logs an error at
+//     the start when every client that reaches its address is accepted.
+//
+//   - [Options].Authorizer decides which client may do what with which app context, by the names in the client's certificate, and
+//     by apps and clusters. Calls that it denies return [ErrDenied].
+//
+// [Rules] is a table for it:
+//
+//	rsyncgrpc.Rules{
+//		{Clients: []string{"uri:spiffe://example.com/orchestrator"}},
+//		{Clients: []string{"cn:shop"}, AppContexts: []string{"shop-*"}, Clusters: []string{"edge+*"}},
+//		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
+//	}
+//
+// VerbRead returns the manifests of an app context, with the Secrets among them.
+//
+// # Limits
+//
+// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the connection that holds most, and the
+// other connections go on. A request must arrive within [ServerOptions].RequestTimeout. MaxConnections and MaxConcurrentStreams
+// bound connections and the calls on each. A server that got its services with [Register] has the limits of its own options.
 //
 // A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
 // with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client
@@ -47,7 +76,7 @@
 //
 // The services installapp, updateapp and readyNotify of EMCO's rsync are served too, unless [Options].WithoutEMCO is set, with their
 // full names, such as /installapp/InstallApp. A true answer means that the event is queued; false that it is not, and the
-// message says why. There is no status of gRPC beside. They have no idempotency keys: a call that is made again queues again.
+// message has the reason. The status of gRPC is an error only for calls that are denied. They have no idempotency keys: a call that is made again queues again.
 // The app context must be in the engine: see Create, and appcontext.Decode for what is in EMCO's etcd.
 //
 // Alert streams a Notification for each app on each cluster where an Instantiate or an Update has been done: at once for those
@@ -67,4 +96,5 @@
 //	calls_in_flight{method}     gauge      calls that have not ended
 //	slow_watches_total          counter    watches that were ended because their client read too slowly
 //	certificate_errors_total    counter    files that could not be used
+//	budget_closed_connections_total  counter  connections that were closed because all calls together held too many bytes
 package rsyncgrpc

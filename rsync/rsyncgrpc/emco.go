@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
@@ -21,7 +23,8 @@ const emcoServer = "rsync"
 
 var errUnsubscribed = errors.New("unsubscribed")
 
-// emco is EMCO's services. An answer says whether the event is queued; gRPC's own status is always OK.
+// emco implements EMCO's services. An answer reports whether the event is queued. The gRPC status is OK, except for a call that
+// is denied.
 type emco struct {
 	emcopb.UnimplementedInstallappServer
 	emcopb.UnimplementedUpdateappServer
@@ -41,9 +44,16 @@ type alert struct{ end context.CancelCauseFunc }
 
 func newEMCO(s *Service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
 
-// queue does a call, and returns what to answer.
-func (e *emco) queue(ctx context.Context, method string, f func() (rsync.EventRef, error)) (ok bool, message string) {
-	err := e.service.call(ctx, method, false, func() error {
+// queue does a call, and returns its answer. Only a call that is denied returns an error.
+func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error)) (ok bool, message string, err error) {
+	err = e.service.call(ctx, method, false, func() error {
+		switch err := e.service.authorize(ctx, verb, ids...); {
+		case errors.Is(err, ErrDenied):
+			return err
+		case err != nil:
+			message = err.Error()
+			return nil
+		}
 		ref, err := f()
 		switch {
 		case err != nil:
@@ -53,49 +63,56 @@ func (e *emco) queue(ctx context.Context, method string, f func() (rsync.EventRe
 		}
 		return nil
 	})
-	if err != nil {
-		message = errPanic.Error()
+	switch status.Code(err) {
+	case codes.OK, codes.PermissionDenied:
+		return ok, message, err
 	}
-	return ok, message
+	return false, errPanic.Error(), nil
 }
 
 // InstallApp implements EMCO's installapp.
 func (e *emco) InstallApp(ctx context.Context, r *emcopb.InstallAppRequest) (*emcopb.InstallAppResponse, error) {
-	ok, message := e.queue(ctx, "InstallApp", func() (rsync.EventRef, error) { return e.service.engine.Instantiate(ctx, r.GetAppContext()) })
-	return &emcopb.InstallAppResponse{AppContextInstalled: ok, AppContextInstallMessage: message}, nil
+	ok, message, err := e.queue(ctx, "InstallApp", VerbInstantiate, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
+		return e.service.engine.Instantiate(ctx, r.GetAppContext())
+	})
+	return &emcopb.InstallAppResponse{AppContextInstalled: ok, AppContextInstallMessage: message}, err
 }
 
 // UninstallApp implements EMCO's installapp.
 func (e *emco) UninstallApp(ctx context.Context, r *emcopb.UninstallAppRequest) (*emcopb.UninstallAppResponse, error) {
-	ok, message := e.queue(ctx, "UninstallApp", func() (rsync.EventRef, error) { return e.service.engine.Terminate(ctx, r.GetAppContext()) })
-	return &emcopb.UninstallAppResponse{AppContextUninstalled: ok, AppContextUninstallMessage: message}, nil
+	ok, message, err := e.queue(ctx, "UninstallApp", VerbTerminate, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
+		return e.service.engine.Terminate(ctx, r.GetAppContext())
+	})
+	return &emcopb.UninstallAppResponse{AppContextUninstalled: ok, AppContextUninstallMessage: message}, err
 }
 
 // ReadAppContext implements EMCO's installapp.
 func (e *emco) ReadAppContext(ctx context.Context, r *emcopb.ReadAppContextRequest) (*emcopb.ReadAppContextResponse, error) {
-	ok, message := e.queue(ctx, "ReadAppContext", func() (rsync.EventRef, error) { return e.service.engine.Read(ctx, r.GetAppContext()) })
-	return &emcopb.ReadAppContextResponse{AppContextReadSuccessful: ok, AppContextReadMessage: message}, nil
+	ok, message, err := e.queue(ctx, "ReadAppContext", VerbRead, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
+		return e.service.engine.Read(ctx, r.GetAppContext())
+	})
+	return &emcopb.ReadAppContextResponse{AppContextReadSuccessful: ok, AppContextReadMessage: message}, err
 }
 
 // UpdateApp implements EMCO's updateapp.
 func (e *emco) UpdateApp(ctx context.Context, r *emcopb.UpdateAppRequest) (*emcopb.UpdateAppResponse, error) {
-	ok, message := e.queue(ctx, "UpdateApp", func() (rsync.EventRef, error) {
+	ok, message, err := e.queue(ctx, "UpdateApp", VerbUpdate, []string{r.GetUpdateFromAppContext(), r.GetUpdateToAppContext()}, func() (rsync.EventRef, error) {
 		return e.service.engine.Update(ctx, r.GetUpdateFromAppContext(), r.GetUpdateToAppContext())
 	})
-	return &emcopb.UpdateAppResponse{AppContextUpdated: ok, AppContextUpdateMessage: message}, nil
+	return &emcopb.UpdateAppResponse{AppContextUpdated: ok, AppContextUpdateMessage: message}, err
 }
 
 // RollbackApp implements EMCO's updateapp.
 func (e *emco) RollbackApp(ctx context.Context, r *emcopb.RollbackAppRequest) (*emcopb.RollbackAppResponse, error) {
-	ok, message := e.queue(ctx, "RollbackApp", func() (rsync.EventRef, error) {
+	ok, message, err := e.queue(ctx, "RollbackApp", VerbUpdate, []string{r.GetRollbackFromAppContext(), r.GetRollbackToAppContext()}, func() (rsync.EventRef, error) {
 		return e.service.engine.Rollback(ctx, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
 	})
-	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, nil
+	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, err
 }
 
 // Alert implements EMCO's readyNotify.
 func (e *emco) Alert(r *emcopb.Topic, stream grpc.ServerStreamingServer[emcopb.Notification]) error {
-	return e.service.call(stream.Context(), "Alert", true, func() error {
+	return e.service.allowed(stream.Context(), "Alert", true, VerbWatch, r.GetAppContext(), func() error {
 		ctx, cancel := e.service.during(stream.Context())
 		defer cancel()
 		ctx, end := context.WithCancelCause(ctx)
@@ -151,7 +168,7 @@ func (e *emco) subscribe(t topic, a *alert) (forget func()) {
 
 // Unsubscribe implements EMCO's readyNotify. Nobody to unsubscribe is no error.
 func (e *emco) Unsubscribe(ctx context.Context, r *emcopb.Topic) (*emcopb.UnsubscribeResponse, error) {
-	return &emcopb.UnsubscribeResponse{}, e.service.call(ctx, "Unsubscribe", false, func() error {
+	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", false, VerbWatch, r.GetAppContext(), func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for a := range e.alerts[topic{r.GetClientName(), r.GetAppContext()}] {

@@ -56,6 +56,7 @@ var reasons = []struct {
 	code   codes.Code
 }{
 	{errPanic, "PANIC", codes.Internal},
+	{ErrDenied, "DENIED", codes.PermissionDenied},
 	{errSlow, "SLOW", codes.Aborted},
 	{errStopping, "STOPPING", codes.Unavailable},
 	{appcontext.ErrInvalid, "INVALID_CONTEXT", codes.InvalidArgument},

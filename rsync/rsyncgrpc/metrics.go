@@ -24,6 +24,7 @@ type metrics struct {
 	inFlight     *prometheus.GaugeVec
 	slow         prometheus.Counter
 	certificates prometheus.Counter
+	budget       prometheus.Counter
 }
 
 func newMetrics(o *Options) (*metrics, error) {
@@ -46,8 +47,9 @@ func newMetrics(o *Options) (*metrics, error) {
 		}, []string{"method"}),
 		slow:         prometheus.NewCounter(options("slow_watches_total", "Watches that were ended because their client read too slowly.")),
 		certificates: prometheus.NewCounter(options("certificate_errors_total", "Files of certificates and keys that could not be used.")),
+		budget:       prometheus.NewCounter(options("budget_closed_connections_total", "Connections that were closed because all calls together held too many bytes.")),
 	}
-	m.all = []prometheus.Collector{m.calls, m.seconds, m.inFlight, m.slow, m.certificates}
+	m.all = []prometheus.Collector{m.calls, m.seconds, m.inFlight, m.slow, m.certificates, m.budget}
 	for i, c := range m.all {
 		if err := m.registerer.Register(c); err != nil {
 			for _, done := range m.all[:i] {
@@ -98,5 +100,11 @@ func (m *metrics) slowWatch() {
 func (m *metrics) certificateError() {
 	if m != nil {
 		m.certificates.Inc()
+	}
+}
+
+func (m *metrics) overBudget() {
+	if m != nil {
+		m.budget.Inc()
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// DefaultAddr is where a server listens: EMCO's port.
-const DefaultAddr = ":9031"
+// DefaultAddr is the address of a server: EMCO's port, for clients on the same machine.
+const DefaultAddr = "127.0.0.1:9031"
 
 // DefaultMaxMessageBytes is how large a message may be: 32 MiB. A context is one message, and so is a status.
 const DefaultMaxMessageBytes = 32 << 20
@@ -27,6 +27,8 @@ type Options struct {
 	Name string
 	// WithoutEMCO leaves EMCO's services out.
 	WithoutEMCO bool
+	// Authorizer decides which client may do what. Nil allows everything to every client that gRPC lets in.
+	Authorizer Authorizer
 	// WatchBuffer is how many changes a Watch holds whose client does not read them. Defaults to 256.
 	WatchBuffer int
 	// WatchLag is how long that many may be waiting without a break before the Watch is ended. Defaults to 10 s.
@@ -49,7 +51,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ServerOptions configures a [Server]. CertFile and KeyFile are required, or Insecure.
+// ServerOptions configures a [Server]. CertFile, KeyFile, and ClientCAFile or AnyClient are required, or Insecure.
 type ServerOptions struct {
 	Options
 	// Addr is where the server listens, host:port. Defaults to DefaultAddr. Port 0 takes any free one: see [Server].Addr.
@@ -57,15 +59,28 @@ type ServerOptions struct {
 
 	// CertFile and KeyFile are the server's certificate, with intermediate ones after it, and its key, in PEM.
 	CertFile, KeyFile string
-	// ClientCAFile, if it is set, holds the CAs of clients in PEM: nobody gets in without a certificate of theirs. Whoever does may
-	// do everything; for finer rules add an interceptor with ServerOptions.
+	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs connect. Without an Authorizer they
+	// may do everything.
 	ClientCAFile string
-	// Insecure serves without TLS: for tests, and where something else encrypts.
+	// AnyClient accepts clients without a certificate. Every client that reaches Addr may then do what Authorizer allows to
+	// anonymous clients: without an Authorizer, create any object on any cluster.
+	AnyClient bool
+	// Insecure serves without TLS, and so accepts every client. It is for tests, and for a proxy that encrypts and authenticates.
 	Insecure bool
+	// Reflection serves gRPC reflection, which lists all services and messages to every client.
+	Reflection bool
 
 	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 1,000.
+	// MaxCallBytes is how many bytes all calls together may hold: requests until the call ends, answers until they are sent. Decoding
+	// may triple the bytes of a request for a moment. Beyond it the server closes the connection that holds most. At least
+	// MaxMessageBytes. Defaults to 128 MiB, or MaxMessageBytes if that is more.
+	MaxCallBytes int
+	// RequestTimeout is how long a call's request may take to arrive. Defaults to 30 s.
+	RequestTimeout time.Duration
+	// MaxConnections is how many connections there may be. The server closes more at once. Defaults to 1,000.
+	MaxConnections int
+	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 100.
 	MaxConcurrentStreams uint32
 	// MinKeepAlive is how often clients may ask whether the connection lives. One that does more often is cut off. Defaults to 5 s.
 	MinKeepAlive time.Duration
@@ -75,7 +90,8 @@ type ServerOptions struct {
 	// ShutdownTimeout is how long the end of Start waits for calls that are being answered. Waits and watches end at once. Defaults
 	// to 10 s.
 	ShutdownTimeout time.Duration
-	// ServerOptions are added to those that this package sets: interceptors, for example.
+	// ServerOptions are added to those that this package sets: interceptors, for example. Credentials and an InTapHandle must not be
+	// among them: the limits above depend on those of this package.
 	ServerOptions []grpc.ServerOption
 }
 
@@ -85,12 +101,18 @@ func (o *ServerOptions) validate() error {
 	}
 	var problem error
 	switch {
-	case o.Insecure && (o.CertFile != "" || o.KeyFile != "" || o.ClientCAFile != ""):
-		problem = errors.New("ServerOptions.Insecure means no TLS, so there can be no certificates")
+	case o.Insecure && (o.AnyClient || o.CertFile != "" || o.KeyFile != "" || o.ClientCAFile != ""):
+		problem = errors.New("ServerOptions.Insecure means no TLS, so there can be no certificates, and every client is accepted without AnyClient")
 	case !o.Insecure && (o.CertFile == "" || o.KeyFile == ""):
 		problem = errors.New("ServerOptions.CertFile and KeyFile are required: set Insecure to serve without TLS")
-	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0:
-		problem = errors.New("ServerOptions.MaxMessageBytes, MinKeepAlive, KeepAlive and ShutdownTimeout must not be negative")
+	case !o.Insecure && o.ClientCAFile == "" && !o.AnyClient:
+		problem = errors.New("ServerOptions.ClientCAFile is required: set AnyClient to accept clients without a certificate")
+	case o.ClientCAFile != "" && o.AnyClient:
+		problem = errors.New("ServerOptions.ClientCAFile and AnyClient exclude each other")
+	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 || o.MaxConnections < 0 || o.RequestTimeout < 0:
+		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections, RequestTimeout, MinKeepAlive, KeepAlive and ShutdownTimeout must not be negative")
+	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes):
+		problem = errors.New("ServerOptions.MaxCallBytes is less than MaxMessageBytes")
 	}
 	if problem != nil {
 		return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, problem)
@@ -102,7 +124,10 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.Options = o.Options.withDefaults()
 	o.Addr = orDefault(o.Addr, DefaultAddr)
 	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	o.MaxConcurrentStreams = orDefault(o.MaxConcurrentStreams, 1000)
+	o.MaxCallBytes = orDefault(o.MaxCallBytes, max(128<<20, o.MaxMessageBytes))
+	o.RequestTimeout = orDefault(o.RequestTimeout, 30*time.Second)
+	o.MaxConnections = orDefault(o.MaxConnections, 1000)
+	o.MaxConcurrentStreams = orDefault(o.MaxConcurrentStreams, 100)
 	o.MinKeepAlive = orDefault(o.MinKeepAlive, 5*time.Second)
 	o.KeepAlive = orDefault(o.KeepAlive, 30*time.Second)
 	o.ShutdownTimeout = orDefault(o.ShutdownTimeout, 10*time.Second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -84,7 +85,9 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	defer service.Drain()
 	healthv1.RegisterHealthServer(server, newHealth(service, server))
-	registerReflection(server)
+	if s.options.Reflection {
+		registerReflection(server)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.options.Addr)
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", s.options.Addr, err)
@@ -93,9 +96,15 @@ func (s *Server) Start(ctx context.Context) error {
 	s.addr = listener.Addr()
 	s.mu.Unlock()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	logger := klog.FromContext(ctx)
+	limited := &limitListener{Listener: listener, slots: make(chan struct{}, s.options.MaxConnections), logger: logger}
+	go func() { served <- server.Serve(limited) }()
 	close(s.ready)
-	klog.FromContext(ctx).Info("Serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
+	logger.Info("Serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
+	if (s.options.Insecure || s.options.AnyClient) && !isLoopback(listener.Addr()) {
+		logger.Error(nil, "Accepting every client that reaches the address: set ClientCAFile", "address", listener.Addr().String(),
+			"tls", !s.options.Insecure, "authorizer", s.options.Authorizer != nil)
+	}
 	select {
 	case err := <-served:
 		server.Stop()
@@ -114,6 +123,11 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
+	budget := newBudget(s.options.MaxCallBytes, logger, func() {
+		if service := service(); service != nil {
+			service.metrics.overBudget()
+		}
+	})
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
@@ -121,15 +135,23 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive / 2}),
 		grpc.WaitForHandlers(true),
+		grpc.InTapHandle(bodyDeadline(s.options.RequestTimeout)),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			return handle(klog.NewContext(ctx, logger), r)
+			bodyArrived(ctx)
+			answer, err := handle(klog.NewContext(ctx, logger), r)
+			if err == nil {
+				budget.answer(ctx, answer)
+			}
+			return answer, err
 		}),
 		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return handle(server, &loggedStream{stream, klog.NewContext(stream.Context(), logger)})
+			return handle(server, &callStream{stream, klog.NewContext(stream.Context(), logger), budget})
 		}),
 	}
+	creds := insecure.NewCredentials()
 	if !s.options.Insecure {
-		creds, err := serverTLS(&s.options, func(err error) {
+		var err error
+		creds, err = serverTLS(&s.options, func(err error) {
 			if service := service(); service != nil {
 				service.metrics.certificateError()
 			}
@@ -138,19 +160,15 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, grpc.Creds(creds))
 	}
+	options = append(options, grpc.Creds(budgetCredentials{creds, budget}))
 	return grpc.NewServer(append(options, s.options.ServerOptions...)...), nil
 }
 
-// loggedStream has a context with a logger.
-type loggedStream struct {
-	grpc.ServerStream
-	ctx context.Context
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
-
-// Context returns it.
-func (s *loggedStream) Context() context.Context { return s.ctx }
 
 // stop waits for calls, and ends what is left.
 func (s *Server) stop(ctx context.Context, server *grpc.Server) {

@@ -145,11 +145,14 @@ func TestBadOptions(t *testing.T) {
 	broken := filepath.Join(files.folder, "broken")
 	check(t, os.WriteFile(broken, []byte("nothing"), 0o600))
 	for want, o := range map[string]rsyncgrpc.ServerOptions{
-		"set Insecure to serve without TLS": {},
-		"not host:port":                     {Addr: "9031", Insecure: true},
-		"there can be no certificates":      {Insecure: true, CertFile: files.server},
-		"must not be negative":              {Insecure: true, MaxMessageBytes: -1},
-		"WatchBuffer and WatchLag":          {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
+		"set Insecure to serve without TLS":       {},
+		"not host:port":                           {Addr: "9031", Insecure: true},
+		"there can be no certificates":            {Insecure: true, CertFile: files.server},
+		"ClientCAFile is required: set AnyClient": {CertFile: files.server, KeyFile: files.serverKey},
+		"exclude each other":                      {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: files.caFile, AnyClient: true},
+		"less than MaxMessageBytes":               {Insecure: true, MaxCallBytes: 1 << 20},
+		"must not be negative":                    {Insecure: true, MaxMessageBytes: -1},
+		"WatchBuffer and WatchLag":                {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
 	} {
 		if _, err := rsyncgrpc.NewServer(s.engine, o); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -163,8 +166,8 @@ func TestBadOptions(t *testing.T) {
 	}
 	taken, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
 	for want, o := range map[string]rsyncgrpc.ServerOptions{
-		"no such file":           {CertFile: "none", KeyFile: files.serverKey},
-		"failed to find any PEM": {CertFile: broken, KeyFile: files.serverKey},
+		"no such file":           {CertFile: "none", KeyFile: files.serverKey, AnyClient: true},
+		"failed to find any PEM": {CertFile: broken, KeyFile: files.serverKey, AnyClient: true},
 		"no certificate in PEM":  {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: broken},
 		"only certificates":      {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: files.serverKey},
 		"listen at " + taken:     {Addr: taken, Insecure: true},
@@ -320,7 +323,7 @@ func TestTroubledStore(t *testing.T) {
 
 // TestReflection: a tool that knows nothing learns the services and all that is in their files.
 func TestReflection(t *testing.T) {
-	_, client := remote(t, rsyncgrpc.ServerOptions{})
+	_, client := remote(t, rsyncgrpc.ServerOptions{Reflection: true})
 	stream, err := reflectionv1.NewServerReflectionClient(client.Conn()).ServerReflectionInfo(limited(t))
 	check(t, err)
 	ask := func(r *reflectionv1.ServerReflectionRequest) *reflectionv1.ServerReflectionResponse {

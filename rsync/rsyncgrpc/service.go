@@ -14,9 +14,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
+
+// maxReads is how many app contexts may be read from the store at once: each may have 32 MiB, which a read holds several times.
+const maxReads = 8
 
 // listChunk is how many contexts a message of List has.
 const listChunk = 500
@@ -28,6 +32,7 @@ type Service struct {
 	engine   Engine
 	options  Options
 	metrics  *metrics
+	reads    chan struct{} // a slot for each
 	stopping context.Context
 	drain    context.CancelFunc
 }
@@ -41,7 +46,7 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults()}
+	s := &Service{engine: engine, options: options.withDefaults(), reads: make(chan struct{}, maxReads)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
 		return nil, err
@@ -83,6 +88,16 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// allowed is call with an authorization before it.
+func (s *Service) allowed(ctx context.Context, method string, waits bool, verb Verb, id string, f func() error) error {
+	return s.call(ctx, method, waits, func() error {
+		if err := s.authorize(ctx, verb, id); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
 // call does what all methods have in common: metrics, errors and panics.
 func (s *Service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
 	done := s.metrics.begin(method, waits)
@@ -107,6 +122,9 @@ func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 		if err != nil {
 			return err
 		}
+		if err := s.authorizeCreate(ctx, c); err != nil {
+			return err
+		}
 		if err = s.engine.Create(ctx, c); errors.Is(err, rsync.ErrConflict) {
 			return &existsError{err}
 		}
@@ -117,24 +135,35 @@ func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 // GetAppContext implements the service.
 func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
 	out := &rsyncv1.GetAppContextResponse{}
-	return out, s.call(ctx, "GetAppContext", false, func() error {
-		c, err := s.engine.AppContext(ctx, r.GetId())
-		if err == nil {
-			out.AppContext = appContextMessage(c)
-		}
-		return err
+	return out, s.allowed(ctx, "GetAppContext", false, VerbRead, r.GetId(), func() error {
+		return s.readAppContext(ctx, r.GetId(), func(c *appcontext.AppContext) { out.AppContext = appContextMessage(c) })
 	})
+}
+
+// readAppContext reads an app context, after others if there are too many reads.
+func (s *Service) readAppContext(ctx context.Context, id string, use func(*appcontext.AppContext)) error {
+	select {
+	case s.reads <- struct{}{}:
+		defer func() { <-s.reads }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c, err := s.engine.AppContext(ctx, id)
+	if err == nil {
+		use(c)
+	}
+	return err
 }
 
 // Delete implements the service.
 func (s *Service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
-	return &rsyncv1.DeleteResponse{}, s.call(ctx, "Delete", false, func() error { return s.engine.Delete(ctx, r.GetId()) })
+	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", false, VerbDelete, r.GetId(), func() error { return s.engine.Delete(ctx, r.GetId()) })
 }
 
 // List implements the service.
 func (s *Service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
 	ctx := stream.Context()
-	return s.call(ctx, "List", false, func() error {
+	return s.allowed(ctx, "List", false, VerbList, "", func() error {
 		all, err := s.engine.List(ctx)
 		if err != nil {
 			return err
@@ -170,17 +199,29 @@ func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	if r.GetFromId() != "" && !update {
 		return rsync.EventRef{}, fmt.Errorf("%w: from_id is for %s and %s, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
 	}
+	queue := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
+		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
+			return rsync.EventRef{}, err
+		}
+		return f(ctx, r.GetId(), key)
+	}
+	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
+		if err := s.authorize(ctx, VerbUpdate, r.GetFromId(), r.GetId()); err != nil {
+			return rsync.EventRef{}, err
+		}
+		return f(ctx, r.GetFromId(), r.GetId(), key)
+	}
 	switch r.GetEvent() {
 	case string(rsync.Instantiate):
-		return s.engine.Instantiate(ctx, r.GetId(), key)
+		return queue(VerbInstantiate, s.engine.Instantiate)
 	case string(rsync.Terminate):
-		return s.engine.Terminate(ctx, r.GetId(), key)
+		return queue(VerbTerminate, s.engine.Terminate)
 	case string(rsync.Read):
-		return s.engine.Read(ctx, r.GetId(), key)
+		return queue(VerbRead, s.engine.Read)
 	case string(rsync.Update):
-		return s.engine.Update(ctx, r.GetFromId(), r.GetId(), key)
+		return lead(s.engine.Update)
 	case rollback:
-		return s.engine.Rollback(ctx, r.GetFromId(), r.GetId(), key)
+		return lead(s.engine.Rollback)
 	}
 	return rsync.EventRef{}, fmt.Errorf("%w: the event %q is none of Instantiate, Terminate, Read, Update and Rollback", rsync.ErrInvalidInput, r.GetEvent())
 }
@@ -190,18 +231,18 @@ const rollback = "Rollback"
 
 // Stop implements the service.
 func (s *Service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
-	return &rsyncv1.StopResponse{}, s.call(ctx, "Stop", false, func() error { return s.engine.Stop(ctx, r.GetId()) })
+	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", false, VerbStop, r.GetId(), func() error { return s.engine.Stop(ctx, r.GetId()) })
 }
 
 // ClearStop implements the service.
 func (s *Service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
-	return &rsyncv1.ClearStopResponse{}, s.call(ctx, "ClearStop", false, func() error { return s.engine.ClearStop(ctx, r.GetId()) })
+	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", false, VerbStop, r.GetId(), func() error { return s.engine.ClearStop(ctx, r.GetId()) })
 }
 
 // GetStatus implements the service.
 func (s *Service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {
 	out := &rsyncv1.GetStatusResponse{}
-	return out, s.call(ctx, "GetStatus", false, func() error {
+	return out, s.allowed(ctx, "GetStatus", false, VerbRead, r.GetId(), func() error {
 		status, err := s.engine.Status(ctx, r.GetId())
 		out.Status = statusMessage(status)
 		return err
@@ -211,7 +252,7 @@ func (s *Service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*
 // Wait implements the service.
 func (s *Service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.WaitResponse, error) {
 	out := &rsyncv1.WaitResponse{}
-	return out, s.call(ctx, "Wait", true, func() error {
+	return out, s.allowed(ctx, "Wait", true, VerbRead, r.GetRef().GetId(), func() error {
 		if r.GetRef() == nil {
 			return fmt.Errorf("%w: there is no ref", rsync.ErrInvalidInput)
 		}

@@ -18,7 +18,7 @@ import (
 
 // Watch implements the service.
 func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
-	return s.call(stream.Context(), "Watch", true, func() error {
+	return s.allowed(stream.Context(), "Watch", true, VerbWatch, r.GetId(), func() error {
 		ctx, cancel := s.during(stream.Context())
 		defer cancel()
 		return pump(ctx, s, s.changes(ctx, r.GetId(), r.GetFromRevision()), stream.Send)

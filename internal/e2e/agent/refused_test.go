@@ -84,9 +84,15 @@ func (w *world) refused(t *testing.T) {
 	s.serves("/readyz", 200, "")
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
-	for _, once := range []string{"An event was not published", "Connected to the broker again"} {
-		if n := strings.Count(s.process.output.String(), once); n != 1 {
-			t.Errorf("it says %d times %q", n, once)
+	const refused = `An event was not published: the broker refused a message on topic "`
+	output := s.process.output.String()
+	for _, once := range []string{refused + `/sources/resync/refused/manifests"`, "Connected to the broker again"} {
+		if n := strings.Count(output, once); n != 1 {
+			t.Errorf("the agent printed %q %d times", once, n)
 		}
+	}
+	presence := strings.Count(output, refused+`/clusters/refused/presence"`) // sent before the broker's answer to the subscription
+	if total := strings.Count(output, "An event was not published"); presence > 1 || total != 1+presence {
+		t.Errorf("the agent printed %d times that an event was not published, %d times of its presence", total, presence)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -107,7 +107,7 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 
 // contentOf reads a manifest. Whole numbers stay what they are, also those that a float64 does not hold.
 func contentOf(manifest []byte) (map[string]any, error) {
-	text, err := yaml.YAMLToJSON(manifest)
+	text, err := yamldoc.JSON(manifest)
 	if err != nil {
 		return nil, err
 	}

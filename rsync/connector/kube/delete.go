@@ -10,8 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -63,13 +63,15 @@ func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
 // kindOf returns the kind of an object in the version of its manifest, or in none where that is broken.
 func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 	gvk := schema.GroupVersionKind{Group: r.Object.Group, Kind: r.Object.Kind}
-	var header struct {
-		APIVersion string `json:"apiVersion"`
-	}
-	if len(r.Manifest) > c.options.MaxObjectBytes || yaml.Unmarshal(r.Manifest, &header) != nil {
+	if len(r.Manifest) > c.options.MaxObjectBytes {
 		return gvk
 	}
-	if gv, err := schema.ParseGroupVersion(header.APIVersion); err == nil && gv.Group == gvk.Group {
+	content, err := contentOf(r.Manifest)
+	if err != nil {
+		return gvk
+	}
+	version, _, _ := unstructured.NestedString(content, "apiVersion")
+	if gv, err := schema.ParseGroupVersion(version); err == nil && gv.Group == gvk.Group {
 		gvk.Version = gv.Version
 	}
 	return gvk

@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
-	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -69,7 +69,7 @@ func entriesOf(resources []appcontext.Resource) ([]entry, error) {
 		}
 		raw := r.Manifest
 		if !json.Valid(raw) { // YAML may begin as JSON does
-			if raw, err = yaml.YAMLToJSON(raw); err != nil { // its text quotes the manifest
+			if raw, err = yamldoc.JSON(raw); err != nil {
 				return nil, fault(connector.ErrTerminal, r.Object, "the manifest cannot be converted to JSON")
 			}
 		}

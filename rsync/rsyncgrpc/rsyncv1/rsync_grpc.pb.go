@@ -51,6 +51,7 @@ const (
 //	SLOW                              ABORTED
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
+//	DENIED                            PERMISSION_DENIED
 //
 // and INVALID_CONTEXT also a google.rpc.BadRequest with all that is wrong.
 type EngineClient interface {
@@ -218,6 +219,7 @@ type Engine_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //	SLOW                              ABORTED
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
+//	DENIED                            PERMISSION_DENIED
 //
 // and INVALID_CONTEXT also a google.rpc.BadRequest with all that is wrong.
 type EngineServer interface {

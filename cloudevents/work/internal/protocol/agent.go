@@ -31,6 +31,8 @@ type AgentWork struct {
 	// Finalizers is whether the object has any, or must be cleaned up although it has none: an earlier
 	// process may have applied a work that this one heard of in an answer.
 	Finalizers bool
+	// Refused is whether there was no room for the spec of this version.
+	Refused bool
 	// Time is the event time of what was taken last from a strict source.
 	Time time.Time
 }
@@ -114,8 +116,11 @@ func onUnknown(e SpecEvent) AgentAction {
 func onNewer(w AgentWork, e SpecEvent) AgentAction {
 	switch w.State {
 	case Grave:
-		if e.Delete {
+		switch {
+		case e.Delete:
 			return RepeatGone
+		case !e.Strict && !e.SessionMine: // a late event of a source's earlier process, whose clock was ahead, may be newer too
+			return Ask
 		}
 		return Create
 	case Held:
@@ -133,8 +138,11 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		}
 		return Confirm
 	}
-	if e.Delete {
+	switch {
+	case e.Delete:
 		return TakeDelete
+	case !(e.Strict || e.SessionMine): // as for a tombstone
+		return Ask
 	}
 	return KeepNext
 }
@@ -143,6 +151,8 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	switch {
 	case w.State == Grave && e.Delete:
 		return RepeatGone
+	case w.State == Held && w.Refused && !e.Delete:
+		return Take
 	case w.State == Held && e.StatusSeq > w.Seq:
 		return PublishStatus
 	case w.State == Held && e.Delete:

@@ -16,6 +16,7 @@ var (
 	unknown  = protocol.AgentWork{}
 	grave    = protocol.AgentWork{State: protocol.Grave, Version: v(10, "a"), Seq: 5}
 	held     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	refused  = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true, Refused: true}
 	bare     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5}
 	deleting = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), Seq: 5, Finalizers: true}
 	waiting  = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
@@ -40,8 +41,9 @@ func TestOnSpec(t *testing.T) {
 		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
 		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "it may be from before the work was created anew"},
 
-		{"spec, grave, newer", grave, spec(v(11, "b")), protocol.Create, "created anew"},
-		{"spec, grave, newer, same uid", grave, spec(v(11, "a")), protocol.Create, "the source raised V because it has the work"},
+		{"spec, grave, newer, session mine", grave, mine(spec(v(11, "b"))), protocol.Create, "created anew"},
+		{"spec, grave, newer, same uid", grave, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
+		{"spec, grave, newer, other session", grave, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
 		{"delete, grave, newer", grave, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
 		{"delete, grave, same", grave, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
 		{"spec, grave, same", grave, spec(v(10, "a")), protocol.Ignore, "late"},
@@ -56,12 +58,17 @@ func TestOnSpec(t *testing.T) {
 		{"spec, held, same", held, spec(v(10, "a")), protocol.Answer, "the source has not received the last status"},
 		{"spec, held, same, source knows as much", held, seq(spec(v(10, "a")), 5), protocol.Confirm, "the source has not received that it arrived"},
 		{"spec, held, same, source knows more", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus, "the sequence restarted: what this process says would be ignored"},
+		{"spec, refused, same", refused, spec(v(10, "a")), protocol.Take, "it was requested, as there is room for it now"},
+		{"spec, refused, same, source knows more", refused, seq(spec(v(10, "a")), 6), protocol.Take, "the status that follows has a sequence above it"},
+		{"spec, refused, older", refused, spec(v(9, "a")), protocol.Answer, "late"},
+		{"delete, refused, newer", refused, del(spec(v(11, "a"))), protocol.MarkDeleting, "a deletion makes room"},
 		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer, "the source is behind, or the event is late: the answer tells it"},
 		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
 		{"delete, held, older", held, del(spec(v(9, "a"))), protocol.Answer, "it was revived since"},
 
-		{"spec, deleting, newer", deleting, spec(v(11, "b")), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
-		{"spec, deleting, newer than next", waiting, spec(v(13, "c")), protocol.KeepNext, "the newest wins"},
+		{"spec, deleting, newer", deleting, mine(spec(v(11, "b"))), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
+		{"spec, deleting, newer, other session", deleting, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
+		{"spec, deleting, newer than next", waiting, mine(spec(v(13, "c"))), protocol.KeepNext, "the newest wins"},
 		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Confirm, "the newest wins"},
 		{"spec, deleting, same as next", waiting, spec(v(12, "c")), protocol.Confirm, "the source has not received that it arrived"},
 		{"delete, deleting, newer", deleting, del(spec(v(11, "b"))), protocol.TakeDelete, "gone must name the newest"},

@@ -16,6 +16,7 @@ const (
 	objectBytes    = int(unsafe.Sizeof(workv1.ManifestWork{}))
 	pairBytes      = 64  // of a label or an annotation, without its text
 	itemBytes      = 128 // of an owner, a finalizer or a rule, without its text
+	textBytes      = int(unsafe.Sizeof(""))
 	conditionBytes = int(unsafe.Sizeof(metav1.Condition{}))
 	manifestBytes  = int(unsafe.Sizeof(workv1.Manifest{}))
 	configBytes    = int(unsafe.Sizeof(workv1.ManifestConfigOption{})) + itemBytes
@@ -25,6 +26,15 @@ const (
 
 // nothing shares no memory with any object.
 var nothing workv1.ManifestWork
+
+// SpecSize returns roughly how many bytes a spec and the metadata that comes with it take. It counts all that a peer can
+// choose, without encoding anything.
+func SpecSize(m *metav1.ObjectMeta, s *workv1.ManifestWorkSpec) int {
+	return objectBytes + MetaSize(m) + unsharedSpec(s, &nothing.Spec)
+}
+
+// MetaSize is as SpecSize, of metadata alone.
+func MetaSize(m *metav1.ObjectMeta) int { return unsharedMeta(m, &nothing.ObjectMeta) }
 
 // unshared returns roughly how many bytes obj keeps alive that next does not. Snapshots of one object share what a write
 // does not change: a new status keeps the manifests of the snapshot before.
@@ -43,10 +53,15 @@ func unsharedMeta(m, next *metav1.ObjectMeta) int {
 		}
 	}
 	if !sameSlice(m.OwnerReferences, next.OwnerReferences) {
-		size += 2 * itemBytes * len(m.OwnerReferences)
+		for i := range m.OwnerReferences {
+			o := &m.OwnerReferences[i]
+			size += 2*itemBytes + len(o.APIVersion) + len(o.Kind) + len(o.Name) + len(o.UID)
+		}
 	}
 	if !sameSlice(m.Finalizers, next.Finalizers) {
-		size += itemBytes * len(m.Finalizers)
+		for _, finalizer := range m.Finalizers {
+			size += itemBytes + len(finalizer)
+		}
 	}
 	if !sameSlice(m.ManagedFields, next.ManagedFields) {
 		for i := range m.ManagedFields {
@@ -71,23 +86,52 @@ func unsharedSpec(s, next *workv1.ManifestWorkSpec) int {
 	}
 	if !sameSlice(s.ManifestConfigs, next.ManifestConfigs) {
 		for i := range s.ManifestConfigs {
-			config := &s.ManifestConfigs[i]
-			size += configBytes + itemBytes*len(config.ConditionRules)
-			for j := range config.FeedbackRules {
-				size += itemBytes
-				for k := range config.FeedbackRules[j].JsonPaths {
-					size += itemBytes + len(config.FeedbackRules[j].JsonPaths[k].Path)
-				}
-			}
-			for j := range config.ConditionRules {
-				for _, expression := range config.ConditionRules[j].CelExpressions {
-					size += len(expression)
-				}
-			}
+			size += configSize(&s.ManifestConfigs[i])
 		}
 	}
 	if o := s.DeleteOption; o != nil && o != next.DeleteOption && o.SelectivelyOrphan != nil {
-		size += itemBytes * len(o.SelectivelyOrphan.OrphaningRules)
+		for _, r := range o.SelectivelyOrphan.OrphaningRules {
+			size += itemBytes + len(r.Group) + len(r.Resource) + len(r.Namespace) + len(r.Name)
+		}
+	}
+	if e := s.Executor; e != nil && e != next.Executor {
+		size += itemBytes + len(e.Subject.Type)
+		if account := e.Subject.ServiceAccount; account != nil {
+			size += itemBytes + len(account.Namespace) + len(account.Name)
+		}
+	}
+	return size
+}
+
+func configSize(c *workv1.ManifestConfigOption) int {
+	r := &c.ResourceIdentifier
+	size := configBytes + len(r.Group) + len(r.Resource) + len(r.Namespace) + len(r.Name) + len(c.FeedbackScrapeType)
+	for i := range c.FeedbackRules {
+		size += itemBytes + len(c.FeedbackRules[i].Type)
+		for _, p := range c.FeedbackRules[i].JsonPaths {
+			size += itemBytes + len(p.Name) + len(p.Version) + len(p.Path)
+		}
+	}
+	for i := range c.ConditionRules {
+		rule := &c.ConditionRules[i]
+		size += itemBytes + len(rule.Condition) + len(rule.Type) + len(rule.Message) + len(rule.MessageExpression) +
+			textsSize(rule.CelExpressions)
+	}
+	if u := c.UpdateStrategy; u != nil && u.ServerSideApply != nil {
+		size += itemBytes + len(u.Type) + len(u.ServerSideApply.FieldManager)
+		for i := range u.ServerSideApply.IgnoreFields {
+			f := &u.ServerSideApply.IgnoreFields[i]
+			size += itemBytes + len(f.Condition) + textsSize(f.JSONPaths)
+		}
+	} else if u != nil {
+		size += itemBytes + len(u.Type)
+	}
+	return size
+}
+
+func textsSize(texts []string) (size int) {
+	for _, text := range texts {
+		size += textBytes + len(text)
 	}
 	return size
 }

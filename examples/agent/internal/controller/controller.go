@@ -27,6 +27,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
@@ -40,6 +41,8 @@ const (
 
 // Cluster is the managed cluster.
 type Cluster interface {
+	Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int)
+	Served(ctx context.Context, w *workv1.ManifestWork)
 	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) spoke.Result
 	Remove(ctx context.Context, w *workv1.ManifestWork) (spoke.Removal, error)
 	Evict(ctx context.Context, namespace, name string) (time.Duration, spoke.Removal, error)
@@ -196,7 +199,14 @@ func (c *Controller) next(ctx context.Context) bool {
 	}
 	defer c.queue.Done(name)
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("cluster", c.o.ClusterName, "work", name))
-	after, err := c.reconcile(ctx, name)
+	var after time.Duration
+	err := recovery.Call(ctx, "serving the work", func() (err error) {
+		after, err = c.reconcile(ctx, name)
+		return err
+	})
+	if panicked := (*recovery.PanicError)(nil); errors.As(err, &panicked) {
+		err = errors.Join(err, recovery.Call(ctx, "reporting a panic", func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -39,9 +39,24 @@ type cluster struct {
 	removed  map[string]int
 	recorded []string
 	apply    func(w *workv1.ManifestWork) spoke.Result
+	begin    func(w *workv1.ManifestWork) (time.Duration, int)
+	served   map[string]int
 	left     int           // how many passes the removal of a work takes beyond the first
 	grace    time.Duration // of an eviction
 	evicted  map[string]int
+}
+
+func (c *cluster) Begin(_ context.Context, w *workv1.ManifestWork) (time.Duration, int) {
+	if c.begin == nil {
+		return 0, 0
+	}
+	return c.begin(w)
+}
+
+func (c *cluster) Served(_ context.Context, w *workv1.ManifestWork) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.served[w.Name]++
 }
 
 func (c *cluster) Apply(_ context.Context, w *workv1.ManifestWork, _ func(*manifest.Manifest) bool) spoke.Result {
@@ -101,7 +116,7 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 			t.Fatal(err)
 		}
 		b := &bench{T: t, events: make(chan controller.Event, 1000), cluster: &cluster{
-			applied: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{}, apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
+			applied: map[string]int{}, served: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{}, apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
 		}}
 		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches, PollInterval: time.Hour,
 			DegradedAfter: time.Minute, Observe: func(e controller.Event) { b.events <- e }}

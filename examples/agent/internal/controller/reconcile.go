@@ -6,11 +6,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
@@ -46,6 +48,13 @@ func (c *Controller) reconcile(ctx context.Context, name string) (after time.Dur
 
 // apply brings a work to the cluster, watches what it has brought, and reports.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
+	wait, ends := c.o.Cluster.Begin(ctx, w)
+	if wait > 0 {
+		klog.FromContext(ctx).Info("Postponed a work that was being served when earlier agents ended", "ends", ends, "wait", wait)
+		return wait, c.degrade(ctx, w.Name, status.ReasonPostponed, fmt.Sprintf(
+			"The work waits until the others are served: %d times the agent ended while it served the work: see the agent's log", ends))
+	}
+	defer c.o.Cluster.Served(ctx, w)
 	defer c.metrics.took(time.Now())
 	ctx, rules := budget.With(ctx)
 	result := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })

@@ -66,6 +66,15 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 	return errors.Join(err, c.report(ctx, w, next))
 }
 
+// degrade reports that a work is degraded for a reason that the builder of statuses does not know.
+func (c *Controller) degrade(ctx context.Context, name, reason, message string) error {
+	w, err := c.latest(name)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	return c.report(ctx, w, withCondition(w, workv1.WorkDegraded, metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}))
+}
+
 // refused reports whether a server has looked at what was sent, and will not have it as it is.
 func refused(err error) bool {
 	var answer apierrors.APIStatus

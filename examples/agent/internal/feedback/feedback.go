@@ -124,12 +124,12 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
 	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
-		found, err = jsonpath.Find(ctx, path, object)
+		found, err = jsonpath.Find(ctx, &budget.Steps{}, path, object)
 		return err
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the JSON path %q cannot be read: %w", path, err)
+		return nil, fmt.Errorf("the JSON path %.1000q cannot be read: %w", path, err)
 	case len(found) == 0:
 		return nil, nil
 	case len(found) == 1:
@@ -157,6 +157,9 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 	case bool:
 		return &workv1.FieldValue{Type: workv1.Boolean, Boolean: &v}, nil
 	}
+	if left(value, maxJSONRaw) < 0 {
+		return nil, fmt.Errorf("the value has more than %d characters of JSON: name a part of it", maxJSONRaw)
+	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
@@ -166,4 +169,25 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 		return nil, fmt.Errorf("the value has %d characters of JSON, more than %d: name a part of it", n, maxJSONRaw)
 	}
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
+}
+
+// left returns how many of n characters are left after the JSON of a value, or more. It is less than 0 as soon as none are: a
+// large value takes long to encode.
+func left(value any, n int) int {
+	n--
+	switch v := value.(type) {
+	case string:
+		n -= utf8.RuneCountInString(v)
+	case []any:
+		for i := 0; i < len(v) && n >= 0; i++ {
+			n = left(v[i], n)
+		}
+	case map[string]any:
+		for name, value := range v {
+			if n = left(value, n-len(name)/utf8.UTFMax); n < 0 {
+				break
+			}
+		}
+	}
+	return n
 }

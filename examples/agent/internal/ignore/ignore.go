@@ -12,6 +12,7 @@
 package ignore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ type Error struct {
 }
 
 // Error names the path and what is wrong with it.
-func (e *Error) Error() string { return fmt.Sprintf("ignoreFields: %q: %v", e.Path, e.Err) }
+func (e *Error) Error() string { return fmt.Sprintf("ignoreFields: %.1000q: %v", e.Path, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -59,11 +60,12 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 		owned = ownedFields(live, ours)
 	}
 	var removals []path
+	r := &resolver{steps: &budget.Steps{}}
 	for _, f := range fields {
 		if c := f.Condition; c != "" && c != workv1.IgnoreFieldsConditionOnSpokePresent && c != workv1.IgnoreFieldsConditionOnSpokeChange {
 			return nil, &Error{Path: "condition", Err: fmt.Errorf("%q is unknown: write OnSpokePresent or OnSpokeChange", c)}
 		}
-		paths, err := find(ctx, manifest.Object, f)
+		paths, err := find(ctx, r.steps, manifest.Object, f)
 		if err != nil {
 			return nil, err
 		}
@@ -71,18 +73,23 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 			continue
 		}
 		if f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange {
-			keepOurs(ctx, result.Object, manifest.Object, live.Object, owned, f)
+			if err := keepOurs(ctx, r, result.Object, manifest.Object, live.Object, owned, f); err != nil {
+				return nil, err
+			}
 		}
-		for _, p := range paths {
-			place := p.on(manifest.Object, live.Object, owned)
+		err = each(ctx, r.steps, paths, func(p path) {
+			place := p.on(r, manifest.Object, live.Object, owned)
 			switch {
 			case f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange && (place.fields != nil || !place.found):
 				// Nobody has changed it since the agent has applied it, or there is nothing to leave alone.
 			case place.fields != nil && place.found:
-				p.set(result.Object, part(place.fields, place.live))
+				p.set(result.Object, part(r, place.fields, place.live))
 			default:
 				removals = append(removals, p)
 			}
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	slices.SortFunc(removals, func(a, b path) int { return -compare(a, b) }) // the last item of a list first
@@ -92,32 +99,48 @@ func Apply(ctx context.Context, manifest, live *unstructured.Unstructured, field
 	return result, nil
 }
 
+// each calls f for each path. It returns an error when time or steps are over: an incomplete object must not be sent.
+func each(ctx context.Context, steps *budget.Steps, paths []path, f func(path)) error {
+	err := budget.Evaluate(ctx, pathLimit, func(ctx context.Context) error {
+		for _, p := range paths {
+			if f(p); ctx.Err() != nil || steps.Err() != nil {
+				return cmp.Or(steps.Err(), ctx.Err())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return &Error{Path: "fields on the cluster", Err: err}
+	}
+	return nil
+}
+
 // keepOurs adds what a rule names and the manifest does not have any more, as it is on the cluster, where that is ours: it would
 // be taken out there if it was not sent. Items of lists, which may be at another place there, are not looked for.
-func keepOurs(ctx context.Context, result, manifest, live, owned map[string]any, f workv1.IgnoreField) {
-	paths, err := find(ctx, live, f)
+func keepOurs(ctx context.Context, r *resolver, result, manifest, live, owned map[string]any, f workv1.IgnoreField) error {
+	paths, err := find(ctx, r.steps, live, f)
 	if err != nil {
-		return // it is for the manifest, and fits that
+		return r.steps.Err() // otherwise it is for the manifest, and fits that
 	}
-	for _, p := range paths {
-		place := p.on(live, live, owned)
+	return each(ctx, r.steps, paths, func(p path) {
+		place := p.on(r, live, live, owned)
 		if place.found && place.fields != nil && !p.leads(manifest) {
-			p.add(result, part(place.fields, place.live))
+			p.add(result, part(r, place.fields, place.live))
 		}
-	}
+	})
 }
 
 // find returns the places in the manifest that a rule names.
-func find(ctx context.Context, manifest map[string]any, f workv1.IgnoreField) (all []path, err error) {
+func find(ctx context.Context, steps *budget.Steps, manifest map[string]any, f workv1.IgnoreField) (all []path, err error) {
 	for _, by := range []struct {
 		texts []string
 		limit time.Duration
-		find  func(context.Context, string, map[string]any) ([]path, error)
+		find  func(context.Context, *budget.Steps, string, map[string]any) ([]path, error)
 	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit, byJQ}} {
 		for _, text := range by.texts {
 			var paths []path
 			err := budget.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
-				paths, err = by.find(ctx, text, manifest)
+				paths, err = by.find(ctx, steps, text, manifest)
 				return err
 			})
 			if err == nil {
@@ -133,8 +156,8 @@ func find(ctx context.Context, manifest map[string]any, f workv1.IgnoreField) (a
 }
 
 // byJSONPath follows a JSON path of Kubernetes.
-func byJSONPath(ctx context.Context, text string, manifest map[string]any) ([]path, error) {
-	found, err := jsonpath.Find(ctx, text, manifest)
+func byJSONPath(ctx context.Context, steps *budget.Steps, text string, manifest map[string]any) ([]path, error) {
+	found, err := jsonpath.Find(ctx, steps, text, manifest)
 	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // as nothing is there, nothing is ignored
 		return nil, err
 	}

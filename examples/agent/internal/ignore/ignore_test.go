@@ -45,13 +45,18 @@ spec:
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
+	return parseText(text)
+}
+
+// parseText panics when text is no object.
+func parseText(text string) *unstructured.Unstructured {
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(raw); err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return obj
 }

@@ -11,11 +11,13 @@ import (
 
 	"github.com/itchyny/gojq"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
+	"github.com/spokewire/sdk-go/examples/agent/internal/regex"
 )
 
 // byJQ evaluates a path expression of jq.
-func byJQ(ctx context.Context, text string, manifest map[string]any) ([]path, error) {
+func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[string]any) ([]path, error) {
 	if len(text) > longestJQ {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestJQ)
 	}
@@ -26,10 +28,9 @@ func byJQ(ctx context.Context, text string, manifest map[string]any) ([]path, er
 	if err := allowed(query); err != nil {
 		return nil, err
 	}
-	if query, err = gojq.Parse("path(" + text + ")"); err != nil {
-		return nil, err
-	}
-	code, err := gojq.Compile(query) // without an environment, modules and input
+	query = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: "path", Args: []*gojq.Query{query}}}}
+	// Without an environment, modules and input.
+	code, err := gojq.Compile(query, gojq.WithFunction(boundedTest, 1, 1, func(text any, args []any) any { return test(steps, text, args[0]) }))
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +46,16 @@ func byJQ(ctx context.Context, text string, manifest map[string]any) ([]path, er
 	for results := code.RunWithContext(ctx, input); ; {
 		result, ok := results.Next()
 		if !ok {
-			return paths, nil
+			return paths, steps.Err() // "?" and "//" drop the error of a function
 		}
 		if err, failed := result.(error); failed {
 			return nil, err
 		}
-		steps, _ := result.([]any)
-		p, exists, err := jqPath(steps, input)
+		found, _ := result.([]any)
+		if err := steps.Take("finding fields", 2+2*len(found)); err != nil {
+			return nil, err
+		}
+		p, exists, err := jqPath(found, input)
 		if err != nil {
 			return nil, err
 		}
@@ -64,16 +68,34 @@ func byJQ(ctx context.Context, text string, manifest map[string]any) ([]path, er
 	}
 }
 
+// boundedTest is the function that an expression calls in place of test.
+const boundedTest = "_spokewire_test"
+
+// test is jq's test with a bound.
+func test(steps *budget.Steps, text, pattern any) any {
+	s, ok := text.(string)
+	re, isText := pattern.(string)
+	if !ok || !isText {
+		return errors.New("test is for texts")
+	}
+	matched, err := regex.Match(steps, re, s)
+	if err != nil {
+		return err
+	}
+	return matched
+}
+
 // jqPath: jq returns paths to what is not there as well.
-func jqPath(steps []any, at any) (p path, exists bool, err error) {
-	for _, step := range steps {
+func jqPath(found []any, at any) (p path, exists bool, err error) {
+	p = make(path, 0, len(found))
+	for _, step := range found {
 		switch step := step.(type) {
 		case string:
 			object, _ := at.(map[string]any)
 			if !has(object, step) {
 				return nil, false, nil
 			}
-			p, at = p.with(step), object[step]
+			p, at = append(p, step), object[step]
 		case int:
 			list, _ := at.([]any)
 			if step < 0 {
@@ -82,7 +104,7 @@ func jqPath(steps []any, at any) (p path, exists bool, err error) {
 			if step < 0 || step >= len(list) {
 				return nil, false, nil
 			}
-			p, at = p.with(step), list[step]
+			p, at = append(p, step), list[step]
 		default:
 			return nil, false, errors.New("slices of lists are not supported: name the items, as .[2]")
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // An expression of jq can make a text of 2 GiB in one step, which no time limit stops. What is needed to name fields makes
-// nothing: only that is allowed.
+// nothing: only that is allowed. The one function that takes long for little, test, is replaced by one with a bound.
 
 // longestJQ bounds an expression, in bytes.
 const longestJQ = 4 << 10
@@ -40,6 +40,8 @@ func allowed(q *gojq.Query) error {
 		return errors.New("modules, definitions and variables are not allowed: name fields, and select items by comparing them")
 	case q.Term != nil:
 		return allowedTerm(q.Term)
+	case q.Left == nil || q.Right == nil: // then gojq panics where it formats the query
+		return errors.New("it is empty: an expression names a field")
 	case !operators.Has(q.Op):
 		return fmt.Errorf("the operator %s is not allowed: name fields, and select items by comparing them", q.Op)
 	}
@@ -89,6 +91,9 @@ func allowedFunction(f *gojq.Func) error {
 	var err error
 	for _, arg := range f.Args {
 		err = errors.Join(err, allowed(arg))
+	}
+	if name == "test/1" {
+		f.Name = boundedTest
 	}
 	return err
 }

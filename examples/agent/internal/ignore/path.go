@@ -6,26 +6,30 @@ package ignore
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 // path is where a value is in an object: strings for the fields of objects, ints for the items of lists.
 type path []any
-
-func (p path) with(step any) path { return append(p[:len(p):len(p)], step) }
 
 // compare orders paths: those of one list by index.
 func compare(a, b path) int {
 	return slices.CompareFunc(a, b, func(x, y any) int {
 		i, isIndex := x.(int)
 		j, both := y.(int)
-		if isIndex && both {
+		switch {
+		case isIndex && both:
 			return cmp.Compare(i, j)
+		case isIndex:
+			return -1
+		case both:
+			return 1
 		}
-		return cmp.Compare(fmt.Sprint(x), fmt.Sprint(y))
+		return cmp.Compare(x.(string), y.(string))
 	})
 }
 
@@ -39,7 +43,7 @@ type place struct {
 
 // on follows a path of the manifest on the cluster. Items of lists are found by their keys, which the record of managed
 // fields has, as there may be more of them there.
-func (p path) on(manifest, live any, fields map[string]any) place {
+func (p path) on(r *resolver, manifest, live any, fields map[string]any) place {
 	at := place{live: live, found: true, fields: fields}
 	for _, step := range p {
 		atomic := len(at.fields) == 0 && at.fields != nil
@@ -56,17 +60,20 @@ func (p path) on(manifest, live any, fields map[string]any) place {
 			list, _ := manifest.([]any)
 			manifest = item(list, step)
 			list, _ = at.live.([]any)
-			at.item(manifest, list, step, atomic)
+			at.item(r, manifest, list, step, atomic)
 		}
 	}
 	return at
 }
 
 // item moves to an item of a list.
-func (at *place) item(manifest any, list []any, index int, atomic bool) {
+func (at *place) item(r *resolver, manifest any, list []any, index int, atomic bool) {
+	if r.steps.Take("finding an item", 10*len(at.fields)+len(list)) != nil {
+		return
+	}
 	if !atomic {
 		for name, node := range at.fields {
-			if keys, ok := keysOf(name); ok && contains(manifest, keys) {
+			if keys := r.keysOf(name); keys != nil && contains(manifest, keys) {
 				at.fields, _ = node.(map[string]any)
 				at.live, at.found = nil, false
 				for _, i := range list {
@@ -165,7 +172,7 @@ func (p path) parent(object any) (parent, last any) {
 }
 
 // part returns what FieldsV1 names of a value: all of it where that goes no deeper.
-func part(fields map[string]any, value any) any {
+func part(r *resolver, fields map[string]any, value any) any {
 	deeper := false
 	for name := range fields {
 		deeper = deeper || name != "."
@@ -180,19 +187,24 @@ func part(fields map[string]any, value any) any {
 			field, ok := strings.CutPrefix(name, "f:")
 			if ok && has(value, field) {
 				sub, _ := node.(map[string]any)
-				result[field] = part(sub, value[field])
+				result[field] = part(r, sub, value[field])
 			}
 		}
 		return result
 	case []any:
+		if r.steps.Take("reading a list", 10*len(fields)*len(value)) != nil {
+			return nil
+		}
 		var result []any
 		for _, i := range value {
+			text, _ := json.Marshal(i)
+			if _, ok := fields["v:"+string(text)]; ok {
+				result = append(result, i)
+			}
 			for name, node := range fields {
-				if keys, ok := keysOf(name); ok && contains(i, keys) {
+				if keys := r.keysOf(name); keys != nil && contains(i, keys) {
 					sub, _ := node.(map[string]any)
-					result = append(result, withKeys(part(sub, i), keys))
-				} else if text, _ := json.Marshal(i); name == "v:"+string(text) {
-					result = append(result, i)
+					result = append(result, withKeys(part(r, sub, i), keys))
 				}
 			}
 		}
@@ -210,18 +222,32 @@ func withKeys(object any, keys map[string]any) any {
 	return object
 }
 
-// keysOf reads the keys of an item of a list, as FieldsV1 has them: k:{"name":"web"}.
-func keysOf(name string) (keys map[string]any, ok bool) {
+// resolver finds paths of one manifest on the cluster.
+type resolver struct {
+	steps *budget.Steps
+	keys  map[string]map[string]any // decoded, by name
+}
+
+// keysOf returns the keys of an item of a list, as FieldsV1 has them: k:{"name":"web"}. It returns nil for another name.
+func (r *resolver) keysOf(name string) map[string]any {
+	keys, known := r.keys[name]
+	if known {
+		return keys
+	}
+	if r.keys == nil {
+		r.keys = map[string]map[string]any{}
+	}
 	text, ok := strings.CutPrefix(name, "k:")
-	if !ok || json.Unmarshal([]byte(text), &keys) != nil {
-		return nil, false
+	if !ok || r.steps.Take("decoding keys", 100) != nil || json.Unmarshal([]byte(text), &keys) != nil {
+		keys = nil
 	}
 	for name, value := range keys {
 		if f, ok := value.(float64); ok && f == float64(int64(f)) {
 			keys[name] = int64(f) // as in objects
 		}
 	}
-	return keys, true
+	r.keys[name] = keys
+	return keys
 }
 
 // contains reports whether an object has the keys. One that has a default, as the protocol of a port, may lack it.

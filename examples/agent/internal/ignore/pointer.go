@@ -8,10 +8,15 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 // byPointer follows a JSON pointer.
-func byPointer(_ context.Context, text string, manifest map[string]any) ([]path, error) {
+func byPointer(_ context.Context, steps *budget.Steps, text string, manifest map[string]any) ([]path, error) {
+	if err := steps.Take("a JSON pointer", len(text)); err != nil {
+		return nil, err
+	}
 	if text == "" {
 		return []path{{}}, nil // the whole, says RFC 6901
 	}
@@ -26,7 +31,7 @@ func byPointer(_ context.Context, text string, manifest map[string]any) ([]path,
 			return nil, err
 		}
 	}
-	var p path
+	p := make(path, 0, len(tokens))
 	at := any(manifest)
 	for _, token := range tokens {
 		switch value := at.(type) {
@@ -34,7 +39,7 @@ func byPointer(_ context.Context, text string, manifest map[string]any) ([]path,
 			if !has(value, token) {
 				return nil, nil
 			}
-			p, at = p.with(token), value[token]
+			p, at = append(p, token), value[token]
 		case []any:
 			index, err := strconv.Atoi(token)
 			if err != nil || index < 0 || strconv.Itoa(index) != token {
@@ -43,7 +48,7 @@ func byPointer(_ context.Context, text string, manifest map[string]any) ([]path,
 			if index >= len(value) {
 				return nil, nil
 			}
-			p, at = p.with(index), value[index]
+			p, at = append(p, index), value[index]
 		default:
 			return nil, nil
 		}

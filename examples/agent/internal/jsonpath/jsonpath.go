@@ -16,13 +16,15 @@ import (
 	"strings"
 
 	"k8s.io/client-go/util/jsonpath"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 const (
 	// Most bounds what a path may find, on its way too.
 	Most = 10_000
-	// mostSteps bounds how many values are looked at.
-	mostSteps = 1_000_000
+	// longest bounds a path, in bytes.
+	longest = 4 << 10
 )
 
 // ErrMisfit says that a path finds nothing, because it wants items of what is no list.
@@ -40,8 +42,12 @@ func (m Match) at(step, value any) Match {
 }
 
 // Find returns what a path, with braces around it or without, leads to. What is not there is not found. The error is
-// [ErrMisfit] or says what is wrong with the path; when ctx has ended, it is that of ctx.
-func Find(ctx context.Context, text string, object map[string]any) ([]Match, error) {
+// [ErrMisfit] or says what is wrong with the path; when ctx has ended, it is that of ctx. It takes steps for the values that it
+// looks at.
+func Find(ctx context.Context, steps *budget.Steps, text string, object map[string]any) ([]Match, error) {
+	if len(text) > longest {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longest)
+	}
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
 	}
@@ -52,7 +58,7 @@ func Find(ctx context.Context, text string, object map[string]any) ([]Match, err
 	if len(parser.Root.Nodes) != 1 {
 		return nil, errors.New("it is no single path")
 	}
-	w := walker{ctx: ctx}
+	w := walker{ctx: ctx, steps: steps}
 	found, err := w.walk(parser.Root.Nodes, []Match{{Value: object}})
 	if err == nil && len(found) == 0 && w.misfit {
 		err = ErrMisfit
@@ -63,14 +69,14 @@ func Find(ctx context.Context, text string, object map[string]any) ([]Match, err
 // walker counts its steps.
 type walker struct {
 	ctx    context.Context
-	steps  int
+	steps  *budget.Steps
 	misfit bool
 }
 
-// count takes steps.
-func (w *walker) count(n int) error {
-	if w.steps += n; w.steps > mostSteps {
-		return fmt.Errorf("it looks at more than %d values", mostSteps)
+// count takes steps for n matches at a depth, which each have a path of that length.
+func (w *walker) count(n, depth int) error {
+	if err := w.steps.Take("following the path", n*(2+2*depth)); err != nil {
+		return err
 	}
 	return w.ctx.Err()
 }
@@ -80,10 +86,11 @@ func (w *walker) walk(nodes []jsonpath.Node, from []Match) ([]Match, error) {
 	for _, node := range nodes {
 		var next []Match
 		for _, m := range from {
-			found, err := w.step(node, m)
-			if err == nil {
-				err = w.count(1 + len(found))
+			err := w.count(1, 0)
+			if err != nil {
+				return nil, err
 			}
+			found, err := w.step(node, m)
 			if err != nil {
 				return nil, err
 			}
@@ -109,13 +116,13 @@ func (w *walker) step(node jsonpath.Node, m Match) ([]Match, error) {
 		if !ok {
 			return nil, nil
 		}
-		return []Match{m.at(node.Value, value)}, nil
+		return []Match{m.at(node.Value, value)}, w.count(1, len(m.Path))
 	case *jsonpath.ArrayNode:
 		return w.slice(node, m)
 	case *jsonpath.WildcardNode:
-		return children(m), nil
+		return w.children(m)
 	case *jsonpath.RecursiveNode:
-		return descendants(m, nil), nil
+		return w.descendants(m, nil)
 	case *jsonpath.UnionNode:
 		var all []Match
 		for _, list := range node.Nodes {
@@ -156,36 +163,46 @@ func (w *walker) slice(node *jsonpath.ArrayNode, m Match) (found []Match, err er
 	if by <= 0 {
 		return nil, errors.New("the step of a slice is more than 0")
 	}
+	if err := w.count(max(bound(end, len(list))-bound(start, 0), 0)/by, len(m.Path)); err != nil {
+		return nil, err
+	}
 	for i := bound(start, 0); i < bound(end, len(list)); i += by {
 		found = append(found, m.at(i, list[i]))
 	}
 	return found, nil
 }
 
-func children(m Match) (all []Match) {
+func (w *walker) children(m Match) (all []Match, err error) {
 	switch value := m.Value.(type) {
 	case map[string]any:
+		if err := w.count(len(value), len(m.Path)); err != nil {
+			return nil, err
+		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			all = append(all, m.at(name, value[name]))
 		}
 	case []any:
+		if err := w.count(len(value), len(m.Path)); err != nil {
+			return nil, err
+		}
 		for i := range value {
 			all = append(all, m.at(i, value[i]))
 		}
 	}
-	return all
+	return all, nil
 }
 
 // descendants adds a match and all that is in it, until that is more than may be found.
-func descendants(m Match, all []Match) []Match {
+func (w *walker) descendants(m Match, all []Match) ([]Match, error) {
 	all = append(all, m)
-	for _, c := range children(m) {
-		if len(all) > Most {
+	below, err := w.children(m)
+	for _, c := range below {
+		if err != nil || len(all) > Most {
 			break
 		}
-		all = descendants(c, all)
+		all, err = w.descendants(c, all)
 	}
-	return all
+	return all, err
 }
 
 // filter returns the items of a list for which an expression as [?(@.name=="web")] is true.

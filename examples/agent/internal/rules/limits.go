@@ -4,89 +4,219 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/regex"
 )
 
-// CEL counts what a call costs when the call has returned, and does not interrupt one. Some functions of the extensions make
-// much of little or take long in a single call, which would be too late. They are asked before.
+// CEL adds the cost of a call after the call has returned, and it does not interrupt a call. It joins lists without a copy, so
+// 40 additions make a list of 2^40 items. Therefore calls and literals take steps before they begin.
 
-// mostWork is how many steps one call may take, or how long a text or a list it may make, as far as work can tell.
-const mostWork = 1_000_000
+const (
+	// stepsVariable is the variable of an evaluation with its [budget.Steps]. No expression can name it.
+	stepsVariable = "#steps"
+	// perItem and perEntry are the steps for an item of a new list and for an entry of a new map.
+	perItem, perEntry = 8, 32
+	// mostNesting bounds the sum of the cubes of the depths of all parts of an expression. The time of the type checker
+	// grows with the sum: 200 nested lists took 1 s and 471 MiB.
+	mostNesting = 50_000_000
+)
 
-// work tells of functions about how much that is.
+// work maps each function that may take long to the number of steps of a call.
 var work = map[string]func(args []ref.Val) int{
-	"distinct":        func(args []ref.Val) int { return sizeOf(args[0]) * sizeOf(args[0]) },
-	"flatten":         lengthOf,
-	"format":          lengthOf,
-	"indexOf":         product,
-	"join":            joined,
-	"lastIndexOf":     product,
-	"replace":         replaced,
-	"sets.contains":   product,
-	"sets.equivalent": product,
-	"sets.intersects": product,
-	"split":           lengthOf,
+	operators.Add:           added,
+	operators.Equals:        compared,
+	operators.NotEquals:     compared,
+	operators.In:            looked,
+	overloads.Matches:       func([]ref.Val) int { return 1 }, // regex takes the others
+	"charAt":                text,
+	"distinct":              func(args []ref.Val) int { return max(perItem*sizeOf(args[0]), sizeOf(args[0])*lengthOf(args)) },
+	"flatten":               items,
+	"format":                lengthOf,
+	"indexOf":               product,
+	"join":                  joined,
+	"lastIndexOf":           product,
+	"lists.range":           ranged,
+	"lowerAscii":            text,
+	"math.@max":             lengthOf,
+	"math.@min":             lengthOf,
+	"optional.unwrap":       func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
+	"replace":               replaced,
+	"reverse":               func(args []ref.Val) int { return text(args) + items(args) },
+	"sets.contains":         deepProduct,
+	"sets.equivalent":       deepProduct,
+	"sets.intersects":       deepProduct,
+	"slice":                 func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
+	"sort":                  items,
+	"@sortByAssociatedKeys": items,
+	"split":                 split,
+	"strings.quote":         text,
+	"substring":             text,
+	"trim":                  text,
+	"unwrapOpt":             func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
+	"upperAscii":            text,
 }
 
-// limited returns the functions of an environment for which there is a limit, with it.
-func limited(env *cel.Env) (options []cel.EnvOption, err error) {
-	for name, workOf := range work {
-		function := env.Functions()[name]
-		bindings, err := function.Bindings()
+// operations replaces the bindings of functions.
+var operations = map[string]func(*budget.Steps, []ref.Val) ref.Val{
+	operators.Equals: func(_ *budget.Steps, args []ref.Val) ref.Val { return types.Equal(args[0], args[1]) },
+	operators.NotEquals: func(_ *budget.Steps, args []ref.Val) ref.Val {
+		return types.Bool(types.Equal(args[0], args[1]) != types.True)
+	},
+	overloads.Matches: func(steps *budget.Steps, args []ref.Val) ref.Val {
+		s, isText := args[0].(types.String)
+		pattern, ok := args[1].(types.String)
+		if !isText || !ok {
+			return types.MaybeNoSuchOverloadErr(args[0])
+		}
+		matched, err := regex.Match(steps, string(pattern), string(s))
 		if err != nil {
+			return types.WrapErr(err)
+		}
+		return types.Bool(matched)
+	},
+}
+
+// bounded returns the decorator that makes calls and literals take steps.
+func bounded(env *cel.Env) (interpreter.InterpretableDecoratorV2, error) {
+	bindings := map[string][]*functions.Overload{}
+	for name := range work {
+		function, ok := env.Functions()[name]
+		if !ok {
+			return nil, fmt.Errorf("CEL's %s cannot be limited", name)
+		}
+		var err error
+		if bindings[name], err = function.Bindings(); err != nil {
 			return nil, err
 		}
-		var overloads []cel.FunctionOpt
-		for _, o := range function.OverloadDecls() {
-			i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == o.ID() })
-			if i < 0 {
-				return nil, fmt.Errorf("CEL's %s cannot be limited", o.ID())
-			}
-			declare := cel.Overload
-			if o.IsMemberFunction() {
-				declare = cel.MemberOverload
-			}
-			overloads = append(overloads, declare(o.ID(), o.ArgTypes(), o.ResultType(), limit(name, bindings[i], workOf)))
-		}
-		options = append(options, cel.Function(name, overloads...))
 	}
-	return options, nil
+	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		switch node := i.(type) {
+		case interpreter.InterpretableCall:
+			workOf, ok := work[node.Function()]
+			if !ok {
+				return i, nil
+			}
+			operation, ok := operations[node.Function()]
+			if !ok {
+				if operation = operationOf(bindings[node.Function()], node); operation == nil {
+					return nil, fmt.Errorf("CEL's %s cannot be limited", node.Function())
+				}
+			}
+			return &call{node, node.Args(), workOf, operation}, nil
+		case interpreter.InterpretableConstructor:
+			steps := perItem * len(node.InitVals())
+			if node.Type() != types.ListType {
+				steps = perEntry * len(node.InitVals()) / 2
+			}
+			return &literal{node, steps}, nil
+		}
+		return i, nil
+	}, nil
 }
 
-// limit binds a function that is not called where that would be too much work.
-func limit(name string, to *functions.Overload, workOf func([]ref.Val) int) cel.OverloadOpt {
-	return cel.FunctionBinding(func(args ...ref.Val) ref.Val {
-		switch {
-		case workOf(args) > mostWork:
-			return types.NewErr("%s would take more than %d steps", name, mostWork)
-		case len(args) == 1 && to.Unary != nil:
-			return to.Unary(args[0])
-		case len(args) == 2 && to.Binary != nil:
-			return to.Binary(args[0], args[1])
+// operationOf returns the function of a call, as CEL's planner finds it; nil for none.
+func operationOf(bindings []*functions.Overload, node interpreter.InterpretableCall) func(*budget.Steps, []ref.Val) ref.Val {
+	for _, id := range []string{node.OverloadID(), node.Function()} {
+		i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == id })
+		if i < 0 {
+			continue
 		}
-		return to.Function(args...)
+		to := bindings[i]
+		return func(_ *budget.Steps, args []ref.Val) ref.Val {
+			switch {
+			case to.OperandTrait != 0 && !args[0].Type().HasTrait(to.OperandTrait):
+				return types.MaybeNoSuchOverloadErr(args[0])
+			case len(args) == 1 && to.Unary != nil:
+				return to.Unary(args[0])
+			case len(args) == 2 && to.Binary != nil:
+				return to.Binary(args[0], args[1])
+			}
+			return to.Function(args...)
+		}
+	}
+	return nil
+}
+
+// call takes steps before it begins.
+type call struct {
+	interpreter.InterpretableCall
+	args      []interpreter.InterpretableV2
+	work      func([]ref.Val) int
+	operation func(*budget.Steps, []ref.Val) ref.Val
+}
+
+// Exec implements [interpreter.InterpretableV2].
+func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	args := make([]ref.Val, len(c.args))
+	for i, arg := range c.args {
+		args[i] = arg.Exec(frame)
+	}
+	for _, arg := range args {
+		if types.IsUnknownOrError(arg) {
+			return arg
+		}
+	}
+	steps := stepsOf(frame)
+	if err := steps.Take(c.Function(), c.work(args)); err != nil {
+		return types.WrapErr(err)
+	}
+	return c.operation(steps, args)
+}
+
+// Eval implements [interpreter.Interpretable].
+func (c *call) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
+
+// literal makes a list or a map. It takes steps before.
+type literal struct {
+	interpreter.InterpretableConstructor
+	steps int
+}
+
+// Exec implements [interpreter.InterpretableV2].
+func (l *literal) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	if err := stepsOf(frame).Take("a literal", l.steps); err != nil {
+		return types.WrapErr(err)
+	}
+	return l.InterpretableConstructor.Exec(frame)
+}
+
+// Eval implements [interpreter.Interpretable].
+func (l *literal) Eval(vars interpreter.Activation) ref.Val {
+	return l.Exec(interpreter.AsFrame(vars))
+}
+
+func stepsOf(frame *interpreter.ExecutionFrame) *budget.Steps {
+	steps, _ := frame.ResolveName(stepsVariable)
+	return steps.(*budget.Steps)
+}
+
+// nodesOf returns the number of parts of an expression, and an error when they are nested so deeply that checking takes long.
+func nodesOf(expression *cel.Ast) (nodes int, err error) {
+	nesting := 0
+	celast.MatchDescendants(celast.NavigateAST(expression.NativeRep()), func(e celast.NavigableExpr) bool {
+		nodes++
+		nesting += e.Depth() * e.Depth() * e.Depth()
+		return false
 	})
-}
-
-// costs counts the work of many calls.
-type costs struct{}
-
-// CallCost returns nil for functions that CEL itself knows the cost of.
-func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
-	workOf, ok := work[function]
-	if !ok {
-		return nil
+	if nesting > mostNesting {
+		return nodes, errors.New("it is nested too deeply: split it into several expressions")
 	}
-	cost := 1 + uint64(workOf(args))/10
-	return &cost
+	return nodes, nil
 }
 
 func textOf(v ref.Val) string {
@@ -103,7 +233,62 @@ func sizeOf(v ref.Val) int {
 	return int(size)
 }
 
+// added is for +. The list that a macro collects into grows in place.
+func added(args []ref.Val) int {
+	list, isList := args[1].(traits.Lister)
+	switch _, collects := args[0].(traits.MutableLister); {
+	case collects && isList:
+		return perItem * sizeOf(list)
+	case isList:
+		return perItem * (sizeOf(args[0]) + sizeOf(list))
+	}
+	return sizeOf(args[0]) + sizeOf(args[1])
+}
+
+// compared is for ==, which looks at items only when the numbers of items are equal.
+func compared(args []ref.Val) int {
+	for _, arg := range args {
+		switch arg.(type) {
+		case traits.Lister, traits.Mapper:
+		default:
+			return 1 + min(sizeOf(args[0]), sizeOf(args[1]))
+		}
+	}
+	if sizeOf(args[0]) != sizeOf(args[1]) {
+		return 1
+	}
+	return lengthOf(args)
+}
+
+// looked is for in, which compares the items of a list and looks up the key of a map.
+func looked(args []ref.Val) int {
+	if _, isMap := args[1].(traits.Mapper); isMap {
+		return 1 + sizeOf(args[0])
+	}
+	return lengthOf(args[1:])
+}
+
 func product(args []ref.Val) int { return sizeOf(args[0]) * sizeOf(args[1]) }
+
+// deepProduct is for lists with items that are compared.
+func deepProduct(args []ref.Val) int {
+	return max(sizeOf(args[0])*lengthOf(args[1:]), sizeOf(args[1])*lengthOf(args[:1]))
+}
+
+// items is for functions that make a list of all items of another.
+func items(args []ref.Val) int { return perItem * lengthOf(args) }
+
+// text is for functions that take a text apart.
+func text(args []ref.Val) int { return 4 * len(textOf(args[0])) }
+
+func ranged(args []ref.Val) int {
+	n, _ := args[0].(types.Int)
+	return perItem * int(min(max(n, 0), budget.MostSteps))
+}
+
+func split(args []ref.Val) int {
+	return len(textOf(args[0])) + 2*perItem*(1+strings.Count(textOf(args[0]), textOf(args[1])))
+}
 
 func replaced(args []ref.Val) int {
 	text, times := textOf(args[0]), strings.Count(textOf(args[0]), textOf(args[1]))
@@ -125,11 +310,11 @@ func joined(args []ref.Val) int {
 
 // lengthOf is about how long values are as texts, and no more than it takes to know that it is too much.
 func lengthOf(args []ref.Val) int {
-	left := mostWork
+	left := budget.MostSteps
 	for _, v := range args {
 		left = without(left, v)
 	}
-	return mostWork - left
+	return budget.MostSteps - left
 }
 
 // without returns what is left of a length without a value, with all that is in it; less than 0 for nothing.

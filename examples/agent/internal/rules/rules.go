@@ -18,9 +18,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/lru"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
@@ -29,34 +29,27 @@ import (
 const (
 	// costLimit bounds one evaluation, in CEL's units. It is the API server's own for one expression.
 	costLimit = 1_000_000
-	// timeLimit bounds it too, as functions of extensions cost less than they take. Single calls are bounded by mostWork.
+	// timeLimit bounds it too. Single calls are bounded by [budget.Steps].
 	timeLimit = 250 * time.Millisecond
 	// longestExpression bounds what is compiled, in bytes.
 	longestExpression = 16 << 10
 	// longestMessage is that of a condition, in the API's schema.
 	longestMessage = 32 << 10
-	// programs is how many compiled expressions are kept.
-	programs = 1000
+	// longestError bounds what is kept of an error of the compiler, which quotes the expression for each mistake.
+	longestError = 2 << 10
 )
 
 // Evaluator evaluates rules. Its methods may be called from any goroutine.
 type Evaluator struct {
 	conditions, messages *cel.Env
-	compiled             *lru.Cache
+	bound                interpreter.InterpretableDecoratorV2
+	compiled             programs
 	wellKnown            wellKnown
 }
 
 // New returns an Evaluator.
 func New() (*Evaluator, error) {
-	base, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
-	if err != nil {
-		return nil, err
-	}
-	limits, err := limited(base)
-	if err != nil {
-		return nil, err
-	}
-	conditions, err := base.Extend(limits...)
+	conditions, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +57,11 @@ func New() (*Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{conditions: conditions, messages: messages, compiled: lru.New(programs), wellKnown: newWellKnown()}, nil
+	bound, err := bounded(conditions)
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{conditions: conditions, messages: messages, bound: bound, wellKnown: newWellKnown()}, nil
 }
 
 // Evaluate returns the condition that a rule makes of an object. What is wrong with the rule is in its reason and message.
@@ -146,6 +143,7 @@ func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, v
 	if err != nil {
 		return none, err
 	}
+	variables[stepsVariable] = &budget.Steps{}
 	var out ref.Val
 	err = budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
 		if out, _, err = program.ContextEval(ctx, variables); err != nil && ctx.Err() != nil {
@@ -163,31 +161,38 @@ func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, v
 	return value, nil
 }
 
-// program is a compiled expression, or why it cannot be compiled.
-type program struct {
-	cel.Program
-	err error
-}
-
-// expression is the key of one: the same text may be compiled for two environments.
-type expression struct {
-	env  *cel.Env
-	text string
-}
-
+// compile returns the program of an expression. What is compiled is kept, and so is why an expression cannot be.
 func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
 	if len(text) > longestExpression {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestExpression)
 	}
 	key := expression{env, text}
-	if p, ok := e.compiled.Get(key); ok {
-		return p.(program).Program, p.(program).err
+	if p, ok := e.compiled.get(key); ok {
+		return p.Program, p.err
 	}
 	p := program{}
-	ast, issues := env.Compile(text)
-	if p.err = issues.Err(); p.err == nil {
-		p.Program, p.err = env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(costs{}), cel.InterruptCheckFrequency(100))
+	var nodes int
+	if p.Program, nodes, p.err = e.program(env, text); p.err != nil {
+		message := p.err.Error()
+		p.err = errors.New(strings.ToValidUTF8(strings.Clone(message[:min(len(message), longestError)]), ""))
 	}
-	e.compiled.Add(key, p)
+	e.compiled.add(key, p, nodes)
 	return p.Program, p.err
+}
+
+// program compiles an expression, and returns the number of its parts too.
+func (e *Evaluator) program(env *cel.Env, text string) (cel.Program, int, error) {
+	ast, issues := env.Parse(text)
+	if issues.Err() != nil {
+		return nil, 0, issues.Err()
+	}
+	nodes, err := nodesOf(ast)
+	if err != nil {
+		return nil, 0, err
+	}
+	if ast, issues = env.Check(ast); issues.Err() != nil {
+		return nil, 0, issues.Err()
+	}
+	p, err := env.Program(ast, cel.CostLimit(costLimit), cel.CustomDecoratorV2(e.bound), cel.InterruptCheckFrequency(100))
+	return p, nodes, err
 }

@@ -6,7 +6,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,17 +13,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
+// Prometheus and the kubelet need few connections, and an answer is small.
 const (
-	headerTimeout = 10 * time.Second
-	stopTimeout   = 2 * time.Second
+	maxConns      = 64
+	answerTimeout = time.Minute
 )
 
 // Server serves /metrics, /healthz and /readyz.
 type Server struct {
 	listener net.Listener
-	server   *http.Server
+	handler  http.Handler
 }
 
 // Listen takes the address. Ready returns what is missing for the agent to do its work.
@@ -43,7 +45,7 @@ func Listen(address string, metrics prometheus.Gatherer, ready func() error) (*S
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return &Server{listener: listener, server: &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}}, nil
+	return &Server{listener, mux}, nil
 }
 
 // Addr is the address, with its port where that was 0.
@@ -51,15 +53,5 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Start serves until ctx ends.
 func (s *Server) Start(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		// Whoever has not been answered by then will ask the next process.
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		_ = s.server.Shutdown(bounded)
-	})
-	defer stop()
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return httpserve.Serve(ctx, s.listener, httpserve.Options{Handler: s.handler, MaxConns: maxConns, AnswerTimeout: answerTimeout})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 )
 
 const (
@@ -138,7 +139,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 
 // apply writes.
 func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, r *Result) error {
-	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor, Attempt: c.attemptOf(w)}
 	var desired []*unstructured.Unstructured
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -148,11 +149,11 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 		}
 		desired = append(desired, o.Object)
 	}
-	policies, err := s.policies()
+	record, err := c.record(ctx, w, s) // first, as it has the attempt
 	if err != nil {
 		return err
 	}
-	record, err := c.record(ctx, w, s)
+	policies, err := s.policies()
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,12 @@ func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.A
 	for _, i := range of {
 		o := &r.Outcomes[i]
 		o.owner = record.UID
-		obj, with, err := id.toSend(ctx, o, record)
+		var obj *unstructured.Unstructured
+		var with appliedwork.ObjectOptions
+		err := recovery.Call(ctx, "preparing the manifest", func() (err error) {
+			obj, with, err = id.toSend(ctx, o, record)
+			return err
+		})
 		switch {
 		case err != nil:
 			o.Err = id.explain(err)
@@ -242,7 +248,11 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 			continue
 		}
 		group.Go(func() error {
-			live, err := id.read(ctx, &o.Manifest, o.Resource.Version)
+			var live *unstructured.Unstructured
+			err := recovery.Call(ctx, "reading the object", func() (err error) {
+				live, err = id.read(ctx, &o.Manifest, o.Resource.Version)
+				return err
+			})
 			switch {
 			case err == nil:
 				o.Live = live

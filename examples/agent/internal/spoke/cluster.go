@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -66,9 +67,11 @@ type Cluster struct {
 	agent     *identity
 	executors *lru.Cache // of identities, by the user's name
 
-	mu     sync.Mutex
-	mapper meta.ResettableRESTMapper
-	reset  time.Time
+	mu       sync.Mutex
+	mapper   meta.ResettableRESTMapper
+	reset    time.Time
+	attempts map[types.NamespacedName]*attempt
+	suspect  *attempt // the postponed one that is being served
 
 	started  sync.Mutex
 	surveyed bool
@@ -81,7 +84,7 @@ func New(o Options) (*Cluster, error) {
 	config.QPS = -1 // the API server's own priority and fairness limits it
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	rest.AddUserAgent(config, "work-agent")
-	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors)}
+	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors), attempts: map[types.NamespacedName]*attempt{}}
 	var err error
 	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return nil, err

@@ -4,6 +4,9 @@
 package spoke
 
 import (
+	"context"
+	"time"
+
 	"k8s.io/client-go/dynamic"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -39,3 +42,19 @@ func Explain(err error) error { return (&identity{}).explain(err) }
 
 // Mine says whose an AppliedWork is.
 func (c *Cluster) Mine(record *v1alpha1.AppliedWork) error { return c.mine(record) }
+
+// RecordAttempt does of Apply what records the attempt.
+func (c *Cluster) RecordAttempt(ctx context.Context, w *workv1.ManifestWork) error {
+	c.surveyed = true
+	_, err := c.record(ctx, w, settings{Work: w.UID, Attempt: c.attemptOf(w)})
+	return err
+}
+
+// Elapse has time pass for postponed works.
+func (c *Cluster) Elapse(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.attempts {
+		a.notBefore = a.notBefore.Add(-d)
+	}
+}

@@ -28,6 +28,7 @@ type settings struct {
 	Work         types.UID                    `json:"work,omitempty"` // what the hub calls it: over a broker, of one name the same always
 	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
 	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
+	Attempt      *recordedAttempt             `json:"attempt,omitempty"`
 	// readOnly are the objects that the work only reads. They are released as soon as that is so, so that nothing needs to
 	// be written down.
 	readOnly []appliedwork.Key
@@ -54,7 +55,11 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 			return nil, err
 		}
 	}
-	return record, c.remember(ctx, record, s)
+	if err := c.remember(ctx, record, s); err != nil {
+		return record, err
+	}
+	c.attempted(w, record)
+	return record, nil
 }
 
 // finish goes on with the end of an earlier AppliedWork of the same name: a work that comes back must wait for that.
@@ -183,8 +188,12 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 	if err != nil {
 		return err
 	}
-	if _, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err = c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the settings of the work into AppliedWork %s: %w", record.Name, err)
 	}
+	if record.Annotations == nil {
+		record.Annotations = map[string]string{}
+	}
+	record.Annotations[annotationSettings] = text
 	return nil
 }

@@ -31,6 +31,9 @@ type Removal struct {
 // address of its hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
+	if err == nil && record == nil {
+		c.forgetAttempt(w.Namespace, w.Name)
+	}
 	if err != nil || record == nil {
 		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
 	}
@@ -68,6 +71,9 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 		changes, err = id.collector.Teardown(ctx, record, appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
 	}
 	removal := Removal{Done: err == nil && changes.Done(), Changes: changes}
+	if removal.Done {
+		c.forgetAttempt(record.Spec.WorkNamespace, record.Spec.WorkName)
+	}
 	if !removal.Done {
 		removal.Left = targetsIn(record, changes)
 	}
@@ -102,6 +108,7 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 		}
 		return eviction.Remaining, Removal{}, id.explain(err)
 	}
+	c.forgetAttempt(namespace, name)
 	return 0, Removal{Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes)}, nil
 }
 

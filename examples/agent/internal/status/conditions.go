@@ -20,6 +20,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
@@ -94,6 +95,9 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 		return c
 	case o.Err != nil:
 		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, Bounded(o.Err.Error())
+		if panicked := (*recovery.PanicError)(nil); errors.As(o.Err, &panicked) {
+			c.Reason = ReasonPanicked
+		}
 		return c
 	case o.ReadErr != nil:
 		c.Message = Bounded(o.ReadErr.Error())
@@ -160,7 +164,7 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 	case is > 0:
 		c.Message = fmt.Sprintf("%d of %d resources are not as desired yet", is, len(manifests))
 		for i := range manifests {
-			if p := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestProgressing); p != nil && p.Reason == workv1.WorkProgressingReasonFailed {
+			if p := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestProgressing); p != nil && (p.Reason == workv1.WorkProgressingReasonFailed || p.Reason == ReasonPanicked) {
 				c.Reason = workv1.WorkProgressingReasonFailed
 			}
 		}
@@ -222,7 +226,7 @@ var ownPort = regexp.MustCompile(`\S+:\d+->`)
 // it another each time.
 func Bounded(message string) string {
 	const most = 2048
-	message = ownPort.ReplaceAllString(message, "")
+	message = ownPort.ReplaceAllString(message[:min(len(message), 8*most)], "")
 	if len(message) <= most {
 		return message
 	}

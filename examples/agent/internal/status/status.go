@@ -29,6 +29,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -56,6 +57,8 @@ const (
 	ReasonNotAsDesired         = "NotAsDesired"
 	ReasonExpired              = "TTLExpired"
 	ReasonStatusRefused        = "StatusRefused"
+	ReasonPanicked             = "AgentPanicked"
+	ReasonPostponed            = "AgentEnded"
 
 	conditionRulePrefix = "ConditionRule"
 )
@@ -98,7 +101,16 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		m := workv1.ManifestCondition{ResourceMeta: o.Meta(), Conditions: slices.Clone(before(was, o.Meta()))}
-		left := b.manifest(ctx, w, o, &m, valuesBefore(was, o.Meta()), now)
+		var left time.Duration
+		err := recovery.Call(ctx, "evaluating the rules of the manifest", func() error {
+			left = b.manifest(ctx, w, o, &m, valuesBefore(was, o.Meta()), now)
+			return nil
+		})
+		if err != nil {
+			setter(&m.Conditions, w.Generation, now)(workv1.ManifestDegraded, metav1.Condition{
+				Status: metav1.ConditionTrue, Reason: ReasonPanicked, Message: err.Error(),
+			})
+		}
 		if left > 0 && (after == 0 || left < after) {
 			after = left
 		}
@@ -203,7 +215,7 @@ func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time)
 	if progress == nil || progress.Status != metav1.ConditionTrue {
 		return c, 0
 	}
-	if progress.Reason == ReasonObjectFailed { // time does not mend it
+	if progress.Reason == ReasonObjectFailed || progress.Reason == ReasonPanicked { // time does not mend it
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: progress.Message}, 0
 	}
 	if left := b.degradedAfter - now.Sub(progress.LastTransitionTime.Time); left > 0 {

@@ -5,19 +5,17 @@
 package folder
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"path"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
-)
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-const bufferSize = 4096
+	"github.com/spokewire/sdk-go/internal/yamldoc"
+)
 
 // Read returns the objects of all files that end in .yaml, .yml or .json, in the order of their names, and nil in the
 // place of what cannot be read or decoded; the errors say what that is.
@@ -25,12 +23,12 @@ func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	var errs []error
 	err := each(files, func(name string, content []byte) {
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), bufferSize)
-		for n := 1; ; n++ {
+		n := 0
+		for document, err := range yamldoc.Split(content) {
+			n++
 			obj := &unstructured.Unstructured{}
-			err := decoder.Decode(&obj.Object)
-			if errors.Is(err, io.EOF) {
-				return
+			if err == nil {
+				err = parse(document, &obj.Object)
 			}
 			if err != nil {
 				objects = append(objects, nil)
@@ -46,6 +44,14 @@ func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, nil) // for all that was not read
 	}
 	return objects, errors.Join(append(errs, err)...)
+}
+
+func parse(document yamldoc.Document, into *map[string]any) error {
+	text, err := document.JSON()
+	if err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(text, into)
 }
 
 // Fingerprint is another when a file is.

@@ -6,11 +6,16 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 // Usage is what --help shows.
@@ -41,9 +46,20 @@ back again, and shows on a web page how everything is.
                        says that all are
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
                        There is no login
+  --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
+                       port, more than once for more (default: localhost and the loopback
+                       addresses). Required where --listen is no loopback address: a page of
+                       another site could otherwise reach the hub by a name of its own. Probes
+                       and /metrics need it on loopback addresses only
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
+  --allow-webhook TARGET
+                       send objects to webhooks at TARGET, more than once for more: a host or
+                       host:port in URLs (*.example.com for all names below, * for any), a
+                       service NAMESPACE/NAME or NAMESPACE/*, or a network such as 127.0.0.0/8,
+                       which only loopback, link-local and metadata addresses need
+                       (default: calls to all webhooks fail)
   --store DIR          keep works, revisions with the Secrets that they have read, and
                        documents in DIR (default hub-data). A hub needs the same one again,
                        as a whole. Works that are lost (works.db) are written anew, and what
@@ -75,11 +91,17 @@ type Options struct {
 	Revisions         int
 	Patience          time.Duration
 	Verbose           bool
+	// AllowedHosts are those of --allowed-host.
+	AllowedHosts []string
+
+	// Hosts, Services and Networks are those of --allow-webhook.
+	Hosts, Services []string
+	Networks        []netip.Prefix
 }
 
 // Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
 func Parse(args []string) (Options, error) {
-	var o Options
+	o := Options{Services: []string{}} // not nil, which is all
 	flags := command.NewFlags("hub")
 	for name, value := range map[string]*string{
 		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
@@ -91,7 +113,9 @@ func Parse(args []string) (Options, error) {
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
+	flags.Func("allowed-host", "", o.allowHost)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	flags.Func("allow-webhook", "", o.allowWebhook)
 	flags.StringVar(&o.Store, "store", "hub-data", "")
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
@@ -102,6 +126,24 @@ func Parse(args []string) (Options, error) {
 	return o, o.validate(flags)
 }
 
+func (o *Options) allowHost(host string) error {
+	o.AllowedHosts = append(o.AllowedHosts, host)
+	return httpserve.CheckHost(host)
+}
+
+func (o *Options) allowWebhook(target string) error {
+	if network, err := netip.ParsePrefix(target); err == nil {
+		o.Networks = append(o.Networks, network)
+		return nil
+	}
+	if strings.Contains(target, "/") {
+		o.Services = append(o.Services, target)
+	} else {
+		o.Hosts = append(o.Hosts, target)
+	}
+	return nil
+}
+
 func (o Options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen", "kubeconfig", "store"); err != nil {
 		return err
@@ -109,7 +151,12 @@ func (o Options) validate(flags command.Flags) error {
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
 		return err
 	}
+	host, _, err := net.SplitHostPort(o.Listen)
 	switch {
+	case err != nil:
+		return fmt.Errorf("--listen %q is no address: write host:port or :port", o.Listen)
+	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
+		return fmt.Errorf("--listen %s can be reached from other machines: add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":

@@ -4,19 +4,15 @@
 package document
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -53,18 +49,10 @@ type Document struct {
 
 // Decode reads all documents of a file, or of a request; where names that. Parts without content do not count.
 func Decode(data []byte, where string) ([]*Document, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var out []*Document
-	for {
-		part, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	for part, err := range yamldoc.Split(data) {
 		if err != nil {
 			return nil, &Error{Where: where, Problem: err.Error()}
-		}
-		if empty(part) {
-			continue
 		}
 		d, err := decodeOne(part, fmt.Sprintf("%s, document %d", where, len(out)+1))
 		if err != nil {
@@ -72,6 +60,7 @@ func Decode(data []byte, where string) ([]*Document, error) {
 		}
 		out = append(out, d)
 	}
+	return out, nil
 }
 
 // DecodeOne reads one document, of which it says where it is from by kind and name.
@@ -91,24 +80,16 @@ func DecodeOne(data []byte) (*Document, error) {
 	return all[0], nil
 }
 
-// empty reports whether a part of a file has nothing but comments.
-func empty(part []byte) bool {
-	for line := range bytes.Lines(part) {
-		text := bytes.TrimSpace(line)
-		if len(text) > 0 && text[0] != '#' && string(text) != "---" {
-			return false
-		}
+func decodeOne(part yamldoc.Document, where string) (*Document, error) {
+	if len(part.Text) > MaxBytes {
+		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part.Text), MaxBytes)}
 	}
-	return true
-}
-
-func decodeOne(part []byte, where string) (*Document, error) {
-	if len(part) > MaxBytes {
-		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part), MaxBytes)}
+	raw, err := part.StrictJSON()
+	if errors.As(err, new(*yamldoc.LimitError)) {
+		return nil, &Error{Where: where, Problem: err.Error()}
 	}
-	raw, err := yaml.YAMLToJSONStrict(part)
 	if err != nil {
-		return nil, &Error{where, duplicateIn(part), "it is not valid YAML: " + oneLine(err.Error())}
+		return nil, &Error{where, duplicateIn(part.Text), "it is not valid YAML: " + oneLine(err.Error())}
 	}
 	var h struct {
 		APIVersion string          `json:"apiVersion"`

@@ -82,9 +82,13 @@ func placeAt(raw []byte, offset int64) string {
 	}
 }
 
-// duplicateIn returns the path of the first key of a text in YAML that is there twice, or "".
+// duplicateIn returns the path of the first repeated key of a text in YAML, or "". It does not parse a large text again.
 func duplicateIn(text []byte) string {
+	const large = 64 << 10
 	var root yamlv3.Node
+	if len(text) > large {
+		return ""
+	}
 	if err := yamlv3.Unmarshal(text, &root); err != nil {
 		return ""
 	}

@@ -72,7 +72,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	var err error
-	if f.webhooks, err = caller.New(caller.Options{}); err != nil {
+	if f.webhooks, err = caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.webhooks.Close)

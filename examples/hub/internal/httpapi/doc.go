@@ -41,13 +41,15 @@
 //	408  a body that takes more than 30 s to come
 //	409  what cannot be done now: no earlier revision, a cluster that was not removed, nothing that is complete
 //	413  a body over 1 MiB
-//	421  a request for another host than localhost, where only this machine can reach the API
+//	421  a request for a host other than localhost and those of --allowed-host
 //	422  a document that is right by itself, but names another one that there is not, is named by one, does not render, or
 //	     renders objects that no cluster takes; a rollback, or the end of one, that needs an object which another application has by now
+//	503  a ?wait while 100 requests wait
 //
 // After an error everything is as it was. A change that has begun is made also where who asked for it hangs up. Of two who put the same document
 // the last one counts.
 //
-// The API has no login: it is for those who can reach its address, which is of this machine by default, and
-// refuses what browsers send for pages of others, also where the name of such a page leads here.
+// The API has no login: everyone who can reach its address may use it. By default only this machine can. The API rejects
+// requests that browsers send for pages of other origins, and requests for hosts that --allowed-host does not list: a page of
+// another site may have a name that resolves to the hub. Requests of slow clients end: see package internal/httpserve.
 package httpapi

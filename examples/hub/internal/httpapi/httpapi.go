@@ -24,11 +24,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 )
 
-// maxWait is how long a request may wait for an application to settle.
-const maxWait = 10 * time.Minute
-
-// bodyTimeout is how long a body may take to come.
-const bodyTimeout = 30 * time.Second
+const (
+	// maxWait limits the time that a request waits for an application to settle.
+	maxWait = 10 * time.Minute
+	// maxWaits limits the requests that wait.
+	maxWaits = 100
+)
 
 // Options are what an API serves.
 type Options struct {
@@ -36,20 +37,20 @@ type Options struct {
 	Rollouts *rollout.Manager
 	// ReadOnly is set where documents come from elsewhere.
 	ReadOnly bool
-	// BodyTimeout is how long a body may take to come. Defaults to 30 s.
-	BodyTimeout time.Duration
 }
 
-type api struct{ Options }
+type api struct {
+	Options
+	waits chan struct{}
+}
 
 // New returns the API.
 func New(options Options) http.Handler {
-	options.BodyTimeout = cmp.Or(options.BodyTimeout, bodyTimeout)
-	a := &api{options}
+	a := &api{options, make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f func(*http.Request) (int, any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, bounded(w, r.Body, a.BodyTimeout), document.MaxBytes)
+			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
 			code, body, err := f(r)
 			if err != nil {
 				code, body = explain(err)
@@ -225,31 +226,6 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 	return http.StatusOK, struct{}{}, err
 }
 
-// inTime is a body that must come in time. The connection has its time back at the end of it: an answer may take longer.
-type inTime struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-// bounded gives a body some time to come, from now on.
-func bounded(w http.ResponseWriter, body io.ReadCloser, limit time.Duration) io.ReadCloser {
-	if body == http.NoBody {
-		return body
-	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(limit)) // not every writer can
-	return &inTime{body, control}
-}
-
-// Read reads, until time is over.
-func (b *inTime) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
-
 // bodyError is about a body that cannot be read.
 func bodyError(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -370,6 +346,12 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
 			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait must be a time of up to %s, such as 30s", maxWait)}
+		}
+		select {
+		case a.waits <- struct{}{}:
+			defer func() { <-a.waits }()
+		default:
+			return 0, nil, &failure{code: http.StatusServiceUnavailable, text: fmt.Sprintf("%d requests wait already: ask again later, or without wait", maxWaits)}
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()

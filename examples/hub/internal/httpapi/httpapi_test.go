@@ -5,11 +5,11 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -17,17 +17,31 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestSlowBody: a body that does not come holds nobody for ever.
 func TestSlowBody(t *testing.T) {
-	server := httptest.NewServer(httpapi.New(httpapi.Options{BodyTimeout: 50 * time.Millisecond}))
-	defer server.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- httpserve.Serve(ctx, listener, httpserve.Options{Handler: httpapi.New(httpapi.Options{}), BodyTimeout: 50 * time.Millisecond})
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	for _, request := range []string{"PUT /api/v1/clusters/c1", "POST /api/v1/applications/shop/rollback"} {
 		t.Run(request, func(t *testing.T) {
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			conn, err := net.Dial("tcp", listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}

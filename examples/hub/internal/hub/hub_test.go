@@ -174,7 +174,7 @@ func (f *fixture) start() {
 			f.t.Fatal(err)
 		}
 	}
-	webhooks, err := caller.New(caller.Options{})
+	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
 	clusters, err := spokes.Open(spokes.Options{
 		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Webhooks: webhooks, Native: native.New(), Changed: func() { f.WorksChanged() },

@@ -19,6 +19,8 @@
 // a function or an argument, again in each round of a loop. A round takes 10 more, the use of another template 100, and what a function makes one for
 // each 64 bytes. Waiting for what is read does not count. Where it would take more the application is refused, with an error that names document, template and line.
 //
+// YAML aliases are allowed. A document with its aliases replaced may have 3 MiB, and an application 16 MiB, plus 64 KiB for each of its clusters.
+//
 // What it makes is checked as the API server of a hub with ManifestWorks does: apiVersion, kind and metadata of each object. So are
 // lists, which are no objects, and names of the usual kinds. The error names document, template,
 // cluster, object and field; and the value, unless a template of the application reads a Secret.

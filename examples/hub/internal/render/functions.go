@@ -35,7 +35,9 @@ func (r *renderer) functions() template.FuncMap {
 		"base64": func(text string) (string, error) { return m.made(base64.StdEncoding.EncodeToString([]byte(text))) },
 		"indent": func(n int, text string) (string, error) {
 			lines := strings.Count(text, "\n")
-			if n = max(n, 0); lines > 0 && n > maxBytes/lines {
+			if n = max(n, 0); lines == 0 {
+				return text, nil
+			} else if n > maxBytes/lines {
 				return "", errTooMuch()
 			}
 			return m.made(strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n)))

@@ -4,25 +4,22 @@
 package render
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"regexp"
 	"strings"
 	"text/template"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -36,6 +33,12 @@ func ClusterID(name string) appcontext.ClusterID {
 
 // maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
+
+// An application may render this many bytes, and for each of its clusters this many more.
+const (
+	maxApplication = 16 << 20
+	maxOnCluster   = 64 << 10
+)
 
 // secretKind is the kind of what errors must not quote.
 const secretKind = "Secret"
@@ -113,7 +116,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
 	application := d.Object.(*document.Application)
-	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}}
+	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}, left: maxApplication + len(clusters)*maxOnCluster}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
@@ -134,6 +137,7 @@ type renderer struct {
 	check   Check
 	values  map[string]string
 	meter   meter
+	left    int // bytes of manifests that may still come
 }
 
 func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
@@ -169,6 +173,9 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
 			}
 			if err == nil {
+				err = r.spend(cluster.Resources[before:], len(clusters))
+			}
+			if err == nil {
 				err = r.checked(c.Metadata.Name, cluster.Resources[before:])
 			}
 			if err != nil {
@@ -178,6 +185,17 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		app.Clusters = append(app.Clusters, cluster)
 	}
 	return app, nil
+}
+
+// spend bounds all manifests of the application.
+func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
+	for i := range made {
+		r.left -= len(made[i].Manifest)
+	}
+	if r.left < 0 {
+		return fmt.Errorf("the application makes more than %d bytes for %d clusters", maxApplication+clusters*maxOnCluster, clusters)
+	}
+	return nil
 }
 
 // checked checks what a template has made. Where any has read a Secret, its errors have no values.
@@ -235,16 +253,14 @@ var yamlLine = regexp.MustCompile(`line \d+`)
 
 // objectsIn adds the objects of a text to resources. Errors have nothing of the text: it may have secrets.
 func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		part, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return resources, nil
-		}
+	for part, err := range yamldoc.Split(text) {
 		if err != nil {
-			return nil, errors.New("what it makes is not YAML")
+			return nil, err
 		}
-		manifest, err := yaml.YAMLToJSONStrict(part)
+		manifest, err := part.StrictJSON()
+		if errors.As(err, new(*yamldoc.LimitError)) {
+			return nil, err
+		}
 		if err != nil {
 			problem := "what it makes is not valid YAML"
 			if line := yamlLine.FindString(err.Error()); line != "" {
@@ -261,6 +277,7 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 		}
 		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})
 	}
+	return resources, nil
 }
 
 // limited is a buffer that takes no more than some bytes.

@@ -6,6 +6,7 @@ package render_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,7 @@ func TestRender(t *testing.T) {
 		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                                    `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
 		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                                          `{"v":"plain"}`,
 		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                                           `{"v":"x"}`,
+		configMap("{{ indent 1000000000000 `a` }}"):                                                                            `{"v":"a"}`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n":                `{"v":"a\nb\n"}`,
 		configMap("x{{ range 3 }}{{ . }}{{ end }}"):                                                                            `{"v":"x012"}`,
 		configMap("{{ range $k, $v := .Cluster.Labels }}{{ $v }}.{{ end }}"):                                                   `{"v":"1.north."}`,
@@ -134,6 +136,45 @@ func TestRenderRefuses(t *testing.T) {
 	// Templates are read also where they are not rendered.
 	if _, err := render.Render(application(t, "{{ if }}"), nil, objects{}, nil); err == nil {
 		t.Error("a broken template of an application that is nowhere is taken")
+	}
+}
+
+// TestAliases: a short template that renders aliases of a long value is refused before they are replaced.
+func TestAliases(t *testing.T) {
+	const template = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: m, namespace: ns}
+data: &a {v: "{{ printf "%100000d" 1 }}"}
+b: [{{ range 9000 }}*a,{{ end }}]
+`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := render.Render(application(t, template), clusters(t, "c1"), objects{}, nil)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "spec.parts[0].manifests[0].template: for the cluster c1: the document has more than 3145728 bytes with its aliases replaced") {
+		t.Errorf("%.200v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
+		t.Errorf("%d bytes of template allocated %d MiB", len(template), allocated>>20)
+	}
+}
+
+// TestManyClusters: a short template that renders much for each cluster is refused before it takes memory.
+func TestManyClusters(t *testing.T) {
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprint("c", i))
+	}
+	template := configMap(`"{{ printf "%100000d" 1 }}"`) + "a: &a \"{{ printf `%100000d` 1 }}\"\nb: [{{ range 28 }}*a,{{ end }}]\n"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := render.Render(application(t, template), clusters(t, names...), objects{}, nil)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "the application makes more than 29884416 bytes for 200 clusters") {
+		t.Errorf("%.200v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 512<<20 {
+		t.Errorf("%d bytes of template allocated %d MiB", len(template), allocated>>20)
 	}
 }
 

@@ -4,17 +4,13 @@
 package explain
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 // read returns the objects of a file: those of each of its YAML documents, and of lists in them.
@@ -24,12 +20,9 @@ func read(path string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	var objects []*unstructured.Unstructured
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	n := 0
+	for document, err := range yamldoc.Split(content) {
+		n++
 		if err == nil {
 			objects, err = parse(objects, document)
 		}
@@ -44,8 +37,8 @@ func read(path string) ([]*unstructured.Unstructured, error) {
 }
 
 // parse adds the objects of a document, which may be empty.
-func parse(objects []*unstructured.Unstructured, document []byte) ([]*unstructured.Unstructured, error) {
-	text, err := yaml.YAMLToJSONStrict(document) // a key that is there twice is an error
+func parse(objects []*unstructured.Unstructured, document yamldoc.Document) ([]*unstructured.Unstructured, error) {
+	text, err := document.StrictJSON()
 	if err != nil {
 		return nil, err
 	}

@@ -17,53 +17,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// document is one part of a file that is not empty, and the line, counted from 1, where it begins.
+// document is a document of a file.
 type document struct {
-	line   int
-	text   string
+	yamldoc.Document
 	format string // for messages: "YAML" or "JSON"
 }
 
-// splitYAML cuts a file at its separators. The YAML library reads a document at a time and counts lines
-// from its start, so this keeps the line of each. Parts with nothing but comments are left out and not counted.
-func splitYAML(text string) []document {
-	var docs []document
-	var part strings.Builder
-	start, empty := 1, true
-	end := func() {
-		if !empty {
-			docs = append(docs, document{line: start, text: part.String(), format: "YAML"})
+// splitYAML returns the documents of a file. The YAML library counts lines from the start of a document.
+func splitYAML(text []byte) (docs []document, err error) {
+	for d, err := range yamldoc.Split(text) {
+		if err != nil {
+			return nil, err
 		}
-		part.Reset()
-		empty = true
+		docs = append(docs, document{d, "YAML"})
 	}
-	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
-		if isSeparator(line) {
-			end()
-			start = i + 1
-			// Content may follow on the separator's own line: "--- {kind: …}" or a comment.
-			line = strings.Replace(line, line[:3], "   ", 1)
-		}
-		if trimmed := strings.TrimSpace(line); empty && (trimmed == "" || strings.HasPrefix(trimmed, "#")) {
-			continue
-		}
-		if empty {
-			start, empty = i+1, false
-		}
-		part.WriteString(line + "\n")
-	}
-	end()
-	return docs
-}
-
-func isSeparator(line string) bool {
-	if !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "...") {
-		return false
-	}
-	return len(line) == 3 || strings.ContainsRune(" \t\r", rune(line[3]))
+	return docs, nil
 }
 
 // splitJSON cuts a file of JSON values that follow each other.
@@ -85,7 +57,8 @@ func splitJSON(text []byte) ([]document, error) {
 			}
 			return nil, fmt.Errorf("document %d (line %d): bad JSON: line %d: %w", len(docs)+1, lineAt(start), line, err)
 		}
-		docs = append(docs, document{line: lineAt(d.InputOffset() - int64(len(raw))), text: string(raw), format: "JSON"})
+		line := lineAt(d.InputOffset() - int64(len(raw)))
+		docs = append(docs, document{yamldoc.Document{Text: raw, Line: line, Start: line}, "JSON"})
 	}
 }
 
@@ -94,11 +67,11 @@ var yamlLine = regexp.MustCompile(`line (\d+):`)
 
 // decode returns the objects of a document: one, or the items of a List.
 func decode(doc document, where string) ([]Object, error) {
-	raw, err := yaml.YAMLToJSONStrict([]byte(doc.text))
+	raw, err := doc.StrictJSON()
 	if err != nil {
 		text := yamlLine.ReplaceAllStringFunc(strings.TrimPrefix(err.Error(), "yaml: "), func(m string) string {
 			n, _ := strconv.Atoi(yamlLine.FindStringSubmatch(m)[1])
-			return fmt.Sprintf("line %d:", n+doc.line-1)
+			return fmt.Sprintf("line %d:", n+doc.Start-1)
 		})
 		return nil, fmt.Errorf("%s: bad %s: %s", where, doc.format, strings.Join(strings.Fields(text), " "))
 	}

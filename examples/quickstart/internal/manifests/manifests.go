@@ -86,14 +86,16 @@ func loadFile(folder fs.FS, name string) (File, error) {
 		return File{}, err
 	}
 	f := File{Name: name, Work: work}
-	docs := splitYAML(string(text))
+	split := splitYAML
 	if path.Ext(name) == ".json" {
-		if docs, err = splitJSON(text); err != nil {
-			return File{}, fmt.Errorf("%s, %w", name, err)
-		}
+		split = splitJSON
+	}
+	docs, err := split(text)
+	if err != nil {
+		return File{}, fmt.Errorf("%s, %w", name, err)
 	}
 	for i, doc := range docs {
-		where := fmt.Sprintf("%s, document %d (line %d)", name, i+1, doc.line)
+		where := fmt.Sprintf("%s, document %d (line %d)", name, i+1, doc.Line)
 		objects, err := decode(doc, where)
 		if err != nil {
 			return File{}, err

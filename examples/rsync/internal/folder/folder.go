@@ -5,16 +5,12 @@
 package folder
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -65,27 +61,11 @@ func split(files fs.FS, name string) ([][]byte, error) {
 		return nil, err
 	}
 	var out [][]byte
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	for document, err := range yamldoc.Split(content) {
 		if err != nil {
 			return nil, err
 		}
-		if !empty(document) {
-			out = append(out, document)
-		}
+		out = append(out, document.Text)
 	}
-}
-
-// empty reports whether a document has only comments.
-func empty(document []byte) bool {
-	for line := range bytes.Lines(document) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
-			return false
-		}
-	}
-	return true
+	return out, nil
 }

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ignore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/hostile"
+	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+)
+
+// TestHostileExpressions: no expression panics, runs for long or allocates much.
+func TestHostileExpressions(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
+	for _, tt := range []struct {
+		name   string
+		field  workv1.IgnoreField
+		object string
+		want   string
+	}{
+		{"empty", workv1.IgnoreField{JQPathExpressions: []string{""}}, `{}`, "it is empty"},
+		{"comment only", workv1.IgnoreField{JQPathExpressions: []string{"# .spec"}}, `{}`, "it is empty"},
+		{"empty parentheses", workv1.IgnoreField{JQPathExpressions: []string{"()"}}, `{}`, "unexpected"},
+		{"counted repeats", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$"))`}}, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, "regular expression"},
+		{"a large program", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(` + strings.Repeat("ab", 1500) + `){1000}"))`}}, `{"x":"a"}`, "regular expression"},
+		{"a long text", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(a?){100}b$"))`}}, `{"x":"` + strings.Repeat("a", 1_000_000) + `"}`, "regular expression"},
+		{"many tests", workv1.IgnoreField{JQPathExpressions: []string{`select(all(.x[]; test("(a?){100}b$") | not)) | .x`}}, `{"x":[` + strings.Repeat(`"`+strings.Repeat("a", 1000)+`",`, 10_000) + `""]}`, ""},
+		{"a deep object, JSON path", workv1.IgnoreField{JSONPaths: []string{"..a"}}, `{"x":` + deep + `}`, "steps"},
+		{"a deep object, jq", workv1.IgnoreField{JQPathExpressions: []string{".x | ..|.a?"}}, `{"x":` + deep + `}`, ""},
+		{"a long JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat(".a", 500_000)}}, `{}`, "bytes, more than"},
+		{"a deep JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat("[?(@.a", 600)}}, `{}`, ""},
+		{"a deep pointer", workv1.IgnoreField{JSONPointers: []string{"/x" + strings.Repeat("/a", 5000)}}, `{"x":` + deep + `}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			obj := &unstructured.Unstructured{}
+			if err := obj.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},` + tt.object[1:])); err != nil && tt.object != "{}" {
+				t.Fatal(err)
+			}
+			if tt.object == "{}" {
+				obj = parse(t, manifest)
+			}
+			var err error
+			hostile.Check(t, func() { _, err = ignore.Apply(t.Context(), obj, obj, []workv1.IgnoreField{tt.field}, ours) })
+			if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%.300v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestHostileLists: lists with many items of the agent's are not searched for ever.
+func TestHostileLists(t *testing.T) {
+	const many = 10_000
+	var items, keys strings.Builder
+	for i := range many {
+		fmt.Fprintf(&items, `{"name":"n%d","value":"v"},`, i)
+		fmt.Fprintf(&keys, `"k:{\"name\":\"n%d\"}":{".":{},"f:name":{}},`, i)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"X","metadata":{"name":"x","managedFields":[{"manager":"ours","fieldsType":"FieldsV1","fieldsV1":{"f:l":{%s}}}]},"l":[%s]}`,
+		strings.TrimSuffix(keys.String(), ","), strings.TrimSuffix(items.String(), ","))); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{".l", ".l[*]", ".l[*].value"} {
+		t.Run(p, func(t *testing.T) {
+			hostile.Check(t, func() {
+				if _, err := ignore.Apply(t.Context(), obj, obj, []workv1.IgnoreField{{JSONPaths: []string{p}}}, ours); err == nil {
+					t.Error("it is found")
+				}
+			})
+		})
+	}
+}
+
+// FuzzIgnoreFields applies one path of each kind.
+func FuzzIgnoreFields(f *testing.F) {
+	for _, seed := range [][3]string{
+		{".spec.replicas", "/spec/args/0", `.spec.template.spec.containers[] | select(.name == "web") | .image`},
+		{"..image", "/metadata/labels/a~1b", `.. | select(type == "string" and test("(a?){10}")) `},
+		{`.spec.template.spec.containers[?(@.name=="web")].ports[0:2]`, "", `limit(3; .spec.args[]), first(..), (.a // .b)`},
+		{"[*][*][*]", "/", ""},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	m := parseText(manifest)
+	l := parseText(strings.Replace(strings.Replace(live, "%s", "ours", 1), "%s", owned, 1))
+	f.Fuzz(func(t *testing.T, jsonPath, pointer, jq string) {
+		for _, field := range []workv1.IgnoreField{{JSONPaths: []string{jsonPath}}, {JSONPointers: []string{pointer}}, {JQPathExpressions: []string{jq}}} {
+			hostile.Check(t, func() { _, _ = ignore.Apply(t.Context(), m, l, []workv1.IgnoreField{field}, ours) })
+		}
+	})
+}
+
+// FuzzJQ evaluates expressions on an object with long texts, long lists and many levels.
+func FuzzJQ(f *testing.F) {
+	for _, seed := range []string{
+		"", "#", ".x", ".. | .a?", manyTimes, `select(.x | test("((a?){100}){10}b$"))`, `.l[] | select(contains("a"))`, `.l[1:][0]`, `if .x > 1 then .. else .l[-1] end`,
+		`select(all(.l[]; ascii_upcase | ltrimstr("A") | length > 1e1000))`, `select(. == .)`, `-(.l[0])`, `.["x"], ."x"?`, `limit(1e9; ..)`, `last(.l[])`,
+	} {
+		f.Add(seed)
+	}
+	m := parseText(`{apiVersion: v1, kind: X, metadata: {name: x}}`)
+	m.Object["x"] = strings.Repeat("a", 100_000)
+	list, deep := []any{}, map[string]any{}
+	for i := range 2000 {
+		list = append(list, fmt.Sprint("item", i))
+	}
+	for range 500 {
+		deep = map[string]any{"a": deep}
+	}
+	m.Object["l"], m.Object["deep"] = list, deep
+	f.Fuzz(func(t *testing.T, jq string) {
+		hostile.Check(t, func() {
+			_, _ = ignore.Apply(t.Context(), m, m, []workv1.IgnoreField{{JQPathExpressions: []string{jq}}}, ours)
+		})
+	})
+}

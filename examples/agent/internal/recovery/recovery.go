@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package recovery turns panics into errors, so that one work or manifest does not end the process.
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"k8s.io/klog/v2"
+)
+
+// PanicError is a recovered panic. It has no part of the value that was passed to panic, which may have parts of an object.
+type PanicError struct {
+	// Doing is the call that panicked, as in "serving the work".
+	Doing string
+}
+
+// Error names the call.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("%s: the agent panicked: its log has the stack", e.Doing)
+}
+
+// Call calls f. A panic of f is logged with its stack and returned as a [*PanicError].
+func Call(ctx context.Context, doing string, f func() error) (err error) {
+	defer func() {
+		problem := recover()
+		if problem == nil {
+			return
+		}
+		what := fmt.Sprintf("%T", problem) // formatting the value may panic again
+		if own, ok := problem.(runtime.Error); ok {
+			what = own.Error()
+		}
+		klog.FromContext(ctx).Error(nil, "Recovered from a panic", "doing", doing, "panic", what, "stack", string(debug.Stack()))
+		err = &PanicError{doing}
+	}()
+	return f()
+}

@@ -1,0 +1,440 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package jsonpatch applies JSON patches (RFC 6902) and JSON merge patches (RFC 7396) of untrusted origin. The results and
+// error texts are those of gopkg.in/evanphx/json-patch.v4, which the API server uses, but memory and time are bounded:
+//
+//   - Options.MaxCopied bounds the bytes that copy operations add.
+//   - A patch that reads too much text or moves too many list elements fails with [ErrTooExpensive], within about a second.
+//   - No patch panics.
+package jsonpatch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
+)
+
+// Errors for errors.Is.
+var (
+	ErrTooExpensive = errors.New("the patch is too expensive for an object of this size")
+
+	errMissing = errors.New("missing value")
+	errIndex   = errors.New("invalid index referenced")
+	errTest    = errors.New("test failed")
+)
+
+// CopySizeError is returned when copy operations add more than Options.MaxCopied bytes.
+type CopySizeError struct{ Size, Limit int }
+
+// Error returns the API server's text.
+func (e *CopySizeError) Error() string {
+	return fmt.Sprintf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", e.Size, e.Limit)
+}
+
+// Options configures [Patch.Apply].
+type Options struct {
+	// MaxCopied is the number of bytes that all copy operations of a patch may add.
+	MaxCopied int
+	// Lenient accepts what the API server accepts beyond RFC 6902: indices from the end of a list, and missing
+	// members as the source of a copy or the target of a replace.
+	Lenient bool
+}
+
+const (
+	// maxCost bounds the bytes of opened values plus the list elements that an operation moves: about a second.
+	maxCost = 1 << 28
+	// maxDepth is the deepest value that encoding/json reads.
+	maxDepth = 10_000
+)
+
+// Patch is a decoded JSON patch.
+type Patch []map[string]*json.RawMessage
+
+// Decode reads a JSON patch. It checks operations no further: Apply does.
+func Decode(data []byte) (Patch, error) {
+	var p Patch
+	err := json.Unmarshal(data, &p)
+	return p, err
+}
+
+// Apply returns the document that the patch makes of a document. Its size is at most that of document and patch plus
+// Options.MaxCopied.
+func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
+	if !rawjson.Valid(doc) {
+		return nil, errors.New("the document is not JSON")
+	}
+	a := applier{options: o, root: node{raw: bytes.TrimSpace(doc)}}
+	if root, err := a.open(&a.root); err != nil || root == nil {
+		return nil, cmpErr(err, "the document must be object or array")
+	}
+	for _, fields := range p {
+		if err := a.apply(operation(fields)); err != nil {
+			return nil, err
+		}
+	}
+	return a.root.append(nil, 0)
+}
+
+func cmpErr(err error, text string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(text)
+}
+
+type operation map[string]*json.RawMessage
+
+func (o operation) text(field string) (string, error) {
+	raw := o[field]
+	if raw == nil {
+		if field == "from" {
+			return "", fmt.Errorf("operation, missing from field: %w", errMissing)
+		}
+		return "", fmt.Errorf("operation missing %s field: %w", field, errMissing)
+	}
+	var s string
+	err := json.Unmarshal(*raw, &s)
+	return s, err
+}
+
+func (o operation) value() node {
+	if raw := o["value"]; raw != nil {
+		return node{raw: *raw}
+	}
+	return node{raw: null}
+}
+
+var null = []byte("null")
+
+// applier applies one patch to one document.
+type applier struct {
+	options      Options
+	root         node
+	cost, copied int
+}
+
+func (a *applier) spend(n int) error {
+	if a.cost += n; a.cost > maxCost {
+		return ErrTooExpensive
+	}
+	return nil
+}
+
+func (a *applier) apply(o operation) error {
+	kind, err := o.text("op")
+	if err != nil {
+		kind = "unknown"
+	}
+	switch kind {
+	case "add":
+		return a.add(o)
+	case "remove":
+		return a.remove(o)
+	case "replace":
+		return a.replace(o)
+	case "move":
+		return a.move(o)
+	case "test":
+		return a.test(o)
+	case "copy":
+		return a.copy(o)
+	}
+	return fmt.Errorf("Unexpected kind: %s", kind) //nolint:staticcheck // the API server's text
+}
+
+func (a *applier) add(o operation) error {
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("add operation failed to decode path: %w", errMissing)
+	}
+	if path == "" && !a.options.Lenient {
+		return a.replaceRoot(o)
+	}
+	c, key, err := a.find(path)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
+	}
+	if err := a.insert(c, key, o.value()); err != nil {
+		return fmt.Errorf("error in add for path: '%s': %w", path, err)
+	}
+	return nil
+}
+
+func (a *applier) remove(o operation) error {
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("remove operation failed to decode path: %w", errMissing)
+	}
+	c, key, err := a.find(path)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("remove operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
+	}
+	if err := a.take(c, key); err != nil {
+		return fmt.Errorf("error in remove for path: '%s': %w", path, err)
+	}
+	return nil
+}
+
+func (a *applier) replace(o operation) error {
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("replace operation failed to decode path: %w", err)
+	}
+	if path == "" {
+		return a.replaceRoot(o)
+	}
+	c, key, err := a.find(path)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("replace operation does not apply: doc is missing path: %s: %w", path, errMissing)
+	}
+	at, err := a.get(c, key)
+	switch {
+	case err != nil || at == nil && !a.options.Lenient:
+		return fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", path, errMissing)
+	case at == nil:
+		return a.insert(c, key, o.value())
+	}
+	*at = o.value()
+	return nil
+}
+
+func (a *applier) replaceRoot(o operation) error {
+	value := o.value()
+	c, err := a.open(&value)
+	if err != nil || c == nil {
+		return cmpErr(err, "replace operation value must be object or array")
+	}
+	a.root = value
+	return nil
+}
+
+func (a *applier) move(o operation) error {
+	from, err := o.text("from")
+	if err != nil {
+		return fmt.Errorf("move operation failed to decode from: %w", err)
+	}
+	c, key, err := a.find(from)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("move operation does not apply: doc is missing from path: %s: %w", from, errMissing)
+	}
+	at, err := a.get(c, key)
+	if err != nil {
+		return fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	var value node
+	if at != nil {
+		value = *at
+	}
+	if err := a.take(c, key); err != nil {
+		return fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("move operation failed to decode path: %w", err)
+	}
+	if c, key, err = a.find(path); err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("move operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
+	}
+	if err := a.insert(c, key, value); err != nil {
+		return fmt.Errorf("error in move for path: '%s': %w", path, err)
+	}
+	return nil
+}
+
+func (a *applier) test(o operation) error {
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("test operation failed to decode path: %w", err)
+	}
+	at := &a.root
+	if path != "" {
+		c, key, err := a.find(path)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			return fmt.Errorf("test operation does not apply: is missing path: %s: %w", path, errMissing)
+		}
+		if at, err = a.get(c, key); err != nil {
+			return fmt.Errorf("error in test for path: '%s': %w", path, err)
+		}
+		if at == nil {
+			at = &node{raw: null}
+		}
+	}
+	value := o.value()
+	same, err := a.equal(at, &value)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return fmt.Errorf("testing value %s failed: %w", path, errTest)
+	}
+	return nil
+}
+
+func (a *applier) copy(o operation) error {
+	from, err := o.text("from")
+	if err != nil {
+		return fmt.Errorf("copy operation failed to decode from: %w", err)
+	}
+	c, key, err := a.find(from)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("copy operation does not apply: doc is missing from path: %s: %w", from, errMissing)
+	}
+	at, err := a.get(c, key)
+	if err == nil && at == nil && !a.options.Lenient {
+		err = errMissing
+	}
+	if err != nil {
+		return fmt.Errorf("error in copy for from: '%s': %w", from, err)
+	}
+	path, err := o.text("path")
+	if err != nil {
+		return fmt.Errorf("copy operation failed to decode path: %w", errMissing)
+	}
+	if c, key, err = a.find(path); err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
+	}
+	value := node{raw: null}
+	if at != nil && !at.isNull() {
+		if value.raw, err = at.text(); err != nil {
+			return fmt.Errorf("error while performing deep copy: %w", err)
+		}
+		if a.copied += len(value.raw); a.copied > a.options.MaxCopied {
+			return &CopySizeError{Size: a.copied, Limit: a.options.MaxCopied}
+		}
+	}
+	if err := a.insert(c, key, value); err != nil {
+		return fmt.Errorf("error while adding value during copy: %w", err)
+	}
+	return nil
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// find returns the object or list that holds the last part of a path, and that part. It returns no container when the
+// document has none there.
+func (a *applier) find(path string) (*container, string, error) {
+	_, rest, ok := strings.Cut(path, "/") // as the API server, which ignores text before the first slash
+	if !ok {
+		return nil, "", nil
+	}
+	c, err := a.open(&a.root)
+	for err == nil && c != nil {
+		part, next, more := strings.Cut(rest, "/")
+		if !more {
+			return c, unescape.Replace(part), nil
+		}
+		at, missing := a.get(c, unescape.Replace(part))
+		if missing != nil || at == nil {
+			return nil, "", nil
+		}
+		rest = next
+		c, err = a.open(at)
+	}
+	return nil, "", err
+}
+
+// get returns the value at a key, nil for a missing member, or an error for an index that is not in a list.
+func (a *applier) get(c *container, key string) (*node, error) {
+	if c.members != nil {
+		return c.members[key], nil
+	}
+	i, err := strconv.Atoi(key)
+	if err == nil {
+		i, err = a.index(i, len(c.list))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &c.list[i], nil
+}
+
+// index returns the place of an index in a list of n elements.
+func (a *applier) index(i, n int) (int, error) {
+	at := i
+	if i < 0 && a.options.Lenient {
+		at += n
+	}
+	if at < 0 || at >= n {
+		return 0, fmt.Errorf("Unable to access invalid index: %d: %w", i, errIndex) //nolint:staticcheck // the API server's text
+	}
+	return at, nil
+}
+
+// insert adds a value to an object, or to a list before the element at an index.
+func (a *applier) insert(c *container, key string, value node) error {
+	if c.members != nil {
+		c.members[key] = &value
+		return nil
+	}
+	if key == "-" {
+		c.list = append(c.list, value)
+		return nil
+	}
+	i, err := strconv.Atoi(key)
+	if err != nil {
+		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+	}
+	if i, err = a.index(i, len(c.list)+1); err != nil {
+		return err
+	}
+	if err := a.spend(len(c.list) - i); err != nil {
+		return err
+	}
+	c.list = append(c.list, node{})
+	copy(c.list[i+1:], c.list[i:])
+	c.list[i] = value
+	return nil
+}
+
+// take removes a member or an element.
+func (a *applier) take(c *container, key string) error {
+	if c.members != nil {
+		if c.members[key] == nil {
+			return fmt.Errorf("Unable to remove nonexistent key: %s: %w", key, errMissing) //nolint:staticcheck // the API server's text
+		}
+		delete(c.members, key)
+		return nil
+	}
+	i, err := strconv.Atoi(key)
+	if err == nil {
+		i, err = a.index(i, len(c.list))
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.spend(len(c.list) - i); err != nil {
+		return err
+	}
+	c.list = append(c.list[:i], c.list[i+1:]...)
+	return nil
+}

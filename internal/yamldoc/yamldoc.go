@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package yamldoc reads the YAML and JSON that people and peers write. Every package of the tree
+// reads such documents with it, and archtest lists the exceptions.
+//
+// Aliases, anchors and merge keys are accepted, as kubectl accepts them. Their cost is bounded: a
+// document with its aliases replaced may have [MaxExpanded] bytes. YAML parsers bound the number of
+// values, but not their size, and 170 kB can become 4.3 GiB.
+//
+// A parser allocates up to 500 times the size of a document. The package therefore parses large
+// documents, and documents with aliases, one at a time.
+//
+// Errors never quote a value of a document.
+package yamldoc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"strings"
+	"sync"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// MaxBytes is the size limit of a document as it is written. An API server with etcd's default stores no more.
+	MaxBytes = 3 << 19
+	// MaxExpanded is the size limit of a document with its aliases replaced. An API server accepts no larger request.
+	MaxExpanded = 3 << 20
+	// MaxDepth is the limit of values in values. Package encoding/json reads no deeper text.
+	MaxDepth = 10_000
+	// MaxDocuments is the limit of documents in a file.
+	MaxDocuments = 100_000
+
+	// growth is the size limit of a file's documents in JSON: this many times the size of the file. JSON may
+	// have six bytes for a character.
+	growth = 8
+	// small documents without aliases are parsed at the same time as others.
+	small = 64 << 10
+)
+
+// LimitError is returned for a document or a file that exceeds a limit. Its text quotes nothing.
+type LimitError struct{ problem string }
+
+// Error implements error.
+func (e *LimitError) Error() string { return e.problem }
+
+func limit(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }
+
+// JSON converts a document to JSON. The last of repeated keys counts.
+func JSON(text []byte) ([]byte, error) { return convert(text, yaml.YAMLToJSON) }
+
+// StrictJSON converts a document to JSON. A repeated key is an error.
+func StrictJSON(text []byte) ([]byte, error) { return convert(text, yaml.YAMLToJSONStrict) }
+
+// turn is held while a document is parsed that may need much memory.
+var turn sync.Mutex
+
+func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
+	if len(text) > MaxBytes {
+		return nil, limit("the document has %d bytes, and %d are allowed", len(text), MaxBytes)
+	}
+	aliases := bytes.IndexByte(text, '*') >= 0 && bytes.IndexByte(text, '&') >= 0
+	if aliases || len(text) > small {
+		turn.Lock()
+		defer turn.Unlock()
+	}
+	if aliases {
+		if err := checkAliases(text); err != nil {
+			return nil, err
+		}
+	}
+	out, err := parse(text)
+	if err != nil {
+		return nil, withoutValues(err)
+	}
+	if depthOf(out) > MaxDepth {
+		return nil, tooDeep()
+	}
+	return out, nil
+}
+
+func tooDeep() error { return limit("the document has more than %d levels", MaxDepth) }
+
+// checkAliases bounds a document with its aliases replaced. It follows each anchor once.
+func checkAliases(text []byte) error {
+	var root yamlv3.Node
+	if err := yamlv3.Unmarshal(text, &root); err != nil {
+		return withoutValues(err)
+	}
+	c := counter{anchors: map[*yamlv3.Node]size{}}
+	_, err := c.count(&root)
+	return err
+}
+
+// size is the size of a node with its aliases replaced. A node that contains itself has a pending size.
+type size struct {
+	bytes, depth int
+	pending      bool
+}
+
+type counter struct{ anchors map[*yamlv3.Node]size }
+
+func (c counter) count(n *yamlv3.Node) (size, error) {
+	if n.Kind == yamlv3.AliasNode {
+		s := c.anchors[n.Alias]
+		if s.pending {
+			return s, errors.New("an anchor contains itself")
+		}
+		return s, nil
+	}
+	if n.Anchor != "" {
+		c.anchors[n] = size{pending: true}
+	}
+	s := size{bytes: 1 + len(n.Value)}
+	for _, child := range n.Content {
+		part, err := c.count(child)
+		if err != nil {
+			return s, err
+		}
+		s.bytes += part.bytes
+		s.depth = max(s.depth, 1+part.depth)
+		if s.bytes > MaxExpanded {
+			return s, limit("the document has more than %d bytes with its aliases replaced", MaxExpanded)
+		}
+		if s.depth > MaxDepth {
+			return s, tooDeep()
+		}
+	}
+	if n.Anchor != "" {
+		c.anchors[n] = s
+	}
+	return s, nil
+}
+
+// depthOf returns the number of objects and lists around the innermost value of a text in JSON.
+func depthOf(text []byte) (deepest int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// quoted are the values in the messages of the parser. Characters that it expected are quoted, too.
+var quoted = regexp.MustCompile("(?s)`.*`|'[^']{2,}'|(invalid map key|unsupported map key of type).*")
+
+// withoutValues returns an error without the values that the parser quotes. Its messages name repeated keys.
+func withoutValues(err error) error {
+	const longest = 1000
+	text := quoted.ReplaceAllStringFunc(err.Error(), func(s string) string {
+		if strings.Contains(s, "map key") {
+			return "a key is not a string"
+		}
+		return "(value omitted)"
+	})
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return errors.New(text)
+}
+
+// Document is a document of a file.
+type Document struct {
+	Text []byte
+	// Line is the number of the first line with content, from 1. Start is that of the first line of Text.
+	Line, Start int
+
+	left *int // bytes of JSON that the documents of the file may still become
+}
+
+// JSON is like the function [JSON]. In addition it bounds the file as a whole.
+func (d Document) JSON() ([]byte, error) { return d.spend(JSON(d.Text)) }
+
+// StrictJSON is like the function [StrictJSON]. In addition it bounds the file as a whole.
+func (d Document) StrictJSON() ([]byte, error) { return d.spend(StrictJSON(d.Text)) }
+
+func (d Document) spend(out []byte, err error) ([]byte, error) {
+	if err != nil || d.left == nil { // nil without Split
+		return out, err
+	}
+	if *d.left -= len(out); *d.left < 0 {
+		return nil, limit("the file becomes more than %d times as large with its aliases replaced", growth)
+	}
+	return out, nil
+}
+
+// Split returns the documents of a file that have content. YAML documents are separated by lines that begin with three
+// dashes or three dots. JSON values may also follow each other. The error is a [*LimitError] for more than [MaxDocuments].
+func Split(text []byte) iter.Seq2[Document, error] {
+	return func(yield func(Document, error) bool) {
+		n, left := 0, max(MaxExpanded, growth*len(text))
+		for d := range split(bytes.TrimPrefix(text, []byte("\ufeff"))) {
+			d.left = &left
+			if n++; n > MaxDocuments {
+				yield(d, limit("the file has more than %d documents", MaxDocuments))
+				return
+			}
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}
+}
+
+func split(text []byte) iter.Seq[Document] {
+	return func(yield func(Document) bool) {
+		line, rest := 1, text
+		if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && start[0] == '{' {
+			decoder := json.NewDecoder(bytes.NewReader(text))
+			for at := 0; ; {
+				var raw json.RawMessage
+				if decoder.Decode(&raw) != nil {
+					rest = text[at:]
+					break
+				}
+				end := int(decoder.InputOffset())
+				first := line + bytes.Count(text[at:end-len(raw)], []byte("\n"))
+				if !yield(Document{Text: text[end-len(raw) : end], Line: first, Start: first}) {
+					return
+				}
+				line, at = line+bytes.Count(text[at:end], []byte("\n")), end
+			}
+		}
+		splitYAML(rest, line, yield)
+	}
+}
+
+func splitYAML(text []byte, line int, yield func(Document) bool) {
+	d := Document{Start: line}
+	from := 0
+	for at := 0; at < len(text); line++ {
+		end := len(text)
+		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		content := bytes.TrimSpace(text[at:end])
+		if separator(text[at:end]) {
+			if d.Line != 0 {
+				d.Text = text[from:at]
+				if !yield(d) {
+					return
+				}
+			}
+			content = bytes.TrimSpace(content[3:])
+			if from, d = at, (Document{Start: line}); len(content) == 0 || content[0] == '#' {
+				from, d.Start = end, line+1
+			}
+		}
+		if d.Line == 0 && len(content) > 0 && content[0] != '#' && content[0] != '%' {
+			d.Line = line
+		}
+		at = end
+	}
+	if d.Line != 0 {
+		d.Text = text[from:]
+		yield(d)
+	}
+}
+
+func separator(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
+		return false
+	}
+	return len(line) == 3 || strings.IndexByte(" \t\r\n", line[3]) >= 0
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// ErrDenied is returned when the server's [Authorizer] denies a call. Its code is PERMISSION_DENIED.
+var ErrDenied = errors.New("permission denied")
+
+// Verb is an action of a call.
+type Verb string
+
+// The verbs.
+const (
+	VerbCreate      Verb = "create"      // Create
+	VerbInstantiate Verb = "instantiate" // the event Instantiate
+	VerbTerminate   Verb = "terminate"   // the event Terminate
+	VerbUpdate      Verb = "update"      // the events Update and Rollback, once for each of the two app contexts
+	VerbStop        Verb = "stop"        // Stop and ClearStop
+	VerbDelete      Verb = "delete"      // Delete
+	VerbRead        Verb = "read"        // AppContext, Status, Wait, and the event Read
+	VerbWatch       Verb = "watch"       // Watch, and EMCO's Alert and Unsubscribe
+	VerbList        Verb = "list"        // List, which returns the IDs and states of all app contexts
+)
+
+// Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
+// reflection. Its methods may be called from any goroutine.
+type Authorizer interface {
+	// Authorize returns nil to allow a call, and an error that wraps [ErrDenied] to deny it. Other errors of its own are
+	// reported to the client as failures of the store.
+	Authorize(ctx context.Context, access *Access) error
+}
+
+// AuthorizerFunc is a function that implements [Authorizer].
+type AuthorizerFunc func(ctx context.Context, access *Access) error
+
+// Authorize implements [Authorizer].
+func (f AuthorizerFunc) Authorize(ctx context.Context, access *Access) error { return f(ctx, access) }
+
+// Access is one action of a client on one app context.
+type Access struct {
+	Client Identity
+	Verb   Verb
+	// AppContext is the ID of the app context. It is empty for VerbList.
+	AppContext string
+
+	targets func(context.Context) ([]Target, error)
+}
+
+// Target is an app on a cluster.
+type Target struct {
+	App     string
+	Cluster appcontext.ClusterID
+}
+
+// Targets returns the apps and clusters of the app context: of the request for VerbCreate, otherwise of the stored one, which it
+// reads. The errors are those of [rsync.Engine].AppContext. It returns nothing for VerbList.
+func (a *Access) Targets(ctx context.Context) ([]Target, error) {
+	if a.targets == nil {
+		return nil, nil
+	}
+	return a.targets(ctx)
+}
+
+// Identity has the names of a client's verified certificate. It is empty for clients without one.
+type Identity struct {
+	CommonName     string
+	URIs, DNSNames []string
+}
+
+// Names returns the names with a prefix for their kind: "uri:spiffe://example.com/orchestrator", "dns:orchestrator.example.com",
+// "cn:orchestrator".
+func (i Identity) Names() []string {
+	var names []string
+	for _, uri := range i.URIs {
+		names = append(names, "uri:"+uri)
+	}
+	for _, name := range i.DNSNames {
+		names = append(names, "dns:"+name)
+	}
+	if i.CommonName != "" {
+		names = append(names, "cn:"+i.CommonName)
+	}
+	return names
+}
+
+func identityOf(ctx context.Context) Identity {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return Identity{}
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.VerifiedChains) == 0 {
+		return Identity{}
+	}
+	certificate := info.State.VerifiedChains[0][0]
+	out := Identity{CommonName: certificate.Subject.CommonName, DNSNames: certificate.DNSNames}
+	for _, uri := range certificate.URIs {
+		out.URIs = append(out.URIs, uri.String())
+	}
+	return out
+}
+
+// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all others.
+type Rules []Rule
+
+// Rule allows actions to clients. An empty list matches everything, except that Clients must not be empty. Entries match whole,
+// or with a "*" at the end by their beginning.
+type Rule struct {
+	// Clients has names as [Identity].Names returns them. "*" matches all clients, also those without a certificate.
+	Clients []string
+	Verbs   []Verb
+	// AppContexts has IDs.
+	AppContexts []string
+	// Apps and Clusters limit the rule to app contexts in which it, or other rules for the same action, match every app on every
+	// cluster. Clusters are provider+name. A rule with one of them does not allow VerbList.
+	Apps, Clusters []string
+}
+
+// Authorize implements [Authorizer].
+func (r Rules) Authorize(ctx context.Context, access *Access) error {
+	var partial Rules
+	for _, rule := range r {
+		if !rule.matches(access) {
+			continue
+		}
+		if len(rule.Apps) == 0 && len(rule.Clusters) == 0 {
+			return nil
+		}
+		partial = append(partial, rule)
+	}
+	denied := fmt.Errorf("%w: %s app context %q", ErrDenied, access.Verb, access.AppContext)
+	if len(partial) == 0 || access.Verb == VerbList {
+		return denied
+	}
+	targets, err := access.Targets(ctx)
+	switch {
+	case errors.Is(err, rsync.ErrNotFound):
+		return denied
+	case err != nil:
+		return err
+	}
+	for _, target := range targets {
+		if !slices.ContainsFunc(partial, func(rule Rule) bool {
+			return anyMatch(rule.Apps, target.App) && anyMatch(rule.Clusters, target.Cluster.String())
+		}) {
+			return denied
+		}
+	}
+	return nil
+}
+
+func (r *Rule) matches(access *Access) bool {
+	known := slices.Contains(r.Clients, "*") ||
+		slices.ContainsFunc(access.Client.Names(), func(name string) bool { return len(r.Clients) > 0 && anyMatch(r.Clients, name) })
+	return known && (len(r.Verbs) == 0 || slices.Contains(r.Verbs, access.Verb)) && anyMatch(r.AppContexts, access.AppContext)
+}
+
+// anyMatch reports whether a text matches one of the patterns, or there are none.
+func anyMatch(patterns []string, text string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, open := strings.CutSuffix(pattern, "*")
+		return open && strings.HasPrefix(text, prefix) || pattern == text
+	})
+}
+
+// authorize asks the authorizer about an action on app contexts.
+func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error {
+	if s.options.Authorizer == nil {
+		return nil
+	}
+	client := identityOf(ctx)
+	for _, id := range ids {
+		access := &Access{Client: client, Verb: verb, AppContext: id}
+		if verb != VerbList {
+			access.targets = func(ctx context.Context) (out []Target, err error) {
+				err = s.readAppContext(ctx, id, func(c *appcontext.AppContext) { out = targetsOf(c) })
+				return out, err
+			}
+		}
+		if err := s.options.Authorizer.Authorize(ctx, access); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// authorizeCreate asks the authorizer about an app context that is not stored yet.
+func (s *Service) authorizeCreate(ctx context.Context, c *appcontext.AppContext) error {
+	if s.options.Authorizer == nil {
+		return nil
+	}
+	return s.options.Authorizer.Authorize(ctx, &Access{
+		Client: identityOf(ctx), Verb: VerbCreate, AppContext: c.ID,
+		targets: func(context.Context) ([]Target, error) { return targetsOf(c), nil },
+	})
+}
+
+func targetsOf(c *appcontext.AppContext) []Target {
+	var out []Target
+	for i := range c.Apps {
+		for j := range c.Apps[i].Clusters {
+			out = append(out, Target{App: c.Apps[i].Name, Cluster: c.Apps[i].Clusters[j].ClusterID})
+		}
+	}
+	return out
+}
