@@ -53,7 +53,7 @@ func start(t *testing.T, program string, args ...string) *victim {
 		_ = v.cmd.Process.Kill()
 		<-v.exited
 		if t.Failed() {
-			t.Logf("%s %v:\n%s", program, args, v.tail(8000))
+			t.Logf("%s %v:\n%s", program, args, v.death())
 		}
 	})
 	return v
@@ -74,6 +74,17 @@ func (v *victim) tail(n int) string {
 	defer v.mu.Unlock()
 	text := v.output.String()
 	return text[max(0, len(text)-n):]
+}
+
+// death returns what the Go runtime printed when it ended the program, or the end of the output.
+func (v *victim) death() string {
+	text := v.tail(64 << 20)
+	for _, word := range []string{"fatal error: ", "panic: "} {
+		if at := strings.Index(text, word); at >= 0 {
+			return text[at:min(len(text), at+3000)]
+		}
+	}
+	return v.tail(2000)
 }
 
 // after returns the word that follows a text in the output.
@@ -155,7 +166,7 @@ func (v *victim) withstand(attacks []attack, serve func() error) {
 				took, err := timed(serve)
 				switch busy = max(busy, took); {
 				case !v.alive():
-					t.Fatalf("the program has ended: %s", v.tail(2000))
+					t.Fatalf("the program has ended: %s", v.death())
 				case err != nil:
 					t.Errorf("others are not served: %v", err)
 				}
