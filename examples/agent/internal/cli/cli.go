@@ -36,7 +36,8 @@ Where works come from:
 
   --transport mqtt|kube   over a broker, or from the hub's API server (default mqtt)
   --broker URL            mqtt: the broker: mqtt://, mqtts://, ws:// or wss://
-  --source ID             mqtt: a source to serve, once for each (default: all there are)
+  --source ID             mqtt: a source to serve, once for each; required, because a source acts
+                          on the cluster with the rights below
   --store FILE            mqtt: keeps the works, so that an agent that restarts while the broker
                           is away still has them
   --broker-ca FILE        mqtt: the CAs of the broker's certificate (default: the system's)
@@ -163,6 +164,9 @@ func (o *Options) check(flags command.Flags) error {
 		if o.Broker.BrokerURL == "" {
 			return errors.New("--broker is missing: give the broker's URL, or --transport kube")
 		}
+		if len(o.Sources) == 0 {
+			return errors.New("--source is missing: name the source to serve, as --source hub; repeat the flag for others")
+		}
 	case Kube:
 		foreign, other = mqttOnly, MQTT
 		if o.HubKubeconfig == "" {
@@ -182,7 +186,7 @@ func (o *Options) check(flags command.Flags) error {
 func (o *Options) checkValues() error {
 	for _, source := range o.Sources {
 		if strings.TrimSpace(source) == "" {
-			return errors.New("--source must not be empty: leave it out to serve all sources")
+			return errors.New("--source must not be empty: name the source to serve")
 		}
 		if err := codec.ValidateName("--source", source); err != nil {
 			return err
