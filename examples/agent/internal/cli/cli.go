@@ -49,8 +49,8 @@ Where works come from:
 
 How works are served:
 
-  --adopt WHEN            what to do with objects that exist already: always adopt them, unowned
-                          ones only, or never (default always)
+  --adopt WHEN            what to do with objects that exist and no work of the agent has made:
+                          never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
                           means for ever (default 60m with kube, 0 with mqtt, where a source that
                           is away looks as one that has nothing)
@@ -101,7 +101,7 @@ var adoptions = map[string]appliedwork.Adoption{
 //
 // [flag.ErrHelp]: https://pkg.go.dev/flag#ErrHelp
 func Parse(args []string) (Options, error) {
-	o := Options{Adoption: appliedwork.AdoptAlways}
+	o := Options{Adoption: appliedwork.AdoptNever}
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,

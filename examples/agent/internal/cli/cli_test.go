@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"--cluster c --broker mqtt://b --source a", cli.Options{
 			Cluster: "c", Hub: "hub", Transport: cli.MQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
-			Adoption: appliedwork.AdoptAlways, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+			Adoption: appliedwork.AdoptNever, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca --broker-cert cert --broker-key key --username u --password-file p " +
 			"--adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", cli.Options{
@@ -36,9 +36,9 @@ func TestParse(t *testing.T) {
 			Broker:   mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
 			Adoption: appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
 		}},
-		{"--cluster c --transport kube --hub-kubeconfig k --adopt never --hub-was https://a --hub-was https://b", cli.Options{
+		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --hub-was https://a --hub-was https://b", cli.Options{
 			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: cli.Kube, HubKubeconfig: "k",
-			Adoption: appliedwork.AdoptNever, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+			Adoption: appliedwork.AdoptAlways, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 	} {
 		got, err := cli.Parse(strings.Split(tt.line, " "))

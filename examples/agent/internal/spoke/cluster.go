@@ -53,7 +53,9 @@ type Options struct {
 	Origin Origin
 	// FormerAddresses are those that the hub had before: what is recorded of them becomes Origin's.
 	FormerAddresses []string
-	// Adoption says what to do with objects that exist and are not ours.
+	// Adoption decides about objects that exist and that no earlier service of the work has
+	// applied. An object is the work's own if it has the owner reference to the AppliedWork, or is
+	// in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptNever].
 	Adoption appliedwork.Adoption
 	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
 	EvictionGrace time.Duration

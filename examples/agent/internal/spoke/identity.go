@@ -84,8 +84,12 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain says whose rights are missing, and in the words of a work what can be done.
+// explain says whose rights are missing, and in the words of a work or of the agent what can be
+// done.
 func (id *identity) explain(err error) error {
+	if adoption := (*appliedwork.AdoptionError)(nil); errors.As(err, &adoption) {
+		return &adoptionError{adoption}
+	}
 	if conflict := (*appliedwork.OwnershipConflictError)(nil); errors.As(err, &conflict) {
 		return &conflictError{conflict}
 	}
@@ -106,3 +110,23 @@ func (e *conflictError) Error() string {
 }
 
 func (e *conflictError) Unwrap() error { return e.conflict }
+
+// adoptionError is a refused adoption in the words of the agent.
+type adoptionError struct {
+	refused *appliedwork.AdoptionError
+}
+
+func (e *adoptionError) Error() string {
+	if len(e.refused.Owners) == 0 {
+		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with --adopt unowned",
+			e.refused.Key)
+	}
+	names := make([]string, len(e.refused.Owners))
+	for i, o := range e.refused.Owners {
+		names[i] = o.Kind + " " + o.Name
+	}
+	return fmt.Sprintf("%s exists and is owned by %s: delete it, or start the agent with --adopt always",
+		e.refused.Key, strings.Join(names, ", "))
+}
+
+func (e *adoptionError) Unwrap() error { return e.refused }

@@ -87,6 +87,20 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
+// TestAdoptionRefused: the message names the flag of the agent that would adopt the object.
+func TestAdoptionRefused(t *testing.T) {
+	refused := &appliedwork.AdoptionError{Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}
+	const want = "ConfigMap n/c exists and is not owned by this work: delete it, or start the agent with --adopt unowned"
+	if got := spoke.Explain(refused); got.Error() != want || !errors.Is(got, refused) {
+		t.Errorf("%v, want %s", got, want)
+	}
+	refused.Owners = []metav1.OwnerReference{{Kind: "AppliedWork", Name: "other"}}
+	const owned = "ConfigMap n/c exists and is owned by AppliedWork other: delete it, or start the agent with --adopt always"
+	if got := spoke.Explain(refused); got.Error() != owned {
+		t.Errorf("%v, want %s", got, owned)
+	}
+}
+
 // TestImpersonated: what an executor asks for it asks for as itself, AppliedWorks too, and only what is recorded is the agent's.
 func TestImpersonated(t *testing.T) {
 	users := make(chan string, 1)
