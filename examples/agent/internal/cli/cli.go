@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -49,6 +50,11 @@ Where works come from:
 
 How works are served:
 
+  --require-executor      refuse works without an executor: they act with the agent's own rights
+  --executor NAMESPACE/NAME
+                          a service account that works may have as executor, once for each; * stands
+                          for any characters, as in shop/*. Other executors are refused, and works
+                          without one (default: any executor)
   --adopt WHEN            what to do with objects that exist and no work of the agent has made:
                           never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
@@ -82,6 +88,8 @@ type Options struct {
 	Sources       []string
 	Store         string
 	HubKubeconfig string
+
+	Executors []string
 
 	Adoption      appliedwork.Adoption
 	EvictionGrace time.Duration
@@ -117,6 +125,11 @@ func Parse(args []string) (Options, error) {
 	flags.DurationVar(&o.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.MaxWatches, "max-watches", 5000, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	required := flags.Bool("require-executor", false, "")
+	flags.Func("executor", "", func(pattern string) error {
+		o.Executors = append(o.Executors, pattern)
+		return spoke.CheckExecutors(o.Executors)
+	})
 	flags.Func("source", "", func(id string) error {
 		o.Sources = append(o.Sources, id)
 		return nil
@@ -137,6 +150,9 @@ func Parse(args []string) (Options, error) {
 	})
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
+	}
+	if *required && len(o.Executors) == 0 {
+		o.Executors = []string{spoke.AnyExecutor}
 	}
 	if o.Transport == Kube && !flags.Given("eviction-grace") {
 		o.EvictionGrace = time.Hour

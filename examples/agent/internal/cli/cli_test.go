@@ -18,7 +18,7 @@ import (
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, cli.Usage, "cluster", "kubeconfig", "hub", "hub-was", "transport", "broker", "source", "store", "broker-ca", "broker-cert", "broker-key",
-		"username", "password-file", "hub-kubeconfig", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
+		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
 }
 
 func TestParse(t *testing.T) {
@@ -31,14 +31,15 @@ func TestParse(t *testing.T) {
 			Adoption: appliedwork.AdoptNever, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca --broker-cert cert --broker-key key --username u --password-file p " +
-			"--adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", cli.Options{
+			"--require-executor --executor shop/deployer --executor team-*/* --adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", cli.Options{
 			Cluster: "c", Kubeconfig: "k", Hub: "h", Transport: cli.MQTT, Sources: []string{"a", "b"}, Store: "s",
-			Broker:   mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
-			Adoption: appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
+			Broker:    mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
+			Executors: []string{"shop/deployer", "team-*/*"},
+			Adoption:  appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
 		}},
-		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --hub-was https://a --hub-was https://b", cli.Options{
+		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was https://b", cli.Options{
 			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: cli.Kube, HubKubeconfig: "k",
-			Adoption: appliedwork.AdoptAlways, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+			Executors: []string{"*/*"}, Adoption: appliedwork.AdoptAlways, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 	} {
 		got, err := cli.Parse(strings.Split(tt.line, " "))
@@ -69,6 +70,9 @@ func TestRefuses(t *testing.T) {
 		"--cluster A_B --broker mqtt://b --source s": `--cluster "A_B" is no name of a cluster`,
 		"--cluster a.b --broker mqtt://b --source s": `--cluster "a.b" is no name of a cluster`,
 		mqtt + "--store ":                            "--store must not be empty",
+		mqtt + "--executor deployer":                 `"deployer" is no service account: write namespace/name, where * matches any characters`,
+		mqtt + "--executor a/b/c":                    `"a/b/c" is no service account`,
+		mqtt + "--executor a/[":                      `"a/[" is no service account`,
 		mqtt + "--adopt sometimes":                   "write always, unowned or never",
 		mqtt + "--poll 0s":                           "--poll must be 1s or more, not 0s",
 		mqtt + "--degraded-after 10ms":               "--degraded-after must be 1s or more",

@@ -48,6 +48,8 @@ type Outcome struct {
 	// Live is the object as it is now: nil where there is none, or where ReadErr says why that is not known.
 	Live    *unstructured.Unstructured
 	ReadErr error
+	// Denied is whether the executor may not read the object. The agent does not watch such an object.
+	Denied bool
 	// InVersion reads the object in another version.
 	InVersion feedback.InVersion
 
@@ -127,7 +129,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 				o.Err = err
 			}
 			if id == nil {
-				r.Outcomes[i].ReadErr = err
+				r.Outcomes[i].ReadErr, r.Outcomes[i].Denied = err, true
 			}
 		}
 	}
@@ -258,6 +260,7 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 				o.Live = live
 			case !apierrors.IsNotFound(err):
 				o.ReadErr = id.explain(fmt.Errorf("read %s: %w", o.Key, err))
+				o.Denied = id.user != "" && apierrors.IsForbidden(err)
 			}
 			return nil
 		})
@@ -275,12 +278,13 @@ func (id *identity) read(ctx context.Context, m *manifest.Manifest, version stri
 	return id.client.Resource(resource).Get(ctx, m.Key.Name, metav1.GetOptions{})
 }
 
-// Watched returns what to watch for a result: the objects of the manifests, and those that are leaving.
+// Watched returns what to watch for a result: the objects of the manifests, and those that are
+// leaving. Watches are the agent's own, so an object that the executor may not read is not watched.
 func (r *Result) Watched() (targets []Target) {
 	seen := map[Target]bool{}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		if o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+		if o.Denied || o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
 			continue
 		}
 		version := o.Object.GroupVersionKind().Version

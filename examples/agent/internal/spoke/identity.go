@@ -27,9 +27,12 @@ type identity struct {
 	collector *appliedwork.Collector
 }
 
-// identity returns who is to make the requests. The clients of those that were used last are kept; connections are shared
-// by all.
+// identity returns who is to make the requests, or an [*ExecutorError]. The clients of those that
+// were used last are kept; connections are shared by all.
 func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, error) {
+	if err := c.options.allows(executor); err != nil {
+		return nil, err
+	}
 	if executor == nil {
 		return c.agent, nil
 	}
@@ -48,18 +51,6 @@ func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, er
 	}
 	c.executors.Add(user, id)
 	return id, nil
-}
-
-// userOf returns the name of a service account as a user.
-func userOf(executor *workv1.ManifestWorkExecutor) (string, error) {
-	if t := executor.Subject.Type; t != workv1.ExecutorSubjectTypeServiceAccount {
-		return "", fmt.Errorf("spec.executor.subject.type %q is not supported: write %s", t, workv1.ExecutorSubjectTypeServiceAccount)
-	}
-	account := executor.Subject.ServiceAccount
-	if account == nil || account.Namespace == "" || account.Name == "" {
-		return "", errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
-	}
-	return fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name), nil
 }
 
 func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, error) {

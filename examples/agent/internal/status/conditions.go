@@ -64,7 +64,10 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
 	var conflict *appliedwork.OwnershipConflictError
 	var path *ignore.Error
+	var executor *spoke.ExecutorError
 	switch {
+	case errors.As(o.Err, &executor):
+		c.Reason = ReasonExecutorRefused
 	case errors.As(o.Err, &conflict):
 		c.Reason = ReasonApplyConflict
 	case errors.As(o.Err, &path):

@@ -47,6 +47,7 @@ const (
 	Contested            = "Contested"            // of the work and of a manifest; True, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
+	ReasonExecutorRefused      = "ExecutorRefused"
 	ReasonResourceAvailable    = "ResourceAvailable"
 	ReasonResourceNotAvailable = "ResourceNotAvailable"
 	ReasonFetchingFailed       = "FetchingResourceFailed"
