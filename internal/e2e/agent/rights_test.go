@@ -43,6 +43,12 @@ func TestRights(t *testing.T) {
 		"RulesReadWithExecutorsRights": func(t *testing.T) {
 			w.managed(t, "kube", "reads", "--poll", "1s").readsAsExecutor()
 		},
+		"RulesDoNotReadSecrets": func(t *testing.T) {
+			w.managed(t, "kube", "secrets", "--adopt", "unowned").secrets(false)
+		},
+		"SecretFeedback": func(t *testing.T) {
+			w.managed(t, "kube", "told", "--adopt", "unowned", "--secret-feedback").secrets(true)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,4 +333,66 @@ func (s *scene) readsAsExecutor() {
 	})
 	s.delete("w")
 	s.gone("w")
+}
+
+// secrets: rules read Secrets only if the agent's command line allows that.
+func (s *scene) secrets(told bool) {
+	secret := fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":%q},
+		"data":{"password":"aHVudGVyMg=="}}`, s.ns)
+	s.existing(secret)
+	work := s.reading(strings.Replace(secret, "aHVudGVyMg==", "", 1), "secrets", "password")
+	s.create("read", work)
+	condition, synced := metav1.ConditionUnknown, metav1.ConditionFalse
+	if told {
+		condition, synced = metav1.ConditionTrue, metav1.ConditionTrue
+	}
+	w := s.until("read", "has the conditions", func(w *workv1.ManifestWork) error {
+		m := w.Status.ResourceStatus.Manifests[0]
+		return errors.Join(has(m.Conditions, "Read", condition, ""), has(m.Conditions, "StatusFeedbackSynced", synced, ""))
+	})
+	m := w.Status.ResourceStatus.Manifests[0]
+	if tells(w, "aHVudGVyMg==") != told || (len(m.StatusFeedbacks.Values) == 1) != told {
+		s.t.Errorf("the status is %+v", m)
+	}
+	const refusal = "SecretNotRead rules do not read Secrets: take the rules out, or start the agent with --secret-feedback"
+	if !told {
+		for _, kind := range []string{"StatusFeedbackSynced", "ConditionRulesUsable"} {
+			if err := has(m.Conditions, kind, metav1.ConditionFalse, refusal); err != nil {
+				s.t.Error(err)
+			}
+		}
+		if err := has(m.Conditions, workv1.ManifestProgressing, metav1.ConditionFalse, ""); err != nil {
+			s.t.Errorf("a rule has decided: %v", err)
+		}
+	}
+	s.delete("read")
+	s.gone("read")
+
+	// Paths with comparisons tell the hub about the value by what they find, and by how long they take.
+	work = spec(secret)
+	jq := `select(.data.password | startswith("a")) | .data.password`
+	work.ManifestConfigs = []workv1.ManifestConfigOption{{
+		ResourceIdentifier: workv1.ResourceIdentifier{Resource: "secrets", Namespace: s.ns, Name: "s"},
+		UpdateStrategy: &workv1.UpdateStrategy{
+			Type: workv1.UpdateStrategyTypeServerSideApply,
+			ServerSideApply: &workv1.ServerSideApplyConfig{Force: true, IgnoreFields: []workv1.IgnoreField{{
+				Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JQPathExpressions: []string{jq},
+			}}},
+		},
+	}}
+	s.create("ignore", work)
+	if told {
+		s.applied("ignore")
+		return
+	}
+	s.until("ignore", "is refused", func(w *workv1.ManifestWork) error {
+		return has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse,
+			"rules must not read Secrets: name the field in jsonPointers, or start the agent with --secret-feedback")
+	})
+	s.update("ignore", func(spec *workv1.ManifestWorkSpec) {
+		spec.ManifestConfigs[0].UpdateStrategy.ServerSideApply.IgnoreFields = []workv1.IgnoreField{{
+			Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPointers: []string{"/data/password"},
+		}}
+	})
+	s.applied("ignore")
 }

@@ -55,6 +55,8 @@ How works are served:
                           a service account that works may have as executor, once for each; * stands
                           for any characters, as in shop/*. Other executors are refused, and works
                           without one (default: any executor)
+  --secret-feedback       let the rules of works read Secrets: feedback, conditions, and paths of
+                          ignoreFields; what is in them then goes to the hub
   --adopt WHEN            what to do with objects that exist and no work of the agent has made:
                           never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
@@ -89,7 +91,8 @@ type Options struct {
 	Store         string
 	HubKubeconfig string
 
-	Executors []string
+	Executors      []string
+	SecretFeedback bool
 
 	Adoption      appliedwork.Adoption
 	EvictionGrace time.Duration
@@ -125,6 +128,7 @@ func Parse(args []string) (Options, error) {
 	flags.DurationVar(&o.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.MaxWatches, "max-watches", 5000, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	flags.BoolVar(&o.SecretFeedback, "secret-feedback", false, "")
 	required := flags.Bool("require-executor", false, "")
 	flags.Func("executor", "", func(pattern string) error {
 		o.Executors = append(o.Executors, pattern)

@@ -18,7 +18,7 @@ import (
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, cli.Usage, "cluster", "kubeconfig", "hub", "hub-was", "transport", "broker", "source", "store", "broker-ca", "broker-cert", "broker-key",
-		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
+		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
 }
 
 func TestParse(t *testing.T) {
@@ -31,11 +31,11 @@ func TestParse(t *testing.T) {
 			Adoption: appliedwork.AdoptNever, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
 		}},
 		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca --broker-cert cert --broker-key key --username u --password-file p " +
-			"--require-executor --executor shop/deployer --executor team-*/* --adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", cli.Options{
+			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", cli.Options{
 			Cluster: "c", Kubeconfig: "k", Hub: "h", Transport: cli.MQTT, Sources: []string{"a", "b"}, Store: "s",
 			Broker:    mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
-			Executors: []string{"shop/deployer", "team-*/*"},
-			Adoption:  appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
+			Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
+			Adoption: appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
 		}},
 		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was https://b", cli.Options{
 			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: cli.Kube, HubKubeconfig: "k",

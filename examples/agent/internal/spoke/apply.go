@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -30,6 +31,8 @@ const (
 	// attempts is how often an object is applied that others change at the same time, until it waits for the next time.
 	attempts = 5
 )
+
+var secretKind = schema.GroupKind{Kind: "Secret"}
 
 // Target is an object to watch.
 type Target = dynamicwatcher.ObjectIdentifier
@@ -50,6 +53,8 @@ type Outcome struct {
 	ReadErr error
 	// Denied is whether the executor may not read the object. The agent does not watch such an object.
 	Denied bool
+	// Guarded is whether the object is a Secret that rules must not read.
+	Guarded bool
 	// InVersion reads the object in another version.
 	InVersion feedback.InVersion
 
@@ -117,7 +122,8 @@ type Result struct {
 func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) Result {
 	var r Result
 	for _, m := range manifest.Read(ctx, w, c) {
-		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m)})
+		guarded := !c.options.SecretFeedback && m.Key.GroupKind() == secretKind
+		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m), Guarded: guarded})
 	}
 	id, err := c.identity(w.Spec.Executor)
 	if err == nil {

@@ -65,6 +65,10 @@ type Options struct {
 	// executor, or with another one, is refused with an [*ExecutorError]. Defaults to none: any
 	// executor, and the agent's own rights without one.
 	Executors []string
+	// SecretFeedback lets the rules of works read Secrets: feedback rules, condition rules, and
+	// JSON paths and jq expressions of ignoreFields. The hub can learn from each of them what is in
+	// a Secret. Defaults to false: such rules are refused, and the Secrets are applied.
+	SecretFeedback bool
 	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
 	EvictionGrace time.Duration
 }
