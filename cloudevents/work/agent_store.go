@@ -180,6 +180,7 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 		w.created = *stored.Created
 	}
 	s.works[id], s.used = w, true
+	s.modern = s.modern || w.uid != "" // so it gets digests before it has sent anything
 	if stored.Refused > 0 {
 		w.setRefused(stored.Refused)
 	}

@@ -256,3 +256,28 @@ func TestNotConfirmed(t *testing.T) {
 		}
 	})
 }
+
+// TestListLostAfterBothRestarted: an agent with a Store finds out that its restarted source has no works any more, although
+// all messages of both connections are lost.
+func TestListLostAfterBothRestarted(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := work.AgentOptions{Store: work.NewMemoryStore()}
+		h, a := s.source(work.SourceOptions{}), s.agent(options)
+		h.complete()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		h.kill()
+		a.kill()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if codec.IsPresence(m.Event) {
+				deliver(m)
+			}
+		})
+		h, a = s.source(work.SourceOptions{}), s.agent(options)
+		h.complete()
+		s.settleProcesses()
+		s.bus.Intercept(nil)
+		time.Sleep(lossRepair)
+		holding(t, "after the repair", a)
+	})
+}

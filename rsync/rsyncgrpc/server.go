@@ -29,6 +29,10 @@ import (
 // handshakeTimeout is how long a connection may take to come to be.
 const handshakeTimeout = 20 * time.Second
 
+// maxHeaderBytes bounds the header of a call. A header may come in many frames, and a byte of these may become a field of
+// 40 bytes and more in memory.
+const maxHeaderBytes = 32 << 10
+
 // ErrServerStarted is what Start returns the second time.
 var ErrServerStarted = errors.New("the server was started before")
 
@@ -131,6 +135,7 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive / 2}),

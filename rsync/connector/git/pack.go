@@ -18,6 +18,9 @@ import (
 // errTooLarge: the server sends more than Options.MaxFetchBytes.
 var errTooLarge = errors.New("the answer is larger than Options.MaxFetchBytes")
 
+// objectCost is the memory for the record of an object, in bytes. An object takes nine bytes of a pack.
+const objectCost = 100
+
 // packReader reads a pack as it comes, and keeps folders and commits only. A delta's base always comes before it, and is
 // of the same type, so the content of files is never kept, not even for a moment.
 type packReader struct {
@@ -56,6 +59,9 @@ func (p *packReader) object(scanner *packfile.Scanner) error {
 	header, err := scanner.NextObjectHeader()
 	if err != nil {
 		return err
+	}
+	if p.limit -= objectCost; p.limit < 0 {
+		return errTooLarge
 	}
 	kind, base := header.Type, packed{}
 	switch header.Type {

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package hostile_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// contexts are what a hostile client creates, applies and deletes.
+func contexts() map[string]*rsyncv1.AppContext {
+	one := func(manifest string) *rsyncv1.AppContext { return rsyncContext("evil", 1, 1, 1, manifest) }
+	small := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"x"}}`
+	named := func(id string) *rsyncv1.AppContext { return rsyncContext(id, 1, 1, 1, small) }
+	cycle := rsyncContext("evil", 3, 1, 1, small)
+	for i, app := range cycle.Apps {
+		app.DependsOn = []*rsyncv1.Dependency{{App: cycle.Apps[(i+1)%len(cycle.Apps)].Name}}
+	}
+	return map[string]*rsyncv1.AppContext{
+		"nothing":                {},
+		"no apps":                {Id: "evil"},
+		"an empty ID":            named(""),
+		"a path for an ID":       named("../../rsync.db"),
+		"a long ID":              named(strings.Repeat("x", 1<<20)),
+		"a zero byte in the ID":  named("evil\x00"),
+		"apps in a circle":       cycle,
+		"100,000 objects":        rsyncContext("evil", 1, 1, 100_000, small),
+		"10,000 apps":            rsyncContext("evil", 10_000, 1, 1, small),
+		"10,000 clusters":        rsyncContext("evil", 1, 10_000, 1, small),
+		"a manifest of 30 MiB":   one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"` + strings.Repeat("x", 30<<20) + `"}}`),
+		"a manifest of aliases":  one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: x}\n" + aliases(9, 10)),
+		"a deep manifest":        one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"x":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}"),
+		"a manifest with keys":   one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"b"` + strings.Repeat(`,"a":"b"`, 1<<20) + "}}"),
+		"a manifest of zeros":    one(strings.Repeat("\x00", 1<<20)),
+		"a manifest that is cut": one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil`),
+	}
+}
+
+// rsyncContext has objects for each cluster of each app.
+func rsyncContext(id string, apps, clusters, objects int, manifest string) *rsyncv1.AppContext {
+	out := &rsyncv1.AppContext{Id: id}
+	for a := range apps {
+		app := &rsyncv1.App{Name: fmt.Sprint("app-", a)}
+		for c := range clusters {
+			cluster := &rsyncv1.Cluster{Id: &rsyncv1.ClusterID{Provider: "fake", Name: fmt.Sprint("cluster", c+1)}}
+			for o := range objects {
+				cluster.Resources = append(cluster.Resources, &rsyncv1.Resource{
+					Object:   &rsyncv1.Object{Kind: "ConfigMap", Namespace: "x", Name: fmt.Sprint("evil-", o)},
+					Manifest: []byte(manifest),
+				})
+			}
+			app.Clusters = append(app.Clusters, cluster)
+		}
+		out.Apps = append(out.Apps, app)
+	}
+	return out
+}
+
+// rsyncCalls are calls of a hostile client, each made many times without waiting for the answers.
+func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) error {
+	watch := func(ctx context.Context, revision int64) error {
+		stream, err := engine.Watch(ctx, &rsyncv1.WatchRequest{Id: "honest", FromRevision: revision})
+		if err == nil {
+			<-ctx.Done() // what it sends is not read
+			err = stream.CloseSend()
+		}
+		return err
+	}
+	var headers []string
+	for i := range 5000 {
+		headers = append(headers, fmt.Sprint("x-", i), "x")
+	}
+	long := strings.Repeat("x", 1<<18)
+	many := metadata.Pairs(headers...)
+	return map[string]func(context.Context) error{
+		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
+		"watches of the future":     func(ctx context.Context) error { return watch(ctx, math.MaxInt64) },
+		"watches of the past":       func(ctx context.Context) error { return watch(ctx, math.MinInt64) },
+		"waits without end": func(ctx context.Context) error {
+			_, err := engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: &rsyncv1.EventRef{Id: "honest", Seq: math.MaxUint64}})
+			return err
+		},
+		"an event that does not exist": func(ctx context.Context) error {
+			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", Event: strings.Repeat("x", 1<<20)})
+			return err
+		},
+		"an update from nowhere": func(ctx context.Context) error {
+			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", FromId: "nowhere", Event: "Update"})
+			return err
+		},
+		"lists": func(ctx context.Context) error {
+			stream, err := engine.List(ctx, &rsyncv1.ListRequest{})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
+		"calls that are taken back": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			_, err := engine.GetStatus(ctx, &rsyncv1.GetStatusRequest{Id: "honest"})
+			return err
+		},
+		"long headers": func(ctx context.Context) error {
+			_, err := engine.GetStatus(metadata.AppendToOutgoingContext(ctx, "x", long), &rsyncv1.GetStatusRequest{Id: "honest"})
+			return err
+		},
+		"many headers": func(ctx context.Context) error {
+			_, err := engine.GetStatus(metadata.NewOutgoingContext(ctx, many), &rsyncv1.GetStatusRequest{Id: "honest"})
+			return err
+		},
+	}
+}
+
+// TestRsync: no context and no client of an engine ends it or keeps it from other clients.
+func TestRsync(t *testing.T) {
+	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "3")
+	addr := v.after("serving at ")
+	honest, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer honest.Close()
+	b := appcontext.NewBuilder("honest")
+	b.App("main").Resource("fake", "cluster1", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`))
+	app, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := honest.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	event := honest.Instantiate
+	serve := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		ref, err := event(ctx, "honest")
+		if err == nil {
+			_, err = honest.Wait(ctx, ref)
+		}
+		event = honest.Read
+		return err
+	}
+	v.withstand(rsyncAttacks(t, addr), serve)
+}
+
+func rsyncAttacks(t *testing.T, addr string) []attack {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	evil := rsyncv1.NewEngineClient(conn)
+	var attacks []attack
+	for name, c := range contexts() {
+		attacks = append(attacks, attack{name, func(*testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+			defer cancel()
+			if _, err := evil.Create(ctx, &rsyncv1.CreateRequest{AppContext: c}); err != nil {
+				return // it is refused
+			}
+			_, _ = evil.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: c.Id, Event: "Instantiate"})
+			time.Sleep(time.Second)
+			_, _ = evil.Stop(ctx, &rsyncv1.StopRequest{Id: c.Id})
+			_, _ = evil.Delete(ctx, &rsyncv1.DeleteRequest{Id: c.Id})
+		}})
+	}
+	for name, call := range rsyncCalls(evil) {
+		attacks = append(attacks, attack{name, func(*testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			defer cancel()
+			for range 40 {
+				go func() {
+					for ctx.Err() == nil {
+						_ = call(ctx)
+						time.Sleep(20 * time.Millisecond) // the client needs the same processors
+					}
+				}()
+			}
+			<-ctx.Done()
+		}})
+	}
+	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	settings := "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	for name, request := range map[string]string{
+		"silent connections":     "",
+		"HTTP/1":                 "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"no HTTP/2":              strings.Repeat("\x00\xff", 10_000),
+		"a preface alone":        preface,
+		"a long frame":           preface + settings + "\xff\xff\xff\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 1<<20),
+		"pings":                  preface + settings + strings.Repeat("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678", 10_000),
+		"settings":               preface + strings.Repeat(settings, 10_000),
+		"header blocks":          preface + settings + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82" + strings.Repeat("\x00\x00\x01\x09\x00\x00\x00\x00\x01\x82", 50_000),
+		"streams that are reset": preface + settings + resets(5000),
+	} {
+		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 100, 2*time.Second) }})
+	}
+	return attacks
+}
+
+// resets begins HTTP/2 streams and resets each.
+func resets(n int) string {
+	var out strings.Builder
+	for i := range n {
+		id := uint32(2*i + 1)
+		stream := string([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)})
+		out.WriteString("\x00\x00\x03\x01\x04" + stream + "\x83\x86\x84") // POST http /
+		out.WriteString("\x00\x00\x04\x03\x00" + stream + "\x00\x00\x00\x08")
+	}
+	return out.String()
+}
