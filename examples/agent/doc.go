@@ -45,7 +45,8 @@
 //	kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works
 //
 // All are applied, in the namespace shop that namespace.yaml makes, but for the Secret of executor.yaml, which its service account
-// may not create; the work says so. Their images do not exist. Namespace shop stays, with what the delete options leave.
+// may not create; the work says so. Their images do not exist. Namespace shop stays, with what the delete options leave. To apply
+// the samples again, delete the namespace first: the agent does not adopt it. See Rights.
 //
 //	spec
 //	  workload.manifests             applied, namespaces and CRDs first; what is not in the work any more is deleted. One that
@@ -64,7 +65,7 @@
 //	    resourceIdentifier           group, resource, namespace and name; * in the last two stands for any characters
 //	    updateStrategy.type
 //	      Update                     server-side apply with force; the default
-//	      CreateOnly                 created; what exists gets the owner reference and stays as it is
+//	      CreateOnly                 created; what exists and may be adopted gets the owner reference and stays as it is
 //	      ServerSideApply            server-side apply
 //	      ReadOnly                   only looked at, and never deleted; what the work had applied before is let go
 //	    updateStrategy.serverSideApply
@@ -77,9 +78,10 @@
 //	          OnSpokeChange          they are left when somebody else has changed them
 //	        jsonPaths                .spec.replicas, .spec.template.spec.containers[?(@.name=="web")].image
 //	        jsonPointers             /spec/replicas
+//	                                 Of Secrets only jsonPointers: see Rights
 //	        jqPathExpressions        .spec.template.spec.containers[] | select(.name == "web") | .image; at most 4 KiB and 250 ms.
 //	                                 They name fields: +, range, variables and others that make values are refused
-//	    feedbackRules                read as often as the object changes
+//	    feedbackRules                read as often as the object changes; not from Secrets: see Rights
 //	      type
 //	        WellKnownStatus          of the kinds of interpreter/native: see internal/feedback
 //	        JSONPaths                of the object; one that leads nowhere there is tried under status
@@ -92,7 +94,7 @@
 //	    feedbackScrapeType
 //	      Watch                      read when the object changes
 //	      Poll                       and also every --poll; the default
-//	    conditionRules               the first for each condition counts
+//	    conditionRules               the first for each condition counts; not evaluated on Secrets: see Rights
 //	      condition                  any type; Complete ends updates: see below. Of WellKnownConditions without one: Complete
 //	      type
 //	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
@@ -104,7 +106,7 @@
 //	  executor.subject
 //	    type                         ServiceAccount
 //	    serviceAccount               applies, reads and deletes the objects, by impersonation. What it may not do is said
-//	                                 on the manifest and on the work
+//	                                 on the manifest and on the work. The agent may require one: see Rights
 //	status
 //	  conditions                     written when something changed, with the generation they are about
 //	    Applied, Available           all manifests are; else how many are not, and why the first is not
@@ -123,21 +125,59 @@
 //	    resourceMeta                 resource is empty while the cluster does not have the kind
 //	    statusFeedback.values        as the feedback rules want them
 //	    conditions
-//	      Applied                    AppliedManifestComplete, AppliedManifestFailed, ApplyConflict, or
+//	      Applied                    AppliedManifestComplete, AppliedManifestFailed, ApplyConflict, ExecutorRefused, or
 //	                                 AppliedManifestSSAIgnoreFieldError
 //	      Available                  the object exists; Unknown where it cannot be read
 //	      Progressing                not applied, or not healthy as interpreter/native sees it; ObjectFailed: a Job that has failed
 //	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed. AgentPanicked: the
 //	                                 agent panicked while it prepared the manifest or evaluated its rules
-//	      StatusFeedbackSynced       False: a rule is wrong, or a value too large
+//	      StatusFeedbackSynced       False: a rule is wrong, or a value too large. SecretNotRead: it is for a Secret
 //	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
 //	                                 ConditionRuleInternalError while there is no object, or it cannot be read
-//	      ConditionRulesUsable       False: a rule's condition cannot be the type of one
+//	      ConditionRulesUsable       False: a rule's condition cannot be the type of one. SecretNotRead: it is for a Secret
 //
 // A manifest that is Complete is not touched any more, whatever later generations of its work bring, until its rule for that
 // goes. A work that is Complete is not touched until it gets another generation, but for what could not be applied by then. An
 // object that its own controller removes then, as a Job with a limit of its own, is not made anew.
+//
+// # Rights
+//
+// A work without an executor acts with the rights of the agent. Its author can read, apply and
+// delete every object that the agent can. Start the agent with --require-executor to refuse such
+// works, or with --executor for each service account that works may name:
+//
+//	--executor shop/deployer --executor "team-*/*"
+//
+// A refused work is Applied=False, its manifests have the reason ExecutorRefused, and the agent
+// sends no request for its objects. Run one agent for each hub or source that needs its own list,
+// each with its own --hub.
+//
+// The executor applies, prunes and deletes the objects. All rules read the objects with its rights:
+// feedback, conditions, messages and ignoreFields. The agent's own requests are watches of metadata
+// and, after each start, a list of metadata to find its objects. The agent does not watch an object
+// that the executor may not read. It tries to read that object as the executor every --poll.
+//
+// When a work ends, its objects are deleted as the executor in the work. If the agent refuses that
+// executor, or the work has lost it, the objects are deleted as the executor with which the work
+// was applied last. An eviction uses that executor too. If the agent refuses both, nothing is
+// deleted: the condition Deleting gives the reason, and the agent prints it for an eviction. The
+// same applies to objects that an earlier agent has applied with its own rights. Either set an
+// executor in the work, or delete its AppliedWork: Kubernetes' garbage collector then deletes the
+// objects, and the work ends.
+//
+// Rules do not read Secrets of the core API: feedback, conditions and messages are refused. In
+// ignoreFields only jsonPointers name fields of Secrets, because a path with a comparison reveals
+// values by the fields that it finds and the time that it takes. The manifest's conditions have the
+// reason SecretNotRead. With --secret-feedback rules read Secrets like other objects, and the hub
+// and the broker receive the values.
+//
+// The agent does not adopt an object that exists and that the work has not applied: the manifest is
+// Applied=False, and the object stays as it is. --adopt unowned adopts objects without owners.
+// --adopt always adopts all objects, as OCM's agent does, including those of other works: two works
+// can then have one object, and an object can move from one work to another without being deleted.
+// An agent that is restarted or installed again finds the objects of its works by the AppliedWorks
+// and their owner references.
 //
 // # Limits
 //
@@ -196,6 +236,8 @@
 //
 //   - Update is a server-side apply with force. OCM's replaces the spec of kinds that it does not know, which takes out what
 //     others have added; here that stays. A field that is taken out of a manifest goes in both.
+//   - What exists is not adopted unless --adopt always is given, and rules do not read Secrets without --secret-feedback. OCM's agent
+//     does both. Executors can be required here.
 //   - Executors are impersonated for all requests about objects but watches, which have metadata only. OCM's asks for access
 //     reviews and applies by itself. So here the API server decides, by whatever means, and an executor must be allowed to get,
 //     list, create, patch and delete what its works have.
@@ -209,8 +251,8 @@
 //   - ReadOnly objects that do not exist are Available=False; Applied is True.
 //   - Progressing and Degraded are reported without rules. What Orphan leaves loses its owner reference when the work ends
 //     or does not have it any more, not before: who deletes an AppliedWork by hand deletes that too.
-//   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted:
-//     delete its ManifestWorks with the delete option Orphan first.
+//   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted with
+//     --adopt unowned: delete its ManifestWorks with the delete option Orphan first.
 //
 // # Metrics and probes
 //
@@ -237,6 +279,6 @@
 // On the cluster: what package appliedwork lists under Access, watch on the kinds of works, get, create, update and watch on
 // customresourcedefinitions, and impersonate on the service accounts of executors. With the admission plugin
 // OwnerReferencesPermissionEnforcement the executors themselves need update on appliedworks/finalizers. Works without an
-// executor need what they bring to be allowed to the agent. On a hub's API server: get, list, watch, patch and delete on
+// executor need what they bring to be allowed to the agent; with --require-executor the agent needs of that only watch. On a hub's API server: get, list, watch, patch and delete on
 // manifestworks and patch on manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
 package main

@@ -70,7 +70,7 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	}
 	cluster, err := spoke.New(spoke.Options{
 		Config: config, Hub: o.Hub, Origin: spoke.Origin{Address: h.Address, Sources: o.Sources}, FormerAddresses: former,
-		Adoption: o.Adoption, EvictionGrace: o.EvictionGrace,
+		Adoption: o.Adoption, Executors: o.Executors, SecretFeedback: o.SecretFeedback, EvictionGrace: o.EvictionGrace,
 	})
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ import (
 
 func TestNeedsKubeconfig(t *testing.T) {
 	commandtest.NeedsKubeconfig(t, "agent", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		return run(ctx, append([]string{"--cluster", "c", "--broker", "mqtt://127.0.0.1:1"}, args...), stdout, stderr)
+		return run(ctx, append([]string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1"}, args...), stdout, stderr)
 	})
 }
 
@@ -85,7 +85,7 @@ func TestWaitsForCluster(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var stdout, stderr output
-			args := []string{"--cluster", "c", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+address)}
+			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+address)}
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
 			eventually(t, func() string { return stdout.String() + stderr.String() }, "it is tried again until the API server answers\n")
@@ -174,7 +174,7 @@ func TestRefusesBroker(t *testing.T) {
 		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster "A B" is no name of a cluster`},
 	} {
 		var stdout, stderr strings.Builder
-		status := run(t.Context(), append([]string{"--cluster", "c"}, tt.args...), &stdout, &stderr)
+		status := run(t.Context(), append([]string{"--cluster", "c", "--source", "hub"}, tt.args...), &stdout, &stderr)
 		if status != command.Misuse || !strings.HasPrefix(stderr.String(), "agent: "+tt.want) || stdout.Len() > 0 {
 			t.Errorf("%q: %d, %q, want %q", tt.args, status, stderr.String(), tt.want)
 		}

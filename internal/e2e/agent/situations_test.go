@@ -33,7 +33,8 @@ func TestSituations(t *testing.T) {
 			(&world{core: kubernetes.NewForConfigOrDie(hub.Config())}).namespace(t, "servers")
 			story(s)
 		},
-		"AdoptNever":   func(t *testing.T) { w.managed(t, "kube", "never", "--adopt", "never").adoption("", "unowned", "owned") },
+		"AdoptDefault": func(t *testing.T) { w.managed(t, "kube", "default-adoption").adoption("", "unowned", "owned") },
+		"Reinstalled":  func(t *testing.T) { w.managed(t, "kube", "reinstalled").reinstalled() },
 		"AdoptUnowned": func(t *testing.T) { w.managed(t, "kube", "unowned", "--adopt", "unowned").adoption("unowned", "owned") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestSituations(t *testing.T) {
 
 // one is what can follow each other on one agent.
 func (w *world) one(t *testing.T) {
-	s := w.managed(t, "kube", "one", "--listen", "127.0.0.1:0")
+	s := w.managed(t, "kube", "one", "--listen", "127.0.0.1:0", "--adopt", "always")
 	for _, test := range []struct {
 		name string
 		run  func(*scene)
@@ -102,6 +103,27 @@ func (s *scene) adoption(adopted string, refused ...string) {
 			s.t.Errorf("%s is %s after the end of the work", name, got)
 		}
 	}
+}
+
+// reinstalled: an agent that adopts nothing recognizes its own objects, by their owner references
+// if the inventory is lost.
+func (s *scene) reinstalled() {
+	s.create("w", spec(s.configMap("a", "1"), s.configMap("b", "1")))
+	s.applied("w")
+	record, uid := s.record("w"), s.get(s.configMap("a", "")).GetUID()
+	s.process.kill()
+	s.by("admin", fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q}}`,
+		record.Name), `{"status":{"appliedResources":null}}`, "status")
+	s.update("w", manifests(s.configMap("a", "2"), s.configMap("b", "1")))
+	s.process.run()
+	s.applied("w")
+	now, again := s.owns("w", s.configMap("a", ""), s.configMap("b", "")), s.get(s.configMap("a", "")).GetUID()
+	if now.UID != record.UID || again != uid || s.value("a") != "2" {
+		s.t.Errorf("after the restart the record is %+v, and the object %s has the value %s", now, again, s.value("a"))
+	}
+	s.delete("w")
+	s.gone("w")
+	s.absent(s.configMap("a", ""), s.configMap("b", ""))
 }
 
 // rivals: of two works that want one object otherwise both say so, and they do not keep the cluster busy.

@@ -30,7 +30,8 @@ func TestAgent(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			s := w.managed(t, transport, transport, "--poll", "1s", "--degraded-after", "2s")
+			// As OCM's agent does, this one adopts what exists.
+			s := w.managed(t, transport, transport, "--poll", "1s", "--degraded-after", "2s", "--adopt", "always")
 			for name, test := range suite {
 				t.Run(name, func(t *testing.T) { test(s.in(t, strings.ToLower(name))) })
 			}

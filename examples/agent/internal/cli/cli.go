@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -36,7 +37,8 @@ Where works come from:
 
   --transport mqtt|kube   over a broker, or from the hub's API server (default mqtt)
   --broker URL            mqtt: the broker: mqtt://, mqtts://, ws:// or wss://
-  --source ID             mqtt: a source to serve, once for each (default: all there are)
+  --source ID             mqtt: a source to serve, once for each; required, because a source acts
+                          on the cluster with the rights below
   --store FILE            mqtt: keeps the works, so that an agent that restarts while the broker
                           is away still has them
   --broker-ca FILE        mqtt: the CAs of the broker's certificate (default: the system's)
@@ -48,8 +50,15 @@ Where works come from:
 
 How works are served:
 
-  --adopt WHEN            what to do with objects that exist already: always adopt them, unowned
-                          ones only, or never (default always)
+  --require-executor      refuse works without an executor: they act with the agent's own rights
+  --executor NAMESPACE/NAME
+                          a service account that works may have as executor, once for each; * stands
+                          for any characters, as in shop/*. Other executors are refused, and works
+                          without one (default: any executor)
+  --secret-feedback       let the rules of works read Secrets: feedback, conditions, and paths of
+                          ignoreFields; what is in them then goes to the hub
+  --adopt WHEN            what to do with objects that exist and no work of the agent has made:
+                          never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
                           means for ever (default 60m with kube, 0 with mqtt, where a source that
                           is away looks as one that has nothing)
@@ -82,6 +91,9 @@ type Options struct {
 	Store         string
 	HubKubeconfig string
 
+	Executors      []string
+	SecretFeedback bool
+
 	Adoption      appliedwork.Adoption
 	EvictionGrace time.Duration
 	Poll          time.Duration
@@ -100,7 +112,7 @@ var adoptions = map[string]appliedwork.Adoption{
 //
 // [flag.ErrHelp]: https://pkg.go.dev/flag#ErrHelp
 func Parse(args []string) (Options, error) {
-	o := Options{Adoption: appliedwork.AdoptAlways}
+	o := Options{Adoption: appliedwork.AdoptNever}
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
@@ -116,6 +128,12 @@ func Parse(args []string) (Options, error) {
 	flags.DurationVar(&o.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.MaxWatches, "max-watches", 5000, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	flags.BoolVar(&o.SecretFeedback, "secret-feedback", false, "")
+	required := flags.Bool("require-executor", false, "")
+	flags.Func("executor", "", func(pattern string) error {
+		o.Executors = append(o.Executors, pattern)
+		return spoke.CheckExecutors(o.Executors)
+	})
 	flags.Func("source", "", func(id string) error {
 		o.Sources = append(o.Sources, id)
 		return nil
@@ -136,6 +154,9 @@ func Parse(args []string) (Options, error) {
 	})
 	if err := flags.Parse(args); err != nil {
 		return Options{}, err
+	}
+	if *required && len(o.Executors) == 0 {
+		o.Executors = []string{spoke.AnyExecutor}
 	}
 	if o.Transport == Kube && !flags.Given("eviction-grace") {
 		o.EvictionGrace = time.Hour
@@ -163,6 +184,9 @@ func (o *Options) check(flags command.Flags) error {
 		if o.Broker.BrokerURL == "" {
 			return errors.New("--broker is missing: give the broker's URL, or --transport kube")
 		}
+		if len(o.Sources) == 0 {
+			return errors.New("--source is missing: name the source to serve, as --source hub; repeat the flag for others")
+		}
 	case Kube:
 		foreign, other = mqttOnly, MQTT
 		if o.HubKubeconfig == "" {
@@ -182,7 +206,7 @@ func (o *Options) check(flags command.Flags) error {
 func (o *Options) checkValues() error {
 	for _, source := range o.Sources {
 		if strings.TrimSpace(source) == "" {
-			return errors.New("--source must not be empty: leave it out to serve all sources")
+			return errors.New("--source must not be empty: name the source to serve")
 		}
 		if err := codec.ValidateName("--source", source); err != nil {
 			return err

@@ -127,8 +127,9 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	}
 	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
 	var foreign *spoke.ForeignError
+	var refused *spoke.ExecutorError
 	switch {
-	case errors.As(err, &foreign):
+	case errors.As(err, &foreign), errors.As(err, &refused):
 		c.o.Observe(Event{Work: name, Err: err})
 		return 0, nil
 	case err != nil:

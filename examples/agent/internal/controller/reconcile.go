@@ -98,10 +98,11 @@ func seen(r *spoke.Result) map[spoke.Target]string {
 	return versions
 }
 
-// polls reports whether the work wants an object looked at from time to time.
+// polls reports whether the work wants an object looked at from time to time, or its executor may
+// not read one, which may change.
 func polls(r *spoke.Result) bool {
 	for i := range r.Outcomes {
-		if r.Outcomes[i].Config.Poll {
+		if o := &r.Outcomes[i]; o.Config.Poll || o.Denied {
 			return true
 		}
 	}

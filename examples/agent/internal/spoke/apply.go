@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -31,6 +32,8 @@ const (
 	attempts = 5
 )
 
+var secretKind = schema.GroupKind{Kind: "Secret"}
+
 // Target is an object to watch.
 type Target = dynamicwatcher.ObjectIdentifier
 
@@ -48,6 +51,10 @@ type Outcome struct {
 	// Live is the object as it is now: nil where there is none, or where ReadErr says why that is not known.
 	Live    *unstructured.Unstructured
 	ReadErr error
+	// Denied is whether the executor may not read the object. The agent does not watch such an object.
+	Denied bool
+	// Guarded is whether the object is a Secret that rules must not read.
+	Guarded bool
 	// InVersion reads the object in another version.
 	InVersion feedback.InVersion
 
@@ -115,7 +122,8 @@ type Result struct {
 func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) Result {
 	var r Result
 	for _, m := range manifest.Read(ctx, w, c) {
-		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m)})
+		guarded := !c.options.SecretFeedback && m.Key.GroupKind() == secretKind
+		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m), Guarded: guarded})
 	}
 	id, err := c.identity(w.Spec.Executor)
 	if err == nil {
@@ -127,7 +135,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 				o.Err = err
 			}
 			if id == nil {
-				r.Outcomes[i].ReadErr = err
+				r.Outcomes[i].ReadErr, r.Outcomes[i].Denied = err, true
 			}
 		}
 	}
@@ -258,6 +266,7 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 				o.Live = live
 			case !apierrors.IsNotFound(err):
 				o.ReadErr = id.explain(fmt.Errorf("read %s: %w", o.Key, err))
+				o.Denied = id.user != "" && apierrors.IsForbidden(err)
 			}
 			return nil
 		})
@@ -275,12 +284,13 @@ func (id *identity) read(ctx context.Context, m *manifest.Manifest, version stri
 	return id.client.Resource(resource).Get(ctx, m.Key.Name, metav1.GetOptions{})
 }
 
-// Watched returns what to watch for a result: the objects of the manifests, and those that are leaving.
+// Watched returns what to watch for a result: the objects of the manifests, and those that are
+// leaving. Watches are the agent's own, so an object that the executor may not read is not watched.
 func (r *Result) Watched() (targets []Target) {
 	seen := map[Target]bool{}
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		if o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+		if o.Denied || o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
 			continue
 		}
 		version := o.Object.GroupVersionKind().Version

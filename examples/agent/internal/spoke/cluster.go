@@ -6,7 +6,10 @@
 // Each work has an AppliedWork on the cluster, which owns what the work has brought, in a way that outlives the agent: what
 // is in it and what is not, is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go.
 //
-// A work with an executor is applied, read and deleted as that service account. Only the AppliedWork is the agent's own.
+// A work with an executor is applied, read and deleted as that service account, by impersonation:
+// the API server decides what it may do. Only the AppliedWork is the agent's own, and the watches,
+// which have metadata only. An object that the executor may not read is not watched. With
+// [Options.Executors] nothing is requested for a work without an executor.
 package spoke
 
 import (
@@ -53,8 +56,19 @@ type Options struct {
 	Origin Origin
 	// FormerAddresses are those that the hub had before: what is recorded of them becomes Origin's.
 	FormerAddresses []string
-	// Adoption says what to do with objects that exist and are not ours.
+	// Adoption decides about objects that exist and that no earlier service of the work has
+	// applied. An object is the work's own if it has the owner reference to the AppliedWork, or is
+	// in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptNever].
 	Adoption appliedwork.Adoption
+	// Executors are the service accounts that works may have as executor, as namespace/name, where
+	// * matches any characters: [AnyExecutor], "shop/*". If there are any, a work without an
+	// executor, or with another one, is refused with an [*ExecutorError]. Defaults to none: any
+	// executor, and the agent's own rights without one.
+	Executors []string
+	// SecretFeedback lets the rules of works read Secrets: feedback rules, condition rules, and
+	// JSON paths and jq expressions of ignoreFields. The hub can learn from each of them what is in
+	// a Secret. Defaults to false: such rules are refused, and the Secrets are applied.
+	SecretFeedback bool
 	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
 	EvictionGrace time.Duration
 }
@@ -79,6 +93,9 @@ type Cluster struct {
 
 // New returns a Cluster. It sends no request.
 func New(o Options) (*Cluster, error) {
+	if err := CheckExecutors(o.Executors); err != nil {
+		return nil, fmt.Errorf("invalid Options.Executors: %w", err)
+	}
 	config := rest.CopyConfig(o.Config)
 	config.Timeout = requestTimeout
 	config.QPS = -1 // the API server's own priority and fairness limits it

@@ -27,9 +27,12 @@ type identity struct {
 	collector *appliedwork.Collector
 }
 
-// identity returns who is to make the requests. The clients of those that were used last are kept; connections are shared
-// by all.
+// identity returns who is to make the requests, or an [*ExecutorError]. The clients of those that
+// were used last are kept; connections are shared by all.
 func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, error) {
+	if err := c.options.allows(executor); err != nil {
+		return nil, err
+	}
 	if executor == nil {
 		return c.agent, nil
 	}
@@ -48,18 +51,6 @@ func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, er
 	}
 	c.executors.Add(user, id)
 	return id, nil
-}
-
-// userOf returns the name of a service account as a user.
-func userOf(executor *workv1.ManifestWorkExecutor) (string, error) {
-	if t := executor.Subject.Type; t != workv1.ExecutorSubjectTypeServiceAccount {
-		return "", fmt.Errorf("spec.executor.subject.type %q is not supported: write %s", t, workv1.ExecutorSubjectTypeServiceAccount)
-	}
-	account := executor.Subject.ServiceAccount
-	if account == nil || account.Namespace == "" || account.Name == "" {
-		return "", errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
-	}
-	return fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name), nil
 }
 
 func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, error) {
@@ -84,8 +75,12 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain says whose rights are missing, and in the words of a work what can be done.
+// explain says whose rights are missing, and in the words of a work or of the agent what can be
+// done.
 func (id *identity) explain(err error) error {
+	if adoption := (*appliedwork.AdoptionError)(nil); errors.As(err, &adoption) {
+		return &adoptionError{adoption}
+	}
 	if conflict := (*appliedwork.OwnershipConflictError)(nil); errors.As(err, &conflict) {
 		return &conflictError{conflict}
 	}
@@ -106,3 +101,23 @@ func (e *conflictError) Error() string {
 }
 
 func (e *conflictError) Unwrap() error { return e.conflict }
+
+// adoptionError is a refused adoption in the words of the agent.
+type adoptionError struct {
+	refused *appliedwork.AdoptionError
+}
+
+func (e *adoptionError) Error() string {
+	if len(e.refused.Owners) == 0 {
+		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with --adopt unowned",
+			e.refused.Key)
+	}
+	names := make([]string, len(e.refused.Owners))
+	for i, o := range e.refused.Owners {
+		names[i] = o.Kind + " " + o.Name
+	}
+	return fmt.Sprintf("%s exists and is owned by %s: delete it, or start the agent with --adopt always",
+		e.refused.Key, strings.Join(names, ", "))
+}
+
+func (e *adoptionError) Unwrap() error { return e.refused }

@@ -5,6 +5,7 @@ package spoke
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,8 +27,11 @@ type Removal struct {
 	Left []Target
 }
 
-// Remove takes what a work has brought from the cluster, as its delete option says. It is one pass: call it again while it
-// is not done. The error is a [*ForeignError] where what is on the cluster may be of this very work, recorded under another
+// Remove takes what a work has brought from the cluster, as its delete option says. It is one pass:
+// call it again while it is not done. The objects are deleted as the executor that the work names;
+// or, if the agent refuses that one, as the executor with which the work was applied last. If the
+// agent refuses both, nothing is deleted and the error is an [*ExecutorError]. The error is a
+// [*ForeignError] where what is on the cluster may be of this very work, recorded under another
 // address of its hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
@@ -47,6 +51,9 @@ func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, 
 		return Removal{}, err
 	}
 	s := settings{DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	if _, err := c.identity(s.Executor); err != nil {
+		s.Executor = settingsIn(record).Executor // the work may have lost its executor since it was applied
+	}
 	for _, m := range manifest.Read(ctx, w, c) {
 		if m.Strategy() == workv1.UpdateStrategyTypeReadOnly {
 			s.readOnly = append(s.readOnly, m.Key)
@@ -56,7 +63,7 @@ func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, 
 }
 
 func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s settings) (Removal, error) {
-	id, err := c.identity(s.Executor)
+	id, err := c.remover(record, s)
 	if err != nil {
 		return Removal{}, err
 	}
@@ -80,8 +87,20 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 	return removal, id.explain(err)
 }
 
-// Evict removes what a work has brought that the hub does not have any more, when the grace period is over. It returns how
-// long that still takes. What another hub has recorded is a [*ForeignError].
+// remover returns who removes what a work has brought.
+func (c *Cluster) remover(record *v1alpha1.AppliedWork, s settings) (*identity, error) {
+	id, err := c.identity(s.Executor)
+	if refused := (*ExecutorError)(nil); errors.As(err, &refused) {
+		return nil, fmt.Errorf("%w; or delete AppliedWork %s, and Kubernetes' garbage collector deletes its objects",
+			err, record.Name)
+	}
+	return id, err
+}
+
+// Evict removes what a work has brought that the hub does not have any more, when the grace period
+// is over. It returns how long that still takes. The objects are deleted as the executor with which
+// the work was applied last. If the agent refuses that one, the error is an [*ExecutorError]. What
+// another hub has recorded is a [*ForeignError].
 func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Duration, Removal, error) {
 	record, err := c.get(ctx, namespace, name)
 	if err != nil || record == nil {
@@ -91,7 +110,7 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 		return 0, Removal{}, err
 	}
 	s := settingsIn(record)
-	id, err := c.identity(s.Executor)
+	id, err := c.remover(record, s)
 	if err != nil {
 		return 0, Removal{}, err
 	}

@@ -42,6 +42,8 @@ func TestUserOf(t *testing.T) {
 		{executor("n", ""), "", "needs a namespace and a name"},
 		{nobody, "", "needs a namespace and a name"},
 		{other, "", `spec.executor.subject.type "User" is not supported`},
+		{executor("n:kube-system", "a"), "", "invalid spec.executor.subject.serviceAccount.namespace"},
+		{executor("n", "a:b"), "", "invalid spec.executor.subject.serviceAccount.name"},
 	} {
 		got, err := spoke.UserOf(tt.executor)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -84,6 +86,58 @@ func TestIdentities(t *testing.T) {
 	}
 	if identity(executor("n", "a")) == first {
 		t.Error("the clients of all service accounts are kept")
+	}
+}
+
+// TestExecutors: a work is served for the executors of the options only, and without one if there are none.
+func TestExecutors(t *testing.T) {
+	for _, tt := range []struct {
+		allowed  []string
+		executor *workv1.ManifestWorkExecutor
+		err      string
+	}{
+		{nil, nil, ""},
+		{nil, executor("n", "a"), ""},
+		{[]string{spoke.AnyExecutor}, executor("n", "a"), ""},
+		{[]string{spoke.AnyExecutor}, nil, "the agent requires an executor, and the work has none: " +
+			"set spec.executor to a service account"},
+		{[]string{"n/a", "m/*"}, nil, "set spec.executor to a service account that matches n/a or m/*"},
+		{[]string{"n/a", "m/*"}, executor("n", "a"), ""},
+		{[]string{"n/a", "m/*"}, executor("m", "b"), ""},
+		{[]string{"n/a", "m/*"}, executor("n", "b"), "the agent does not allow the executor n/b"},
+		{[]string{"n/a", "m/*"}, executor("mm", "a"), "the agent does not allow the executor mm/a"},
+		{[]string{"n/*"}, executor("n", "a:b"), "invalid spec.executor.subject.serviceAccount.name"},
+	} {
+		c, err := spoke.New(spoke.Options{
+			Config: &rest.Config{Host: "https://127.0.0.1:1"}, Hub: "hub", Executors: tt.allowed,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.IdentityOf(tt.executor)
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%v, of %q: %v, want %q", tt.executor, tt.allowed, err, tt.err)
+		}
+	}
+	for _, pattern := range []string{"", "a", "a/", "/a", "a/b/c", "a/["} {
+		_, err := spoke.New(spoke.Options{Config: &rest.Config{}, Hub: "hub", Executors: []string{pattern}})
+		if err == nil || !strings.Contains(err.Error(), "invalid Options.Executors: ") {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+// TestAdoptionRefused: the message names the flag of the agent that would adopt the object.
+func TestAdoptionRefused(t *testing.T) {
+	refused := &appliedwork.AdoptionError{Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}
+	const want = "ConfigMap n/c exists and is not owned by this work: delete it, or start the agent with --adopt unowned"
+	if got := spoke.Explain(refused); got.Error() != want || !errors.Is(got, refused) {
+		t.Errorf("%v, want %s", got, want)
+	}
+	refused.Owners = []metav1.OwnerReference{{Kind: "AppliedWork", Name: "other"}}
+	const owned = "ConfigMap n/c exists and is owned by AppliedWork other: delete it, or start the agent with --adopt always"
+	if got := spoke.Explain(refused); got.Error() != owned {
+		t.Errorf("%v, want %s", got, owned)
 	}
 }
 

@@ -5,7 +5,9 @@ package spoke
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +75,9 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1a
 	if len(config.IgnoreFields) == 0 {
 		return o.Object, with, nil
 	}
+	if err := guard(o, config.IgnoreFields); err != nil {
+		return nil, with, err
+	}
 	live, err := id.live(ctx, o)
 	if err != nil {
 		return nil, with, err
@@ -83,6 +88,19 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1a
 		with.ResourceVersion = live.GetResourceVersion() // what is sent for fields that are ignored is what they are there
 	}
 	return obj, with, err
+}
+
+// guard refuses fields of a guarded Secret that are found by comparing values: whether one is
+// found, and whether looking for it takes too long, would tell the hub about the values on the
+// cluster.
+func guard(o *Outcome, fields []workv1.IgnoreField) error {
+	for _, f := range fields {
+		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
+			return &ignore.Error{Path: texts[0], Err: errors.New(
+				"rules must not read Secrets: name the field in jsonPointers, or start the agent with --secret-feedback")}
+		}
+	}
+	return nil
 }
 
 // live reads an object before it is applied; nil for none.

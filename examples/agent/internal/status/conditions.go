@@ -36,8 +36,14 @@ func isConditionType(text string) bool {
 	return len(text) <= longestConditionType && conditionType.MatchString(text)
 }
 
-// unusable says which rules are for what cannot be a condition.
-func unusable(rules []workv1.ConditionRule) (metav1.Condition, bool) {
+// errSecret is why the rules for a Secret are not evaluated.
+var errSecret = errors.New("rules do not read Secrets: take the rules out, or start the agent with --secret-feedback")
+
+// unusable returns why rules cannot be evaluated, or cannot be the type of a condition.
+func unusable(guarded bool, rules []workv1.ConditionRule) (metav1.Condition, bool) {
+	if guarded && len(rules) > 0 {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error()}, true
+	}
 	var texts []string
 	for _, rule := range rules {
 		if !isConditionType(rule.Condition) {
@@ -64,7 +70,10 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
 	var conflict *appliedwork.OwnershipConflictError
 	var path *ignore.Error
+	var executor *spoke.ExecutorError
 	switch {
+	case errors.As(o.Err, &executor):
+		c.Reason = ReasonExecutorRefused
 	case errors.As(o.Err, &conflict):
 		c.Reason = ReasonApplyConflict
 	case errors.As(o.Err, &path):

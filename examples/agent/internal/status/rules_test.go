@@ -149,3 +149,37 @@ func TestRulesWithinLimits(t *testing.T) {
 		t.Errorf("%+v", w.Status)
 	}
 }
+
+// TestSecretIsNotRead: no rule is evaluated on a guarded Secret, and values of an earlier report are removed.
+func TestSecretIsNotRead(t *testing.T) {
+	b := builder(t)
+	secret := func(o *spoke.Outcome) {
+		ruled("Ready", workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestComplete)(o)
+		o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
+			{Name: "name", Path: ".metadata.name"},
+		}}}
+	}
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	w.Status, _ = b.Next(t.Context(), w, result(outcome("a", secret)), start)
+	if n := len(w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values); n != 1 {
+		t.Fatalf("%d values are read", n)
+	}
+	next, _ := b.Next(t.Context(), w, result(outcome("a", func(o *spoke.Outcome) {
+		secret(o)
+		o.Guarded = true
+	})), start)
+	m := next.ResourceStatus.Manifests[0]
+	if len(m.StatusFeedbacks.Values) > 0 {
+		t.Errorf("the values are %+v", m.StatusFeedbacks.Values)
+	}
+	for kind, want := range map[string]string{
+		"Ready": workv1.ConditionRuleInvalid, workv1.ManifestComplete: workv1.ConditionRuleInvalid,
+		status.StatusFeedbackSynced: status.ReasonSecretNotRead, status.ConditionRulesUsable: status.ReasonSecretNotRead,
+		workv1.ManifestApplied: workv1.AppliedManifestComplete, workv1.ManifestAvailable: status.ReasonResourceAvailable,
+	} {
+		c := meta.FindStatusCondition(m.Conditions, kind)
+		if c == nil || c.Reason != want {
+			t.Errorf("%s is %+v, want the reason %s", kind, c, want)
+		}
+	}
+}

@@ -47,6 +47,8 @@ const (
 	Contested            = "Contested"            // of the work and of a manifest; True, or not there
 
 	ReasonApplyConflict        = "ApplyConflict"
+	ReasonExecutorRefused      = "ExecutorRefused"
+	ReasonSecretNotRead        = "SecretNotRead"
 	ReasonResourceAvailable    = "ResourceAvailable"
 	ReasonResourceNotAvailable = "ResourceNotAvailable"
 	ReasonFetchingFailed       = "FetchingResourceFailed"
@@ -140,7 +142,7 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	dropRules(&m.Conditions, rules)
 	// No rule makes applied what was refused, nor can one be evaluated on what is not there.
 	byRule := func(kind string) bool {
-		return o.Live != nil && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
+		return o.Live != nil && !o.Guarded && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
 	}
 	if !byRule(workv1.ManifestApplied) && (!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
 		set(workv1.ManifestApplied, manifestApplied(o))
@@ -148,7 +150,7 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	if !byRule(workv1.ManifestAvailable) {
 		set(workv1.ManifestAvailable, manifestAvailable(o))
 	}
-	if o.Live == nil && o.ReadErr == nil && !o.Kept {
+	if o.Guarded || o.Live == nil && o.ReadErr == nil && !o.Kept {
 		values = nil
 	}
 	if o.Live != nil {
@@ -176,6 +178,10 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 			c.ObservedGeneration = w.Generation
 		case byRule(rule.Condition):
 			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
+		case o.Guarded && !slices.Contains(unasked, rule.Condition):
+			set(rule.Condition, metav1.Condition{
+				Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInvalid, Message: errSecret.Error(),
+			})
 		case o.Live == nil && !o.Kept && !slices.Contains(unasked, rule.Condition):
 			set(rule.Condition, unseen(o))
 		}
@@ -185,7 +191,7 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	} else if !hasRule(rules, Contested) {
 		meta.RemoveStatusCondition(&m.Conditions, Contested)
 	}
-	if c, ok := unusable(rules); ok {
+	if c, ok := unusable(o.Guarded, rules); ok {
 		set(ConditionRulesUsable, c)
 	} else if !hasRule(rules, ConditionRulesUsable) {
 		meta.RemoveStatusCondition(&m.Conditions, ConditionRulesUsable)
@@ -197,6 +203,9 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
 	if len(o.Config.FeedbackRules) == 0 {
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
+	}
+	if o.Guarded {
+		return nil, metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error()}
 	}
 	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
 	if t := o.Config.BadScrapeType; t != "" {
