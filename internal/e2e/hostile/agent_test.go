@@ -175,7 +175,8 @@ func await(t *testing.T, works worktyped.ManifestWorkInterface, w *workv1.Manife
 		t.Logf("the source refuses it: %.200v", err)
 		return
 	case err != nil:
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	for ctx.Err() == nil {
 		if now, err := works.Get(ctx, w.Name, metav1.GetOptions{}); err == nil {
@@ -197,7 +198,8 @@ func await(t *testing.T, works worktyped.ManifestWorkInterface, w *workv1.Manife
 		}
 		if time.Now().After(end) {
 			now, err := works.Get(context.Background(), w.Name, metav1.GetOptions{})
-			t.Fatalf("the work is not gone: %+v, %v", now.Status.Conditions, err)
+			t.Errorf("the work is not gone: %+v, %v", now.Status.Conditions, err)
+			return
 		}
 	}
 }

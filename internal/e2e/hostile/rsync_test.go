@@ -97,7 +97,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 			return err
 		},
 		"an event that does not exist": func(ctx context.Context) error {
-			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", Event: strings.Repeat("x", 1<<20)})
+			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", Event: strings.Repeat("x", 1<<17)})
 			return err
 		},
 		"an update from nowhere": func(ctx context.Context) error {
