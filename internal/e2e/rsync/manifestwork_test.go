@@ -145,7 +145,13 @@ func testWorkErrors(t *testing.T, h *workHub) {
 		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: configMap("a", "secret-content"),
 	}}}
 	large := batch
-	large.Resources = []appcontext.Resource{{Object: batch.Resources[0].Object, Manifest: configMap("a", strings.Repeat("secret-content", 300_000))}}
+	large.Resources = nil
+	for _, name := range []string{"a", "b", "c", "d"} {
+		large.Resources = append(large.Resources, appcontext.Resource{
+			Object:   appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: name},
+			Manifest: configMap(name, strings.Repeat("secret-content", 80_000)),
+		})
+	}
 	admin, nobody := h.cluster.Config(), h.cluster.User("nobody")
 	stranger := h.cluster.Config()
 	stranger.CertData, stranger.KeyData, stranger.BearerToken = nil, nil, "wrong"
