@@ -334,7 +334,9 @@ func TestWaitsAreLimited(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	s.must("PUT", "/api/v1/clusters/c1", header+"kind: Cluster\nmetadata: {name: c1}\n")
-	s.must("PUT", "/api/v1/applications/a", application("a", "m=1"))
+	// No agent makes the first part ready, so the second never comes and the application does not settle.
+	s.must("PUT", "/api/v1/applications/a", application("a", "m=1")+
+		"  - name: second\n    dependsOn: [{part: main}]\n    manifests:\n    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: second, namespace: x}}'\n")
 	s.must("PUT", "/api/v1/placements/p", placement("p", "a", all))
 	ctx, cancel := context.WithCancel(t.Context())
 	status := func(ctx context.Context, query string) int {
@@ -355,6 +357,7 @@ func TestWaitsAreLimited(t *testing.T) {
 		waiting.Go(func() {
 			for ctx.Err() == nil { // a wait may end early while the rollout begins
 				status(ctx, "?wait=10m")
+				time.Sleep(50 * time.Millisecond)
 			}
 		})
 	}

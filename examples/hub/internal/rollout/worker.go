@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -302,9 +303,29 @@ func (w *worker) leads(e event, wanted int) bool {
 	}
 }
 
-// observe reads the states of all revisions, and which events are under way.
+// observe reads the states of all revisions, and which events are under way. It reads one revision after another until two
+// passes agree: an update that ends meanwhile changes two of them.
 func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
 	var stopped []string
+	for before := []revisionState(nil); ; before = revisions {
+		revisions, busy, stopped, err = w.states(ctx, r)
+		if err != nil || len(busy) > 0 {
+			return revisions, busy, err // an update that is under way may go on in a revision that has no event yet
+		}
+		if slices.Equal(before, revisions) {
+			break
+		}
+	}
+	for _, id := range stopped { // by us
+		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
+			return nil, nil, err
+		}
+	}
+	return revisions, nil, nil
+}
+
+// states returns the state of each revision, the events under way and the contexts that are stopped.
+func (w *worker) states(ctx context.Context, r *record) (revisions []revisionState, busy []event, stopped []string, err error) {
 	for _, known := range r.Revisions {
 		id := ContextID(w.application, known.Number)
 		status, err := w.manager.engine.Status(ctx, id)
@@ -313,7 +334,7 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for _, e := range status.Queue {
 			if !e.Status.Final() {
@@ -325,15 +346,7 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 		}
 		revisions = append(revisions, revisionState{known.Number, status.State})
 	}
-	if len(busy) > 0 {
-		return revisions, busy, nil // an update that is under way may go on in a revision that has no event yet
-	}
-	for _, id := range stopped { // by us
-		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
-			return nil, nil, err
-		}
-	}
-	return revisions, nil, nil
+	return revisions, busy, stopped, nil
 }
 
 // do does a step, and waits for its event.
