@@ -210,7 +210,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := client.Status(t.Context(), "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v, want ErrUnavailable and why", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	patient := dial(t, "127.0.0.1:1", rsyncgrpc.ClientOptions{})
 	if _, err := patient.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 1}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rsyncgrpc.ErrUnavailable) {
