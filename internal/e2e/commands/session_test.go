@@ -48,8 +48,18 @@ func (x *terminal) value(namespace, name, key, want string) {
 	})
 }
 
+// clear deletes what agents of other sessions have left: an agent adopts no existing objects.
+func (x *terminal) clear() {
+	x.t.Helper()
+	_, _ = x.kubectl("", "delete", "appliedworks", "--all") // there may be no such kind yet
+	if _, err := x.kubectl("", "delete", "namespace", "shop", "--ignore-not-found"); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // hubAndAgent is what examples/hub begins with, and the agent's way over a broker.
 func hubAndAgent(x *terminal) {
+	x.clear()
 	x.broker()
 	x.take("examples/hub/samples")
 	port := freePort(x.t)
@@ -103,6 +113,7 @@ func hubAndAgent(x *terminal) {
 
 // agentOfAnAPIServer has works from a hub with an API server, which here is the cluster itself.
 func agentOfAnAPIServer(x *terminal) {
+	x.clear()
 	config, err := os.ReadFile(x.cluster.Kubeconfig())
 	if err != nil {
 		x.t.Fatal(err)
