@@ -13,7 +13,7 @@ const (
 	// mostTime is 8 times the limit of an expression, for machines under load.
 	mostTime = 2 * time.Second
 	// mostBytes bounds all that is allocated. What is in use at a time is less.
-	mostBytes = 256 << 20
+	mostBytes = 128 << 20
 )
 
 // T is the part of testing.T that Check needs.

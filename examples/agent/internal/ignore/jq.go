@@ -52,7 +52,9 @@ func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[st
 			return nil, err
 		}
 		found, _ := result.([]any)
-		if err := steps.Take("finding fields", 2+2*len(found)); err != nil {
+		// Each element is copied several times, in 16 bytes, on its way here and below.
+		const perElement = 8
+		if err := steps.Take("finding fields", 2+perElement*len(found)); err != nil {
 			return nil, err
 		}
 		p, exists, err := jqPath(found, input)
