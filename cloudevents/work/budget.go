@@ -167,6 +167,9 @@ func (w *sourceWork) account() {
 			size = w.tombstoneSize()
 		}
 	}
+	if !own {
+		delete(w.cluster.delivery.refused, w)
+	}
 	w.charged = a.set(w.charged, size)
 	switch {
 	case own && !w.own:

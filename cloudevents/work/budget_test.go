@@ -128,6 +128,11 @@ func TestRefusedStatusIsRequestedAgain(t *testing.T) {
 		if len(refused) < 5 || len(refused)+len(shown) != works {
 			s.t.Fatalf("%d statuses are refused and %d shown", len(refused), len(shown))
 		}
+		h.delete("cluster1", refused[len(refused)-1])
+		s.settle()
+		if n := work.RefusedStatuses(h.Source); n != len(refused)-1 {
+			s.t.Errorf("the source remembers %d refused statuses, want %d", n, len(refused)-1)
+		}
 		for _, name := range shown {
 			a.report(name, "short")
 		}

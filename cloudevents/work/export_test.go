@@ -247,3 +247,13 @@ func ResyncOf(a *Agent) string {
 
 // SessionOf is what an agent expects of the answers and new works of its sources.
 func SessionOf(a *Agent) string { return a.session }
+
+// RefusedStatuses returns how many statuses a source is to request again.
+func RefusedStatuses(s *Source) (n int) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	for _, c := range s.clusters {
+		n += len(c.delivery.refused)
+	}
+	return n
+}

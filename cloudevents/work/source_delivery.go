@@ -25,7 +25,7 @@ const (
 	// listTimeout is how long a list may be without progress before it is asked for again.
 	listTimeout = 20 * time.Second
 
-	// refusedInterval is how often there is a look for memory for refused statuses.
+	// refusedInterval is the time between two requests for refused statuses.
 	refusedInterval = time.Minute
 
 	// Between leastRepair and mostRepair works of a cluster are sent again, or asked about, at a time: a quarter of what
@@ -53,8 +53,8 @@ type delivery struct {
 	awaited   []*sourceWork         // whose statuses are asked for
 	asked     int                   // how many of them have not come
 	askAt     time.Time             // when the next are asked for, where none comes
-	refused   map[*sourceWork]int64 // the sizes of statuses that there was no memory for
-	refusedAt time.Time             // when one was refused, or asked for again, last
+	refused   map[*sourceWork]int64 // the sizes of statuses that were refused for lack of memory
+	refusedAt time.Time             // when a status was refused, or requested again, last
 	digest    suspicion
 	droppedAt time.Time // when a list of the agent was dropped last
 	heard     time.Time // of the agent
@@ -302,7 +302,7 @@ func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	return d.askAt
 }
 
-// refusedLocked notes that there was no memory for a status.
+// refusedLocked records that a status was refused for lack of memory.
 func (s *Source) refusedLocked(w *sourceWork, size int64) {
 	d := &w.cluster.delivery
 	if d.refused == nil {
@@ -312,7 +312,7 @@ func (s *Source) refusedLocked(w *sourceWork, size int64) {
 	s.wakeClusterLocked(w.cluster, d.refusedAt.Add(refusedInterval))
 }
 
-// askRefusedLocked has refused statuses asked for that there is memory for now. It returns when it is to be called again.
+// askRefusedLocked requests refused statuses again, as many as fit into memory now. It returns the time of its next call.
 // Agents without digests get the hashes of all statuses instead; see [SourceOptions.ResyncInterval].
 func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
@@ -325,11 +325,7 @@ func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
 	d.refusedAt = now
 	var size int64
 	for w, refused := range d.refused {
-		more := max(refused-w.charged, 0)
-		switch {
-		case s.works[workID{c.name, w.id}] != w || w.Object == nil:
-			delete(d.refused, w)
-		case !w.asked && c.account.room(size+more):
+		if more := max(refused-w.charged, 0); !w.asked && c.account.room(size+more) {
 			size += more
 			w.asked = true
 			d.asks = append(d.asks, w)
