@@ -33,9 +33,12 @@ type op struct {
 	again    bool   // the state of objects changed while it asked
 	cut      Reason // set: it may not wait any more
 	lost     bool   // its call was cancelled, because the cluster does not answer
+	late     bool   // its call was cancelled, because it made no progress
 	timer    clock.Timer
 	cancel   context.CancelFunc
-	began    time.Time
+
+	accepted   map[int]bool // indexes of the resources that the cluster has applied or deleted
+	progressed time.Time    // when the running call began, or last reported progress
 }
 
 type opState int
@@ -73,10 +76,14 @@ type cluster struct {
 	told    error // the why that those who wait have heard
 	failed  int   // probes since it is down
 	probing bool
+	probes  int       // under way
 	probed  time.Time // when the last probe began
+	asked   time.Time // when the prober's first one did, or zero
 	unwatch context.CancelFunc
 	users   int // of the connector: calls, the prober, the watch
 	idle    clock.Timer
+
+	answeredAt time.Time // when a call last made progress or ended with an answer
 
 	connMu sync.Mutex
 	conn   connector.Connector
@@ -135,7 +142,7 @@ func (c *cluster) dispatch() {
 	for !c.down && len(c.queue) > 0 && len(c.running) < c.session.engine.options.ClusterConcurrency {
 		o := c.queue[0]
 		c.queue = c.queue[1:]
-		o.state, o.began = opRunning, c.session.engine.options.Clock.Now()
+		o.state, o.progressed = opRunning, c.session.engine.options.Clock.Now()
 		c.running[o] = struct{}{}
 		c.use(1)
 		if !c.session.spawn(func() { c.call(o) }) {
@@ -147,13 +154,13 @@ func (c *cluster) dispatch() {
 // call does the op once.
 func (c *cluster) call(o *op) {
 	options := &c.session.engine.options
-	ctx, cancel := context.WithTimeout(c.session.ctx, options.CallTimeout)
+	ctx, cancel := context.WithCancel(c.session.ctx)
 	defer cancel()
 	c.mu.Lock()
 	o.cancel = cancel
 	c.mu.Unlock()
-	suspicion := options.Clock.AfterFunc(options.ProbeInterval, c.suspect)
-	defer suspicion.Stop()
+	defer newStallTimer(o, options.ProbeInterval, func() { c.suspect(o) }).stop()
+	defer newStallTimer(o, options.CallTimeout, func() { c.giveUp(o) }).stop()
 	conn, err := c.connector(ctx)
 	var states []connector.State
 	if err == nil {
@@ -169,10 +176,41 @@ func (c *cluster) call(o *op) {
 	c.finish(o, states, err, conn)
 }
 
-// do makes the call.
+// cutStalled cancels a call that may not wait any more, if neither it nor a probe was answered for Options.ProbeInterval.
+func (c *cluster) cutStalled(o *op) {
+	options := &c.session.engine.options
+	silent := func(since time.Time) bool { return options.Clock.Since(since) >= options.ProbeInterval }
+	if o.state == opRunning && o.cut != "" && o.cancel != nil && silent(o.progressed) && !c.asked.IsZero() && silent(c.asked) {
+		o.late = true
+		o.cancel()
+	}
+}
+
+// giveUp cancels a call that makes no progress.
+func (c *cluster) giveUp(o *op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.state == opRunning && o.cancel != nil {
+		o.late = true
+		o.cancel()
+	}
+}
+
+// do makes the call, for the resources that earlier calls of the op have not handled.
 func (o *op) do(ctx context.Context, conn connector.Connector) (states []connector.State, err error) {
 	defer recovered(&err)
-	batch := connector.Batch{AppContextID: o.run.id, App: o.task.app, Cluster: o.cluster.id, Resources: o.phase.resources}
+	resources, indexes := o.remaining()
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	batch := connector.Batch{
+		AppContextID: o.run.id, App: o.task.app, Cluster: o.cluster.id, Resources: resources,
+		Progress: func(index int) {
+			if index >= 0 && index < len(indexes) {
+				o.progress(indexes[index])
+			}
+		},
+	}
 	switch o.phase.verb {
 	case applyVerb:
 		return nil, conn.Apply(ctx, batch)
@@ -214,16 +252,27 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	c.use(-1)
 	defer c.dispatch()
 	class := connector.ClassOf(err)
-	if err != nil && (o.lost || errors.Is(err, context.DeadlineExceeded)) {
+	switch { // the error of a cancelled call only says that the call was cancelled
+	case err == nil:
+	case o.lost:
+		class, err = connector.ErrUnreachable, c.why
+	case o.late:
+		class = connector.ErrUnreachable
+		silence := c.session.engine.options.Clock.Since(o.progressed).Truncate(time.Second)
+		err = &connector.Error{Class: class, Err: fmt.Errorf("%s made no progress for %s", o.phase.verb, silence)}
+	case errors.Is(err, context.DeadlineExceeded):
 		class = connector.ErrUnreachable
 	}
-	if err != nil && o.lost {
-		err = c.why // its own says only that it was cancelled
+	cut := o.late && o.cut != ""
+	o.lost, o.late = false, false
+	if !errors.Is(class, connector.ErrUnreachable) {
+		c.answeredAt = c.session.engine.options.Clock.Now()
 	}
-	o.lost = false
 	switch {
 	case err == nil:
 		c.content(o, states, conn)
+	case cut: // the cluster may just be slow
+		c.end(o, result{reason: o.cut, err: err})
 	case errors.Is(class, connector.ErrTerminal):
 		c.end(o, result{reason: ReasonRefused, err: err})
 	case errors.Is(class, connector.ErrUnreachable):
@@ -353,6 +402,7 @@ func (c *cluster) cut(o *op, reason Reason, hard bool) {
 			o.lost = true
 			o.cancel()
 		}
+		c.cutStalled(o)
 		return
 	case o.state == opEnded, o.state == opQueued && !hard && !c.down:
 		return

@@ -49,11 +49,12 @@ func (c *cluster) markUp() {
 	c.dispatch()
 }
 
-// suspect is called when a call takes long: is anybody there?
-func (c *cluster) suspect() {
+// suspect is called when a call makes no progress: the cluster may not answer.
+func (c *cluster) suspect(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ensureProbe()
+	c.cutStalled(o)
 }
 
 // ensureProbe has the one prober of the cluster run.
@@ -68,10 +69,15 @@ func (c *cluster) ensureProbe() {
 	}
 }
 
-// probe asks the cluster until it answers or nobody waits for it. Probes begin Options.ProbeInterval apart, also those of one
-// prober and the next.
+// maxProbes is how many probes of a cluster may be under way.
+const maxProbes = 10
+
+// probe probes the cluster until it answers or no op waits for it. Probes start Options.ProbeInterval apart, also those of one
+// prober and the next; a probe does not wait for the end of the one before.
 func (c *cluster) probe() {
 	options := &c.session.engine.options
+	ctx, cancel := context.WithCancel(c.session.ctx)
+	defer cancel() // the first answer ends all probes
 	for {
 		c.mu.Lock()
 		pause := options.ProbeInterval - options.Clock.Since(c.probed)
@@ -82,26 +88,54 @@ func (c *cluster) probe() {
 			}
 		}
 		c.mu.Unlock()
-		c.session.engine.sleep(c.session.ctx, max(pause, 0))
+		c.session.engine.sleep(ctx, max(pause, 0))
 		c.mu.Lock()
-		if c.session.ctx.Err() != nil || !c.awaited() {
+		switch {
+		case ctx.Err() != nil && c.session.ctx.Err() == nil: // answered
+			c.mu.Unlock()
+			return
+		case c.session.ctx.Err() != nil || !c.awaited():
 			c.endProbe()
-			c.markUp() // nobody waits: the next call finds out by itself
+			c.markUp() // no op waits: the next call finds out by itself
 			c.mu.Unlock()
 			return
 		}
-		began := options.Clock.Now()
-		c.probed = began
-		c.mu.Unlock()
-		err := c.ask()
-		c.mu.Lock()
-		if c.answered(err, began) {
-			c.endProbe()
-			c.mu.Unlock()
-			return
+		c.probed = options.Clock.Now()
+		if c.asked.IsZero() {
+			c.asked = c.probed
+		}
+		if c.probes < maxProbes {
+			c.probes++
+			c.use(1)
+			c.session.spawn(func() { c.probeOnce(ctx, cancel) })
 		}
 		c.mu.Unlock()
 	}
+}
+
+// probeOnce probes the cluster, and ends the prober if the cluster answers.
+func (c *cluster) probeOnce(ctx context.Context, cancel context.CancelFunc) {
+	began := c.session.engine.options.Clock.Now()
+	err := c.ask(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probes--
+	c.use(-1)
+	if ctx.Err() == nil && c.answered(err, began) {
+		cancel()
+		c.endProbe()
+	}
+}
+
+// progressing reports whether a call began or made progress so lately that it may be on its way.
+func (c *cluster) progressing() bool {
+	options := &c.session.engine.options
+	for o := range c.running {
+		if options.Clock.Since(o.progressed) < options.ProbeTimeout {
+			return true
+		}
+	}
+	return false
 }
 
 // awaited reports whether somebody waits for the cluster, or a call takes long.
@@ -110,16 +144,19 @@ func (c *cluster) awaited() bool {
 }
 
 func (c *cluster) endProbe() {
-	c.probing = false
+	c.probing, c.asked = false, time.Time{}
 	c.use(-1)
 }
 
-func (c *cluster) ask() error {
-	ctx, cancel := context.WithTimeout(c.session.ctx, c.session.engine.options.ProbeInterval)
+func (c *cluster) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.session.engine.options.ProbeTimeout)
 	defer cancel()
 	conn, err := c.connector(ctx)
 	if err == nil {
 		err = probe(ctx, conn)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf("probe: no answer within %s", c.session.engine.options.ProbeTimeout)}
 	}
 	c.session.engine.metrics.called("probe", err)
 	return err
@@ -136,11 +173,15 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 }
 
 // answered takes the outcome of a probe. It reports whether probing is over. A terminal error is an answer: a cluster whose
-// configuration is gone does not come back, so those who wait call, and fail with what is wrong.
+// configuration is gone does not come back, so those who wait call, and fail with what is wrong. A probe that fails means nothing while calls
+// make progress.
 func (c *cluster) answered(err error, began time.Time) bool {
-	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
+	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUp()
 		return true
+	}
+	if !c.down && c.progressing() {
+		return false
 	}
 	c.markDown(err)
 	// Those who wait hear when there is something else to say, and ever more rarely.
@@ -151,7 +192,7 @@ func (c *cluster) answered(err error, began time.Time) bool {
 		}
 	}
 	for o := range c.running { // they hang
-		if o.began.Before(began) && o.cancel != nil {
+		if o.progressed.Before(began) && o.cancel != nil {
 			o.lost = true
 			o.cancel()
 		}

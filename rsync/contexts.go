@@ -28,7 +28,15 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 		for _, id := range a.Clusters {
 			cluster := appcontext.Cluster{ClusterID: id}
 			key := specKey(h.ID, h.Generation, a.Name, id)
-			if value, ok := values[key]; !ok || json.Unmarshal(value, &cluster.Resources) != nil {
+			var text []byte
+			for n := 0; ; n++ {
+				part, ok := values[specPartKey(key, n)]
+				if !ok {
+					break
+				}
+				text = append(text, part...)
+			}
+			if json.Unmarshal(text, &cluster.Resources) != nil { // also without a record
 				return nil, &brokenError{key}
 			}
 			app.Clusters = append(app.Clusters, cluster)

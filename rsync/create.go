@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 		for i := range a.Clusters {
 			cluster := &a.Clusters[i]
 			app.Clusters = append(app.Clusters, cluster.ClusterID)
-			specs = append(specs, store.Put(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources)))
+			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources))...)
 		}
 		h.Apps = append(h.Apps, app)
 	}
@@ -80,7 +81,19 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	return e.createTxn(ctx, n, append(final, store.Delete(note.Key)))
 }
 
-// createTxn does a part of Create, and takes back what was written where it fails. Each part but the first demands that the note
+// maxSpecPart is the size of a record of manifests, in bytes; larger ones are divided.
+const maxSpecPart = 512 << 10
+
+// specOps writes manifests as parts, each a record.
+func specOps(key string, text []byte) []store.Op {
+	var out []store.Op
+	for part := range slices.Chunk(text, maxSpecPart) {
+		out = append(out, store.Put(specPartKey(key, len(out)), part))
+	}
+	return out
+}
+
+// created reports whether a head does a part of Create, and takes back what was written where it fails. Each part but the first demands that the note
 // is there which came with that one, so no part that arrives late writes anything after the others were taken back.
 func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op) error {
 	result, err := e.txn(ctx, n.conditions, ops)

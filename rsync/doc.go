@@ -20,10 +20,12 @@
 //
 //   - An event that was queued is worked on, once, in the order of its queue, whatever crashes in between. Calls to clusters may be
 //     repeated after a crash; changes of state are not.
+//   - Batches of any size finish, on clusters of any latency: connectors report progress, so time is limited for each request, and a
+//     call that is repeated leaves out what was done. After a crash of the engine it is done again, which changes nothing.
 //   - One cluster's failure never stops another's work. Each app on each cluster has its own status, and the state of the context
 //     follows from all. Those who wait for a cluster take no goroutine, and all together cause one probe a second.
-//   - Within a cluster resources are applied in order and deleted in the reverse one. Terminated means that the clusters no longer
-//     have them.
+//   - Within a cluster resources are applied in order and deleted in the reverse one; connector/kube works in parallel on neighbours
+//     that do not depend on each other. Terminated means that the clusters no longer have them.
 //   - Stop and Terminate act at once: they are watched for, not polled. An idle engine asks the store for nothing but its lease.
 //   - Any number of engines on one store share the work. One that has lost its lease writes nothing any more, however late a write of
 //     it arrives; what it had is taken over within the time of a lease.
@@ -69,11 +71,12 @@
 //
 // Methods return errors for errors.Is: [ErrNotFound], [ErrConflict], [ErrStopped], [ErrInvalidState], [ErrInvalidInput], those of
 // package store, and appcontext's for a context that is not valid. What Wait returns for an event is an [*EventError], which is also
-// [ErrInvalidState], [ErrStopped], [ErrPreempted], [ErrUnreachable], [ErrNotFound] or [ErrFailed], by its reason.
+// [ErrInvalidState], [ErrStopped], [ErrPreempted], [ErrUnreachable], [ErrNotFound] or [ErrFailed], by its reason; or an
+// [*UnfinishedError] with what the event waits for.
 //
-// The resources of an app on a cluster are one value of the store, of 1 MiB at most (appcontext.MaxAppCluster), and names and keys
-// have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one value too: with etcd's defaults that
-// is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
+// The manifests of an app on a cluster may have 16 MiB (appcontext.MaxAppCluster); the store has them in records of 512 KiB. Names
+// and keys have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one record: with etcd's defaults
+// that is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
 //
 // # Metrics
 //
@@ -97,7 +100,7 @@
 //   - It is a library: Instantiate and the others are methods, and each returns a reference to wait for. A context is stored
 //     with Create; appcontext.Decode reads EMCO's keys, so contexts can be taken over from its etcd: Decode, Create, and Instantiate,
 //     which changes nothing on clusters that have it all.
-//   - The queue is a key for each element instead of one value, and manifests are one value for each app on a cluster. The active record
+//   - The queue is a key for each element instead of one value, and manifests are records of 512 KiB for each app on a cluster. The active record
 //     /activecontext/<id>/ is the same.
 //   - An event and the active record are written in one transaction, as are its end and the new state. An update's second phase is queued
 //     in the transaction that ends the first.

@@ -12,7 +12,8 @@ package rsync
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
 //	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
-//	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change
+//	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change; what exceeds 512 KiB continues
+//	                                           in records below that key, <part>/ in 4 hexadecimal digits
 //	/rsync/unfinished/<id>/<generation>/       a Create of several transactions is under way: when it began
 //	/rsync/index/<id>/                         ID and State, put with each record, for List
 //	/rsync/stop/<id>/                          the stop latch

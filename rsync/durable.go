@@ -56,6 +56,14 @@ func specKey(id, generation, app string, cluster appcontext.ClusterID) string {
 	return specsKey(id) + generation + "/" + app + "/" + cluster.String() + "/"
 }
 
+// specPartKey is where part n of the manifests is; the first is at specKey.
+func specPartKey(first string, n int) string {
+	if n == 0 {
+		return first
+	}
+	return fmt.Sprintf("%s%04x/", first, n)
+}
+
 // idOf returns the ID in a key that is prefix, ID and slash.
 func idOf(prefix, key string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(key, prefix), "/")

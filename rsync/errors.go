@@ -6,6 +6,7 @@ package rsync
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // The reasons for which methods of [Engine] fail, for errors.Is.
@@ -87,5 +88,57 @@ func (e *EventError) Error() string {
 
 // Unwrap returns the sentinel.
 func (e *EventError) Unwrap() error { return e.Reason.sentinel() }
+
+// UnfinishedError is what Wait returns when its context ends before the event.
+type UnfinishedError struct {
+	Ref EventRef
+	// Event and Status are those of the event; empty if the store did not answer in time.
+	Event  EventType
+	Status ElementStatus
+	// Waiting are the apps on clusters that are retried or not ready yet.
+	Waiting []ClusterStatus
+	// Err is the error of the context, and of the last attempt to reach the engine where that failed.
+	Err error
+}
+
+// Error returns Err, and the reasons why the event is not done.
+func (e *UnfinishedError) Error() string {
+	s := fmt.Sprintf("%s: event %d of app context %q is not done", e.Err, e.Ref.Seq, e.Ref.AppContextID)
+	if e.Status != "" {
+		s = fmt.Sprintf("%s: %s of app context %q (event %d) is %s", e.Err, e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status)
+	}
+	for i := range e.Waiting {
+		if i == maxNamed {
+			return fmt.Sprintf("%s; and %d more", s, len(e.Waiting)-maxNamed)
+		}
+		w := &e.Waiting[i]
+		s += fmt.Sprintf("; %s on %s: %s: %s", w.App, w.Cluster, w.Reason, w.Message)
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// UnfinishedGrace is how long Wait looks for the reasons after its context has ended.
+const UnfinishedGrace = time.Second
+
+// Unfinished returns the error of Wait for an event that was not done when its context ended with err. The status may be nil. It
+// is for those who implement Wait by other means than [Engine.Wait].
+func (s *Status) Unfinished(ref EventRef, err error) *UnfinishedError {
+	e := &UnfinishedError{Ref: ref, Err: err}
+	if s == nil {
+		return e
+	}
+	if element := s.Element(ref.Seq); element != nil {
+		e.Event, e.Status = element.Event, element.Status
+	}
+	for _, c := range s.Clusters {
+		if c.Seq == ref.Seq && c.Phase == PhaseRetrying {
+			e.Waiting = append(e.Waiting, c)
+		}
+	}
+	return e
+}
 
 func notFound(id string) error { return fmt.Errorf("app context %q: %w", id, ErrNotFound) }

@@ -78,8 +78,10 @@ type ClusterStatus struct {
 	Reason  Reason               `json:"reason,omitempty"`
 	Message string               `json:"message,omitempty"`
 	Time    time.Time            `json:"time"`
-	// Resources is what a Read found.
-	Resources []connector.State `json:"resources,omitempty"`
+	// Resources is what a Read found. Some 500 KiB of it are kept; ResourcesOmitted counts the states that did not fit, which are
+	// those of ready resources first.
+	Resources        []connector.State `json:"resources,omitempty"`
+	ResourcesOmitted int               `json:"resourcesOmitted,omitempty"`
 }
 
 // Status is all that is known of a context.

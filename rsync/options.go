@@ -36,13 +36,18 @@ type Options struct {
 	// Backoff is the delay before what a cluster refused is tried again.
 	Backoff Backoff
 	// MaxRetries is how often an app on a cluster is tried again in one event after its cluster refused or did not answer, where
-	// each probe that fails counts. 0 means without end: until Stop or Terminate.
+	// each probe that fails counts. Progress resets the count. 0 means without end: until Stop or Terminate.
 	MaxRetries int
-	// ProbeInterval is the time from one probe of a cluster that does not answer to the next, and how long one may take. There is
-	// one probe at a time for a cluster, whoever waits for it. A call that takes longer than this has the cluster probed.
+	// ProbeInterval is the time from the start of one probe of a cluster that does not answer to the start of the next,
+	// regardless of how many ops wait for it. A call that makes no progress for this time has the cluster probed too.
 	// Defaults to 1 s.
 	ProbeInterval time.Duration
-	// CallTimeout is how long a call to a cluster may take. Defaults to 30 s.
+	// ProbeTimeout limits one probe. A cluster that answers more slowly counts as unreachable, unless calls to it succeed.
+	// Defaults to 10 s, or to ProbeInterval if that is longer.
+	ProbeTimeout time.Duration
+	// CallTimeout limits the time in which a call to a cluster makes no progress: connectors that report progress, as connector/kube
+	// does for each object, may take as long as their objects need. It limits the whole call for the others.
+	// Defaults to 1 minute.
 	CallTimeout time.Duration
 	// PollInterval is how often a cluster is asked for what must become ready or gone, where its connector does not tell by itself.
 	// The interval grows to ten times as much for what takes long. Defaults to 500 ms.
@@ -88,7 +93,7 @@ func (b Backoff) delay(attempts int) time.Duration {
 func (o *Options) validate() error {
 	for name, value := range map[string]int64{
 		"Workers": int64(o.Workers), "ClusterConcurrency": int64(o.ClusterConcurrency), "MaxRetries": int64(o.MaxRetries),
-		"Backoff.Base": int64(o.Backoff.Base), "Backoff.Max": int64(o.Backoff.Max), "ProbeInterval": int64(o.ProbeInterval),
+		"Backoff.Base": int64(o.Backoff.Base), "Backoff.Max": int64(o.Backoff.Max), "ProbeInterval": int64(o.ProbeInterval), "ProbeTimeout": int64(o.ProbeTimeout),
 		"CallTimeout": int64(o.CallTimeout), "PollInterval": int64(o.PollInterval), "ConnectorIdle": int64(o.ConnectorIdle),
 		"LeaseTTL": int64(o.LeaseTTL), "HistoryLimit": int64(o.HistoryLimit),
 	} {
@@ -114,7 +119,8 @@ func (o Options) withDefaults() Options {
 	o.Backoff.Base = orDefault(o.Backoff.Base, 500*time.Millisecond)
 	o.Backoff.Max = max(orDefault(o.Backoff.Max, 30*time.Second), o.Backoff.Base)
 	o.ProbeInterval = orDefault(o.ProbeInterval, time.Second)
-	o.CallTimeout = orDefault(o.CallTimeout, 30*time.Second)
+	o.ProbeTimeout = orDefault(o.ProbeTimeout, max(10*time.Second, o.ProbeInterval))
+	o.CallTimeout = orDefault(o.CallTimeout, time.Minute)
 	o.PollInterval = orDefault(o.PollInterval, 500*time.Millisecond)
 	o.ConnectorIdle = orDefault(o.ConnectorIdle, time.Minute)
 	o.LeaseTTL = orDefault(o.LeaseTTL, 10*time.Second)

@@ -47,6 +47,7 @@ type task struct {
 	reason          Reason
 	message         string
 	states          []connector.State
+	omitted         int // states that did not fit
 
 	begun bool
 	op    *op

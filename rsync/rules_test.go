@@ -94,6 +94,20 @@ var rules = []ruletest.Rule{
 	{Name: "dependents are deleted first", Test: "TestOrder", Edits: edits{{"plan.go", "				other.after = append(other.after, t)\n", "				_ = other\n"}}},
 	{Name: "one prober for all who wait", Test: "TestDeadCluster", Edits: edits{
 		{"cluster_probe.go", "if c.probing || c.dead {", "if c.dead {"}}},
+	{Name: "a repeated call leaves out what was done", Test: "TestRetryContinues", Edits: edits{
+		{"progress.go", "		o.accepted[index] = true\n", ""}}},
+	{Name: "retries are counted since the last progress", Test: "TestRetryContinues", Edits: edits{
+		{"progress.go", "		o.attempts = 0\n", ""}}},
+	{Name: "time is limited from the last progress", Test: "TestLargeBatchFinishes", Edits: edits{
+		{"progress.go", "	left := t.limit - t.op.stalled()\n", "	left := time.Duration(0)\n"}}},
+	{Name: "a call without progress is given up", Test: "TestCallWithoutProgress", Edits: edits{
+		{"cluster.go", "	defer newStallTimer(o, options.CallTimeout, func() { c.giveUp(o) }).stop()\n", ""}}},
+	{Name: "a failed probe means nothing while calls make progress", Test: "TestFailedProbeWhileCallsSucceed", Edits: edits{
+		{"cluster_probe.go", "if !c.down && c.progressing() {", "if false {"}}},
+	{Name: "a probe may take longer than the interval", Test: "TestSlowProbes", Edits: edits{
+		{"cluster_probe.go", "c.session.engine.options.ProbeTimeout)\n	defer cancel()", "c.session.engine.options.ProbeInterval)\n	defer cancel()"}}},
+	{Name: "a status fits into a record", Test: "TestManyResources", Edits: edits{
+		{"run_advance.go", "omit := size > maxStates &&", "omit := false &&"}}},
 
 	// Contexts.
 	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// maxStates is how many bytes the messages of an app's resources on a cluster may have in all. Without them its states take less
-	// than its manifests, which are one value too.
-	maxStates = 64 << 10
+	// maxStateMessages limits the messages of the states of an app's resources on a cluster, and maxStates the states, in bytes:
+	// they are one record.
+	maxStateMessages = 64 << 10
+	maxStates        = 500 << 10
 	// maxNotes bounds how often it is written what an app on a cluster waits for in one event.
 	maxNotes = 16
 	// maxMessage is how much of an error's text is stored.
@@ -67,7 +68,7 @@ func (r *run) apply(res result) {
 		t.deployed = t.deployed || p.deployed
 		t.ready = t.ready || p.ready
 		if p.verb == readVerb {
-			t.states = withinLimit(res.states)
+			t.states, t.omitted = withinLimit(res.states)
 		}
 		t.at++
 	}
@@ -88,14 +89,25 @@ func shorten(err error) string {
 	return shortenTo(err.Error(), maxMessage)
 }
 
-// withinLimit shortens what connectors say of resources, as far as it takes.
-func withinLimit(states []connector.State) []connector.State {
-	states = slices.Clone(states)
-	each := maxStates / max(len(states), 1)
-	for i := range states {
-		states[i].Message = shortenTo(states[i].Message, min(each, maxMessage))
+// withinLimit shortens messages and omits states, those of ready resources first, until the states fit into a record.
+func withinLimit(states []connector.State) (kept []connector.State, omitted int) {
+	kept = slices.Clone(states)
+	each := maxStateMessages / max(len(kept), 1)
+	size := 0
+	for i := range kept {
+		kept[i].Message = shortenTo(kept[i].Message, min(each, maxMessage))
+		size += len(encode(kept[i]))
 	}
-	return states
+	for _, onlyReady := range []bool{true, false} {
+		kept = slices.DeleteFunc(kept, func(s connector.State) bool {
+			omit := size > maxStates && (s.Ready || !onlyReady)
+			if omit {
+				size -= len(encode(s))
+			}
+			return omit
+		})
+	}
+	return kept, len(states) - len(kept)
 }
 
 // note has it written what a task waits for: when that changes, so that the number of writes does not grow with that of retries.
@@ -194,7 +206,7 @@ func (r *run) store(ctx context.Context) error {
 func (t *task) status(e *Element, now time.Time) *ClusterStatus {
 	s := &ClusterStatus{
 		App: t.app, Cluster: t.cluster, Seq: e.Seq, Event: e.Event, Phase: t.end, Reason: t.reason, Message: t.message,
-		Time: now, Resources: t.states,
+		Time: now, Resources: t.states, ResourcesOmitted: t.omitted,
 	}
 	if t.end == "" {
 		s.Phase = PhaseRetrying

@@ -198,7 +198,7 @@ func (t *task) recall(s *ClusterStatus) {
 		t.reason, t.message = s.Reason, s.Message
 		return
 	}
-	t.end, t.reason, t.message, t.states = s.Phase, s.Reason, s.Message, s.Resources
+	t.end, t.reason, t.message, t.states, t.omitted = s.Phase, s.Reason, s.Message, s.Resources, s.ResourcesOmitted
 	t.deployed = s.Phase != PhaseFailed
 	t.ready = t.deployed
 }

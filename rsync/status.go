@@ -198,15 +198,24 @@ func changeOf(id string, event store.Event) (Change, bool, error) {
 }
 
 // Wait waits until an event is done, and returns the status of the context whose event it is. For an Update that is done it
-// then waits for its UpdateDelete. An event that failed or was skipped is an [*EventError], beside the status. It returns
-// ErrNotFound for an event that there is not, or that the history no longer has, and the error of ctx.
+// then waits for its UpdateDelete. It returns the status and an [*EventError] for an event that failed or was skipped, and the
+// status and an [*UnfinishedError] when ctx ends first. It returns ErrNotFound for an event that does not exist or is no longer
+// in the history.
 func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
+	current := ref
 	element, err := e.await(ctx, ref)
 	for err == nil && element.Status == Done && element.Next != nil {
-		next := *element.Next
-		if element, err = e.await(ctx, next); err == nil && element.Status != Done {
-			err = element.failure(next)
+		current = *element.Next
+		if element, err = e.await(ctx, current); err == nil && element.Status != Done {
+			err = element.failure(current)
 		}
+	}
+	if err != nil && ctx.Err() != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), UnfinishedGrace)
+		defer cancel()
+		status, _ := e.Status(late, current.AppContextID) // nil with an error: then the reasons are not known
+		err = status.Unfinished(current, err)
+		return status, err
 	}
 	if err != nil && !errors.As(err, new(*EventError)) {
 		return nil, err

@@ -215,8 +215,10 @@ func TestBadInput(t *testing.T) {
 		}},
 		"no object":     {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("password")) }},
 		"two documents": {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte(string(x)+"---\n"+string(x))) }},
-		"more than a value can be": {fault: appcontext.TooLarge, build: func(b *appcontext.Builder) {
-			b.App("a").Resource("p", "c", append(x, strings.Repeat("#", appcontext.MaxAppCluster)...))
+		"manifests that are too large together": {fault: appcontext.TooLarge, build: func(b *appcontext.Builder) {
+			for i := range 17 {
+				b.App("a").Resource("p", "c", fmt.Appendf(nil, "apiVersion: v1\nkind: X\nmetadata: {name: n%d}\n#%s", i, strings.Repeat("#", appcontext.MaxAppCluster/16)))
+			}
 		}},
 		"everything at once": {fault: appcontext.BadHook, id: "a b", build: func(b *appcontext.Builder) { b.App("a/b").Hook("x", "", "", nil).Hook("x", "p", "c", x) }},
 	} {

@@ -4,7 +4,6 @@
 package appcontext
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -12,11 +11,8 @@ import (
 const (
 	// MaxName is how long the ID of a context and the names of apps, providers and clusters may be, in bytes.
 	MaxName = 253
-	// MaxAppCluster is how large the resources of one app on one cluster may be, in bytes as they are stored: that is one
-	// value, and etcd takes no request of more than 1.5 MiB.
-	MaxAppCluster = 1 << 20
-	// perResource is what a stored resource takes beside its manifest and names.
-	perResource = 128
+	// MaxAppCluster limits the manifests of one app on one cluster, in bytes as they are given.
+	MaxAppCluster = 16 << 20
 )
 
 // Validate returns an [*Error] with all that is wrong with a context, or nil. It also reads each manifest, to see that it
@@ -74,10 +70,10 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 		for j := range c.Resources {
 			r := &c.Resources[j]
 			v.resource(c.ClusterID, r, place, objects, manifests)
-			size += base64.StdEncoding.EncodedLen(len(r.Manifest)) + len(r.Group) + len(r.Kind) + len(r.Namespace) + len(r.Name) + perResource
+			size += len(r.Manifest)
 		}
 		if size > MaxAppCluster {
-			v.add(TooLarge, place, "its resources take %d bytes when stored and %d are the limit: divide the app into several", size, MaxAppCluster)
+			v.add(TooLarge, place, "its manifests have %d bytes and %d are the limit: divide the app into several", size, MaxAppCluster)
 		}
 	}
 }

@@ -34,6 +34,18 @@ type Batch struct {
 	Cluster           appcontext.ClusterID
 	// Resources are in the order in which to handle them: for Delete that is the order to delete in.
 	Resources []appcontext.Resource
+	// Progress, if not nil, is what a driver should call with the index of each resource that the cluster has handled. It
+	// returns at once, and may be called from several goroutines. A call that reports progress is not limited by
+	// rsync.Options.CallTimeout, and is repeated without the resources that it has reported. A driver that handles a batch as
+	// a whole does not call it.
+	Progress func(index int)
+}
+
+// Done calls Progress, if there is one.
+func (b *Batch) Done(index int) {
+	if b.Progress != nil {
+		b.Progress(index)
+	}
 }
 
 // State is what a cluster says about a resource.
@@ -52,8 +64,8 @@ type State struct {
 
 // Connector reaches one cluster. Its methods may be called from several goroutines, Close after all others have ended.
 type Connector interface {
-	// Apply creates or changes the objects, one after the other, and stops at the first that fails. The error should be an
-	// [*Error] that says which.
+	// Apply creates or changes the objects in their order, and stops when one fails. Objects that do not depend on each other
+	// may be applied in parallel. The error should be an [*Error] that names the object.
 	Apply(ctx context.Context, batch Batch) error
 	// Delete asks for the deletion of the objects, in the order given. What is gone already is no error. It need not wait until
 	// objects are gone: the engine asks Get.

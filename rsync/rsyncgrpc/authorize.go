@@ -36,6 +36,8 @@ const (
 	VerbList        Verb = "list"        // List, which returns the IDs and states of all app contexts
 )
 
+var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbDelete, VerbRead, VerbWatch, VerbList}
+
 // Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
 // reflection. Its methods may be called from any goroutine.
 type Authorizer interface {
@@ -117,10 +119,11 @@ func identityOf(ctx context.Context) Identity {
 // Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all others.
 type Rules []Rule
 
-// Rule allows actions to clients. An empty list matches everything, except that Clients must not be empty. Entries match whole,
-// or with a "*" at the end by their beginning.
+// Rule allows actions to clients. Except for Clients, an empty list matches everything. Entries match whole, or with a "*" at the
+// end by their beginning. [NewServer] and [Register] refuse rules that match nothing.
 type Rule struct {
-	// Clients has names as [Identity].Names returns them. "*" matches all clients, also those without a certificate.
+	// Clients has names as [Identity].Names returns them, with the prefix cn:, dns: or uri:. "*" matches all clients, also those
+	// without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
 	// AppContexts has IDs.
@@ -128,6 +131,28 @@ type Rule struct {
 	// Apps and Clusters limit the rule to app contexts in which it, or other rules for the same action, match every app on every
 	// cluster. Clusters are provider+name. A rule with one of them does not allow VerbList.
 	Apps, Clusters []string
+}
+
+// validate returns an error for the first entry that matches nothing.
+func (r Rules) validate() error {
+	for i, rule := range r {
+		if len(rule.Clients) == 0 {
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients is empty: name clients, or \"*\" for all", rsync.ErrInvalidInput, i)
+		}
+		for _, client := range rule.Clients {
+			prefix, _, _ := strings.Cut(client, ":")
+			if client != "*" && (prefix == client || prefix != "cn" && prefix != "dns" && prefix != "uri") {
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients has %q: it begins with cn:, dns: or uri:, or is \"*\"",
+					rsync.ErrInvalidInput, i, client)
+			}
+		}
+		for _, verb := range rule.Verbs {
+			if !slices.Contains(verbs, verb) {
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs has %q, which is none of %q", rsync.ErrInvalidInput, i, verb, verbs)
+			}
+		}
+	}
+	return nil
 }
 
 // Authorize implements [Authorizer].

@@ -6,6 +6,7 @@ package rsyncgrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -101,7 +102,6 @@ func TestRules(t *testing.T) {
 		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c1"}},
 		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c2"}},
 		{Clients: []string{"cn:client"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbList}},
-		{Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbDelete}}, // for no client
 	}
 	addr, _ := serve(t, s.engine, o)
 	as := func(name string, hosts ...string) *rsyncgrpc.Client {
@@ -156,6 +156,23 @@ func TestRulesOfNames(t *testing.T) {
 		access := &rsyncgrpc.Access{Client: tt.client, Verb: rsyncgrpc.VerbRead, AppContext: "a"}
 		if err := (rsyncgrpc.Rules{{Clients: tt.names}}).Authorize(t.Context(), access); (err == nil) != tt.allowed {
 			t.Errorf("%q for %q: %v", tt.names, tt.client.Names(), err)
+		}
+	}
+}
+
+// TestRulesThatMatchNothing: a mistake in a rule is refused at the start.
+func TestRulesThatMatchNothing(t *testing.T) {
+	engine := newScene(t).engine
+	for want, rule := range map[string]rsyncgrpc.Rule{
+		"Rules[1].Clients is empty":         {Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead}},
+		`Rules[1].Clients has "dashboard"`:  {Clients: []string{"cn:a", "dashboard"}},
+		`Rules[1].Clients has "mail:a@b.c"`: {Clients: []string{"mail:a@b.c"}},
+		`Rules[1].Verbs has "get"`:          {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, "get"}},
+	} {
+		rules := rsyncgrpc.Rules{{Clients: []string{"*"}}, rule}
+		_, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Insecure: true, Options: rsyncgrpc.Options{Authorizer: rules}})
+		if !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

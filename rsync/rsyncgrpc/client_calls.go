@@ -181,6 +181,13 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 		response, err = engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(ref)})
 		return err
 	})
+	if err != nil && ctx.Err() != nil {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), rsync.UnfinishedGrace)
+		defer cancel()
+		status, _ := c.Status(late, ref.AppContextID) // nil with an error: then the reasons are not known
+		err = status.Unfinished(ref, err)
+		return status, err
+	}
 	if err != nil {
 		return nil, err
 	}

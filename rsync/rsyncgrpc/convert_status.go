@@ -72,7 +72,7 @@ func elementOf(m *rsyncv1.Element) *rsync.Element {
 func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 	out := &rsyncv1.ClusterStatus{
 		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
-		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time),
+		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), ResourcesOmitted: int64(c.ResourcesOmitted),
 	}
 	for _, r := range c.Resources {
 		out.Resources = append(out.Resources, &rsyncv1.ResourceState{
@@ -86,6 +86,7 @@ func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
 	out := &rsync.ClusterStatus{
 		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), Phase: rsync.Phase(m.GetPhase()),
 		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()),
+		ResourcesOmitted: int(m.GetResourcesOmitted()),
 	}
 	for _, r := range m.GetResources() {
 		out.Resources = append(out.Resources, connector.State{

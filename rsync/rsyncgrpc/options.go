@@ -41,6 +41,9 @@ func (o *Options) validate() error {
 	if o.WatchBuffer < 0 || o.WatchLag < 0 {
 		return fmt.Errorf("%w: Options.WatchBuffer and WatchLag must not be negative", rsync.ErrInvalidInput)
 	}
+	if rules, ok := o.Authorizer.(Rules); ok {
+		return rules.validate()
+	}
 	return nil
 }
 

@@ -229,9 +229,9 @@ func (f *fleet) each(i int, do func(*tcpproxy.Proxy)) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if t.Failed() || time.Now().After(end) {
-			t.Fatalf("waited a minute for %s", what)
+			t.Fatalf("waited three minutes for %s", what)
 		}
 	}
 }

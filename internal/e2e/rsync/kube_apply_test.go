@@ -48,11 +48,12 @@ func TestKubeConflict(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "a", types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "people"}); err != nil {
 		t.Fatal(err)
 	}
-	err := s.connector.Apply(t.Context(), s.batch(manifestOf("first", "1"), manifestOf("a", "s3cr3t"), manifestOf("last", "1")))
+	last := "{apiVersion: v1, kind: ServiceAccount, metadata: {name: last, namespace: NS}}" // in a step of its own
+	err := s.connector.Apply(t.Context(), s.batch(manifestOf("first", "1"), manifestOf("a", "s3cr3t"), last))
 	s.refused(err, connector.ErrTerminal, "ConfigMap "+s.namespace+"/a", ".data.key", `"people"`, "Options.Force")
-	for name, exists := range map[string]bool{"first": true, "last": false} {
-		if got := s.state(manifestOf(name, "1")); got.Exists != exists {
-			t.Errorf("%s exists: %t", name, got.Exists)
+	for manifest, exists := range map[string]bool{manifestOf("first", "1"): true, last: false} {
+		if got := s.state(manifest); got.Exists != exists {
+			t.Errorf("%s exists: %t", got.Object, got.Exists)
 		}
 	}
 	force := openKube(t, s.config, kubeconnector.Options{Force: true})

@@ -39,21 +39,40 @@ func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) e
 		c.probes = append(c.probes, time.Now())
 	}
 	delay, hook := c.delay, c.hook
+	if verb == Probe {
+		delay = 0
+	}
+	if verb == Probe || verb == Get {
+		delay += c.latency
+	}
 	c.mu.Unlock()
 	if hook != nil {
 		if err := hook(verb, batch); err != nil {
 			return err
 		}
 	}
-	if verb != Probe && delay > 0 {
-		timer := time.NewTimer(delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := pause(ctx, delay); err != nil {
+		return err
 	}
+	return c.respond(ctx, verb)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// respond answers a request as the mode says.
+func (c *Cluster) respond(ctx context.Context, verb Verb) error {
 	for {
 		c.mu.Lock()
 		mode, changed := c.mode, c.modeChanged
@@ -86,10 +105,7 @@ func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx, Apply, batch); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range batch.Resources {
-		c.note(Apply, r.Object, batch.App)
+	return c.each(ctx, Apply, batch, func(r appcontext.Resource) {
 		ready := c.unready == nil || !c.unready(r.Object)
 		if before := c.objects[r.Object]; before != nil {
 			ready = ready || before.state.Ready
@@ -98,8 +114,30 @@ func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
 			manifest: slices.Clone(r.Manifest), app: batch.App,
 			state: connector.State{Object: r.Object, Exists: true, Ready: ready},
 		}
+	})
+}
+
+// each handles the objects of a batch, with the mutex of the cluster.
+func (c *Cluster) each(ctx context.Context, verb Verb, batch connector.Batch, do func(appcontext.Resource)) error {
+	for i, r := range batch.Resources {
+		c.mu.Lock()
+		latency := c.latency
+		c.mu.Unlock()
+		if latency > 0 {
+			if err := pause(ctx, latency); err != nil {
+				return err
+			}
+			if err := c.respond(ctx, verb); err != nil {
+				return err
+			}
+		}
+		c.mu.Lock()
+		c.note(verb, r.Object, batch.App)
+		do(r)
+		c.notify()
+		c.mu.Unlock()
+		batch.Done(i)
 	}
-	c.notify()
 	return nil
 }
 
@@ -108,21 +146,16 @@ func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx, Delete, batch); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range batch.Resources {
-		c.note(Delete, r.Object, batch.App)
+	return c.each(ctx, Delete, batch, func(r appcontext.Resource) {
 		if have := c.objects[r.Object]; have != nil && c.finalizer {
 			have.deleting = true
 		} else {
 			delete(c.objects, r.Object)
 		}
-	}
-	if len(c.objects) == 0 {
-		c.objects = map[appcontext.Object]*object{} // a map that was large stays so
-	}
-	c.notify()
-	return nil
+		if len(c.objects) == 0 {
+			c.objects = map[appcontext.Object]*object{} // a map that was large stays so
+		}
+	})
 }
 
 // Get implements [connector.Connector].

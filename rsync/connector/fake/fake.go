@@ -100,6 +100,7 @@ type Cluster struct {
 	mode        Mode
 	modeChanged chan struct{}
 	delay       time.Duration
+	latency     time.Duration
 	unready     func(appcontext.Object) bool
 	finalizer   bool
 	hook        func(Verb, connector.Batch) error
@@ -124,6 +125,14 @@ func (c *Cluster) SetDelay(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delay = d
+}
+
+// SetLatency makes each request take that long: probes, Gets, and each object of Apply and Delete, which are handled one after the
+// other and report progress.
+func (c *Cluster) SetLatency(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.latency = d
 }
 
 // SetUnready makes objects that are applied from now on unready until SetReady; nil none.

@@ -34,7 +34,7 @@ type manifest struct {
 	crd    *definition // of a CustomResourceDefinition
 }
 
-// Apply applies the objects server-side, one after the other. All manifests are read before the first request.
+// Apply applies the objects server-side, in the steps of applySteps. It reads all manifests before the first request.
 func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	manifests := make([]*manifest, 0, len(batch.Resources))
 	for i := range batch.Resources {
@@ -44,22 +44,22 @@ func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 		}
 		manifests = append(manifests, m)
 	}
-	var unserved []*manifest // definitions that were applied, and not waited for
-	for _, m := range manifests {
-		if slices.ContainsFunc(unserved, func(d *manifest) bool { return d.crd.group == m.object.Group }) {
-			if err := c.established(ctx, unserved); err != nil {
-				return err
+	for _, step := range applySteps(batch.Resources) {
+		if err := c.parallel(step, func(i int) error {
+			m := manifests[i]
+			err := c.apply(ctx, m)
+			if err == nil && m.crd != nil {
+				err = c.established(ctx, m)
 			}
-			unserved = nil
-		}
-		if err := c.apply(ctx, m); err != nil {
+			if err == nil {
+				batch.Done(i)
+			}
+			return err
+		}); err != nil {
 			return err
 		}
-		if m.crd != nil {
-			unserved = append(unserved, m)
-		}
 	}
-	return c.established(ctx, unserved)
+	return nil
 }
 
 // read checks what can be known without the cluster.

@@ -35,11 +35,14 @@ var (
 type client struct {
 	http     *http.Client
 	base     *url.URL
+	limit    flowcontrol.RateLimiter // nil: none
 	rest     rest.Interface
 	metadata metadata.Interface
 	idle     func() // closes idle connections
 
-	users int // under the mutex of cluster
+	// The mutex of cluster guards the rest.
+	users  int
+	probed time.Time // when the oldest unanswered probe began, or zero
 }
 
 // newClient makes a client of a configuration that it may change. left is for [impatient].
@@ -49,12 +52,12 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	if config.RateLimiter == nil {
-		qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst)
-		if qps > 0 {
-			config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
-		}
+	// call waits for the rate limit itself, so that this wait does not count for the timeout of a request.
+	limit := config.RateLimiter
+	if qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst); limit == nil && qps > 0 {
+		limit = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	}
+	config.RateLimiter, config.QPS = nil, -1
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, terminal("the configuration's host is not valid") // which may have a password in it by mistake
@@ -63,7 +66,7 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 		return nil, terminal("the configuration's server has the scheme %q: it can be https or http", base.Scheme)
 	}
 	base.User = nil
-	cl := &client{base: base}
+	cl := &client{base: base, limit: limit}
 	if config.ExecProvider != nil {
 		config.ExecProvider = config.ExecProvider.DeepCopy()
 		config.ExecProvider.StdinUnavailable = true // nobody is there to answer questions

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -68,6 +69,13 @@ func (c *cluster) acquire(ctx context.Context) (*client, error) {
 	return c.use(cl), nil
 }
 
+// acquireWithin is acquire within Options.Timeout.
+func (c *cluster) acquireWithin(ctx context.Context) (*client, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	return c.acquire(ctx)
+}
+
 // use counts a user of the client, which is fresh where that is not nil.
 func (c *cluster) use(fresh *client) *client {
 	c.mu.Lock()
@@ -111,14 +119,19 @@ func (c *cluster) call(ctx context.Context, object appcontext.Object, doing stri
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
 	}
-	// client-go writes bodies, with all secrets, to the log of the context where that is verbose enough.
-	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
-	defer cancel()
-	cl, err := c.acquire(quiet)
+	cl, err := c.acquireWithin(ctx)
 	if err != nil {
 		return c.failed(ctx, object, "open the configuration", err)
 	}
 	defer c.giveBack(cl)
+	if cl.limit != nil {
+		if err := cl.limit.Wait(ctx); err != nil {
+			return fault(connector.ErrRetryable, object, "%s: the limit of requests per second, Options.QPS, did not admit the request in time", doing)
+		}
+	}
+	// client-go writes bodies, with all secrets, to the log of the context where that is verbose enough.
+	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
+	defer cancel()
 	if err := do(quiet, cl); err != nil {
 		if isUnauthorized(err) {
 			c.retire(cl)
@@ -143,11 +156,19 @@ func (c *cluster) Probe(ctx context.Context) error {
 	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
 	defer cancel()
 	cl, err := c.acquire(quiet)
+	if err == nil && c.silent(cl) {
+		c.retire(cl)
+		c.giveBack(cl)
+		cl, err = c.acquire(quiet)
+	}
 	if err != nil {
 		return c.failed(ctx, appcontext.Object{}, "open the configuration", err)
 	}
 	defer c.giveBack(cl)
 	code, err := cl.ready(quiet)
+	c.mu.Lock()
+	cl.probed = time.Time{}
+	c.mu.Unlock()
 	switch {
 	case err == nil:
 		if code == http.StatusUnauthorized {
@@ -160,6 +181,20 @@ func (c *cluster) Probe(ctx context.Context) error {
 		c.retire(cl)
 	}
 	return c.failed(ctx, appcontext.Object{}, "probe", err)
+}
+
+// maxSilence is how long a probe may be without an answer before the next one uses a connection of its own: the old one
+// may hang for minutes after the network is back.
+const maxSilence = 4 * time.Second
+
+// silent reports whether a client has left a probe unanswered for maxSilence. Otherwise a probe starts.
+func (c *cluster) silent(cl *client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl.probed.IsZero() {
+		cl.probed = time.Now()
+	}
+	return time.Since(cl.probed) > maxSilence
 }
 
 // readLimited reads what there is, up to a limit.

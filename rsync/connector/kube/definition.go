@@ -48,29 +48,22 @@ func readDefinition(content map[string]any) (*definition, error) {
 	return d, nil
 }
 
-// established waits until definitions are, and all their versions are served.
-func (c *cluster) established(ctx context.Context, definitions []*manifest) error {
-	if len(definitions) == 0 {
-		return nil
-	}
+// established waits until a definition is established, and all its versions are served.
+func (c *cluster) established(ctx context.Context, m *manifest) error {
 	limited, cancel := context.WithTimeout(ctx, c.options.EstablishTimeout)
 	defer cancel()
-	for _, m := range definitions {
-		var reason string
-		err := wait.PollUntilContextCancel(limited, establishPoll, true, func(limited context.Context) (done bool, err error) {
-			reason, err = c.look(limited, m)
-			return reason == "", err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return endedError(ctx.Err())
-		case limited.Err() != nil:
-			return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout, reason)
-		case err != nil:
-			return err
-		}
+	var reason string
+	err := wait.PollUntilContextCancel(limited, establishPoll, true, func(limited context.Context) (done bool, err error) {
+		reason, err = c.look(limited, m)
+		return reason == "", err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return endedError(ctx.Err())
+	case limited.Err() != nil:
+		return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout, reason)
 	}
-	return nil
+	return err
 }
 
 // look returns why a definition cannot be used yet, or nothing.

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Delete asks for the deletion of the objects in the order given, and stops at the first that the cluster refuses.
+// Delete asks for the deletion of the objects, in the steps of deleteSteps, and stops when the cluster refuses one.
 func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
@@ -27,8 +27,14 @@ func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 			return fault(connector.ErrTerminal, o, "the namespace is protected, and is not deleted")
 		}
 	}
-	for i := range batch.Resources {
-		if err := c.delete(ctx, &batch.Resources[i]); err != nil {
+	for _, step := range deleteSteps(batch.Resources) {
+		if err := c.parallel(step, func(i int) error {
+			err := c.delete(ctx, &batch.Resources[i])
+			if err == nil {
+				batch.Done(i)
+			}
+			return err
+		}); err != nil {
 			return err
 		}
 	}

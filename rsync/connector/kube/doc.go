@@ -17,9 +17,11 @@
 //
 // # Apply
 //
-// All manifests of a batch are read before the first is sent. Then they are applied in order, and the first that fails ends it. After a
-// CustomResourceDefinition an object of its group waits until the definition is established and served, and so does the end of the
-// batch. Fields belong to [Options].FieldManager; one that is no longer in the manifest is removed. Fields of others are left alone
+// Apply reads all manifests of a batch before it sends the first. It applies Namespaces first, then CustomResourceDefinitions, which it
+// waits for until the API server serves them, then the rest in the order of the batch. Neighbours of one kind, and neighbours of
+// independent kinds such as ConfigMaps, Services and Deployments, are applied in parallel, [Options].Concurrency at a time. After
+// an error no more objects are sent. The engine calls again for the objects that are left, so a batch may take as long as it needs.
+// Fields belong to [Options].FieldManager; one that is no longer in the manifest is removed. Fields of others are left alone
 // and are an error that names them, or are taken with [Options].Force. What a server writes into metadata (resourceVersion, uid, managedFields and
 // the like) is left out.
 //
@@ -28,7 +30,8 @@
 //
 // # Delete
 //
-// Objects go in the order given, which is the reverse one where the engine asks. Gone already, or of a kind that the cluster has just
+// Objects are deleted in the same steps: in the order of the batch, which is the reverse one where the engine asks, then
+// definitions, then Namespaces. Gone already, or of a kind that the cluster has just
 // said not to serve, or one that could never have been applied, is no error. The namespaces default, kube-system,
 // kube-public and kube-node-lease are neither deleted nor applied.
 //
@@ -39,7 +42,8 @@
 // Reconciling and Stalled and by observedGeneration; one whose controller has not yet written any of them is taken for ready. A Deployment
 // beyond its progress deadline has failed.
 //
-// Ten objects or more of one kind in one namespace are read by one list, of a page, others one by one.
+// Ten objects or more of one kind in one namespace are read by a list, unless it has more than 50 other objects for each; others
+// are read one by one.
 //
 // While the engine waits it is told of changes by watches on the metadata of the kinds and namespaces of objects that are not
 // yet as they are to be, see [Options].MaxWatches. Nothing else is watched, and nothing is cached.

@@ -136,7 +136,19 @@ func explainNetwork(err error) (text string, class error) {
 		return "no connection: " + err.Error(), connector.ErrUnreachable
 	}
 	// What is left comes from what gets credentials, programs included; its text is not ours to repeat.
-	return fmt.Sprintf("the request could not be made (%T)", err), connector.ErrRetryable
+	return "the request could not be made" + causeType(err), connector.ErrRetryable
+}
+
+// causeType returns the type of an error's cause in parentheses, or nothing if the type is one of the standard library for texts.
+func causeType(err error) string {
+	for next := err; next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	name := fmt.Sprintf("%T", err)
+	if strings.HasPrefix(name, "*fmt.") || strings.HasPrefix(name, "*errors.") {
+		return ""
+	}
+	return " (" + name + ")"
 }
 
 // explainStatus tells what an answer of the server means. It repeats no text that may quote a manifest.

@@ -6,9 +6,12 @@ package kube
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +26,9 @@ import (
 const (
 	// listFrom is for how many objects of a kind in a namespace one list takes the place of single requests.
 	listFrom = 10
-	pageSize = 500
+	// listRatio is how many other objects of the kind in the namespace a list may bring for each that is asked for.
+	listRatio = 50
+	pageSize  = 500
 )
 
 // pair is where a list or a watch looks.
@@ -45,20 +50,36 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 		p := pair{c.kindOf(r), r.Object.Namespace}
 		groups[p] = append(groups[p], i)
 	}
-	group, limited := errgroup.WithContext(ctx)
-	group.SetLimit(c.options.Concurrency)
+	single := make([]pair, len(states)) // of those that no list has told; by index
+	var singles []int
+	var mu sync.Mutex
+	lists, limited := errgroup.WithContext(ctx)
+	lists.SetLimit(c.options.Concurrency)
 	for p, places := range groups {
-		if len(places) >= listFrom {
-			var err error
-			if places, err = c.list(ctx, p, places, states); err != nil {
-				return nil, err
+		lists.Go(func() error {
+			if len(places) >= listFrom {
+				var err error
+				if places, err = c.list(limited, p, places, states, batch.Done); err != nil {
+					return err
+				}
 			}
-		}
-		for _, i := range places {
-			group.Go(func() error { return c.getOne(limited, p.gvk, &states[i]) })
-		}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, i := range places {
+				single[i] = p
+			}
+			singles = append(singles, places...)
+			return nil
+		})
 	}
-	if err := group.Wait(); err != nil {
+	if err := lists.Wait(); err != nil {
+		return nil, err
+	}
+	if err := c.parallel(singles, func(i int) error {
+		err := c.getOne(ctx, single[i].gvk, &states[i])
+		batch.Done(i)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	return states, nil
@@ -106,52 +127,79 @@ func (c *cluster) tell(gvk schema.GroupVersionKind, s *connector.State, u *unstr
 	c.interest.seen(gvk, s, u != nil && u.GetDeletionTimestamp() != nil)
 }
 
-// list fills in the states of what is in one page of a list, and returns the places of what is left.
-func (c *cluster) list(ctx context.Context, p pair, places []int, states []connector.State) (left []int, err error) {
-	var found unstructured.UnstructuredList
-	complete := false
+// list fills in the states of objects from a list, and returns the places of those to be read one by one: when objects cannot be
+// listed, or when the list has more than listRatio other objects for each that is still missing.
+func (c *cluster) list(ctx context.Context, p pair, places []int, states []connector.State, done func(int)) (left []int, err error) {
+	missing := make(map[string]int, len(places))
+	for _, i := range places {
+		missing[states[i].Name] = i
+	}
+	for token := ""; len(missing) > 0; {
+		page, err := c.page(ctx, p, token)
+		if err != nil {
+			return nil, err
+		}
+		if page == nil {
+			break
+		}
+		for i := range page.Items {
+			u := &page.Items[i]
+			if place, ok := missing[u.GetName()]; ok {
+				delete(missing, u.GetName())
+				c.tell(p.gvk, &states[place], u)
+				done(place)
+			}
+		}
+		if token = page.GetContinue(); token == "" {
+			for _, place := range missing {
+				c.tell(p.gvk, &states[place], nil)
+				done(place)
+			}
+			return nil, nil
+		}
+		if rest := page.GetRemainingItemCount(); rest == nil || *rest > int64(listRatio*len(missing)) {
+			break
+		}
+	}
+	return slices.Collect(maps.Values(missing)), nil
+}
+
+// page returns a page of a list, or nil when objects cannot be listed and one by one it may work.
+func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured.UnstructuredList, error) {
+	var page *unstructured.UnstructuredList
 	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace} // one odd name says nothing of the others
-	err = c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
+	err := c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
 		err := c.retryFresh(func(fresh bool) error {
 			k, err := c.place(ctx, cl, p.gvk, kind, fresh)
-			if err == nil {
-				body, err = raw(cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize)).Do(ctx))
+			if err != nil {
+				return err
 			}
+			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize))
+			if token != "" {
+				request = request.Param("continue", token)
+			}
+			body, err = raw(request.Do(ctx))
 			return err
 		})
 		var large *http.MaxBytesError
 		switch {
 		case absent(err):
-			complete = true
+			page = &unstructured.UnstructuredList{}
 			return nil
-		case isForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err):
-			return nil // one by one it may work
+		case isForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err) || apierrors.IsResourceExpired(err):
+			return nil
 		case err != nil:
 			return err
 		}
-		if err := found.UnmarshalJSON(body); err != nil || !strings.HasSuffix(found.GetKind(), "List") {
-			return nil // nor is a list that cannot be read a reason to fail; what is none would say that all objects are gone
+		// A list that cannot be read is no reason to fail either. An answer of another kind would mean that all objects are gone.
+		found := &unstructured.UnstructuredList{}
+		if err := found.UnmarshalJSON(body); err == nil && strings.HasSuffix(found.GetKind(), "List") {
+			page = found
 		}
-		complete = found.GetContinue() == ""
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	byName := make(map[string]*unstructured.Unstructured, len(found.Items))
-	for i := range found.Items {
-		byName[found.Items[i].GetName()] = &found.Items[i]
-	}
-	for _, i := range places {
-		u := byName[states[i].Name]
-		if u == nil && !complete {
-			left = append(left, i)
-			continue
-		}
-		c.tell(p.gvk, &states[i], u)
-	}
-	return left, nil
+	return page, err
 }
 
 // raw returns the body of an answer. The error of Result.Raw is not the server's, but client-go's summary of it.

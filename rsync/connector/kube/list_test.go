@@ -34,16 +34,28 @@ func TestList(t *testing.T) {
 	even := items(0, 2, 4, 6, 8, 10)
 	for _, tt := range []struct {
 		reason string
-		answer func(w http.ResponseWriter)
+		answer func(w http.ResponseWriter, r *http.Request)
 		gets   int // of single objects
 	}{
-		{"the whole", func(w http.ResponseWriter) { fmt.Fprint(w, list("", even)) }, 0},
-		{"one page of several", func(w http.ResponseWriter) { fmt.Fprint(w, list("more", items(0, 2, 4))) }, n - 3},
-		{"access is denied", func(w http.ResponseWriter) { reply(w, http.StatusForbidden, "Forbidden", "no", nil) }, n},
-		{"the server has no lists", func(w http.ResponseWriter) { reply(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "no", nil) }, n},
-		{"more than MaxResponseBytes", func(w http.ResponseWriter) { fmt.Fprint(w, list("", even), strings.Repeat(" ", 5000)) }, n},
-		{"no JSON", func(w http.ResponseWriter) { fmt.Fprint(w, "{") }, n},
-		{"something else", func(w http.ResponseWriter) { fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1"}`) }, n},
+		{"the whole", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even)) }, 0},
+		{"one page of several", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("more", items(0, 2, 4))) }, n - 3},
+		{"two pages", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("continue") == "more" {
+				fmt.Fprint(w, list("", items(6, 8, 10)))
+				return
+			}
+			fmt.Fprint(w, strings.Replace(list("more", items(0, 2, 4)), `"continue"`, `"remainingItemCount":3,"continue"`, 1))
+		}, 0},
+		{"a page of many others", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Replace(list("more", items(0, 2, 4)), `"continue"`, `"remainingItemCount":451,"continue"`, 1))
+		}, n - 3},
+		{"access is denied", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusForbidden, "Forbidden", "no", nil) }, n},
+		{"the server has no lists", func(w http.ResponseWriter, _ *http.Request) {
+			reply(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "no", nil)
+		}, n},
+		{"more than MaxResponseBytes", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even), strings.Repeat(" ", 5000)) }, n},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{") }, n},
+		{"something else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1"}`) }, n},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			a := start(t, false)
@@ -61,7 +73,7 @@ func TestList(t *testing.T) {
 					return false
 				}
 				w.Header().Set("Content-Type", "application/json")
-				tt.answer(w)
+				tt.answer(w, r)
 				return true
 			})
 			states, err := c.Get(t.Context(), batch)

@@ -90,15 +90,16 @@ type Options struct {
 	// Propagation is what happens to the dependents of a deleted object. Defaults to Background; with Foreground an object
 	// is gone after them.
 	Propagation metav1.DeletionPropagation
-	// QPS and Burst bound the requests to one cluster, in requests per second. Probes do not count. Default to 50 and 100.
+	// QPS and Burst limit the requests to one cluster, in requests per second. Probes and discovery do not count. Default to
+	// 200 and 400.
 	QPS   float32
 	Burst int
-	// Timeout is how long one request may take. Defaults to 30 s.
+	// Timeout limits one request, from when the rate limit admits it. Defaults to 30 s.
 	Timeout time.Duration
 	// EstablishTimeout is how long Apply waits until a CustomResourceDefinition is served. After that the error is retryable.
 	// Defaults to 20 s.
 	EstablishTimeout time.Duration
-	// Concurrency is how many requests one Get has under way. Defaults to 8.
+	// Concurrency is how many requests one call has under way. Defaults to 16.
 	Concurrency int
 	// MaxObjectBytes is how large one manifest may be. Defaults to 1.5 MiB, the most that an API server with etcd's default takes.
 	MaxObjectBytes int
@@ -127,11 +128,11 @@ func (o Options) withDefaults() (Options, error) {
 	default:
 		return o, fmt.Errorf("%w: Propagation is Background, Foreground or Orphan, not %q", ErrInvalid, o.Propagation)
 	}
-	o.QPS = orDefault(o.QPS, 50)
-	o.Burst = orDefault(o.Burst, 100)
+	o.QPS = orDefault(o.QPS, 200)
+	o.Burst = orDefault(o.Burst, 400)
 	o.Timeout = orDefault(o.Timeout, 30*time.Second)
 	o.EstablishTimeout = orDefault(o.EstablishTimeout, 20*time.Second)
-	o.Concurrency = orDefault(o.Concurrency, 8)
+	o.Concurrency = orDefault(o.Concurrency, 16)
 	o.MaxObjectBytes = orDefault(o.MaxObjectBytes, 3<<19)
 	o.MaxResponseBytes = orDefault(o.MaxResponseBytes, 64<<20)
 	o.MaxWatches = orDefault(o.MaxWatches, 32)

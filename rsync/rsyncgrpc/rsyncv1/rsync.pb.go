@@ -1449,10 +1449,11 @@ type ClusterStatus struct {
 	Reason  string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	Time    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
-	// What a Read found.
-	Resources     []*ResourceState `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What a Read found, without the states that did not fit into 500 KiB: those of ready resources first.
+	Resources        []*ResourceState `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
+	ResourcesOmitted int64            `protobuf:"varint,10,opt,name=resources_omitted,json=resourcesOmitted,proto3" json:"resources_omitted,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -1546,6 +1547,13 @@ func (x *ClusterStatus) GetResources() []*ResourceState {
 		return x.Resources
 	}
 	return nil
+}
+
+func (x *ClusterStatus) GetResourcesOmitted() int64 {
+	if x != nil {
+		return x.ResourcesOmitted
+	}
+	return 0
 }
 
 type ResourceState struct {
@@ -2251,7 +2259,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x122\n" +
 	"\x06queued\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06queued\x126\n" +
 	"\bfinished\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bfinished\"\xa7\x02\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bfinished\"\xd4\x02\n" +
 	"\rClusterStatus\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12-\n" +
 	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\x12\x10\n" +
@@ -2261,7 +2269,9 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessage\x12.\n" +
 	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
-	"\tresources\x18\t \x03(\v2\x17.rsync.v1.ResourceStateR\tresources\"\x99\x01\n" +
+	"\tresources\x18\t \x03(\v2\x17.rsync.v1.ResourceStateR\tresources\x12+\n" +
+	"\x11resources_omitted\x18\n" +
+	" \x01(\x03R\x10resourcesOmitted\"\x99\x01\n" +
 	"\rResourceState\x12(\n" +
 	"\x06object\x18\x01 \x01(\v2\x10.rsync.v1.ObjectR\x06object\x12\x16\n" +
 	"\x06exists\x18\x02 \x01(\bR\x06exists\x12\x14\n" +

@@ -68,8 +68,9 @@ Flags of both:
   --verbose          log what the SDK does, to standard error
   --help             show this
 
-Without --cert, --key-file and --client-ca it serves addresses of this machine alone: there is no
-other protection. Clients without certificates call such addresses without TLS. A server that does
+To serve other machines it needs --cert, --key-file and --client-ca. On a loopback address, --cert
+and --key-file alone serve TLS to every client; without the three there is no TLS. Clients with
+neither --ca nor --cert call without TLS. A server that does
 not answer within 5 seconds is an error; what waits or watches already goes on. Objects on
 clusters in memory end with "serve"; what the store says of them stays.
 

@@ -30,7 +30,7 @@ func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(), RetryTimeout: retryTimeout,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("--server, --ca, --cert or --key-file: %w", err)
 	}
 	defer func() { _ = engine.Close() }()
 	c := &client{engine: engine, options: o, out: stdout}

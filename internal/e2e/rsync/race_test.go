@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build race
+
+package rsync_test
+
+// raceEnabled is whether the race detector is on, with which what takes long takes ten times as long.
+const raceEnabled = true

@@ -1,0 +1,8 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package git_test
+
+const raceEnabled = false
