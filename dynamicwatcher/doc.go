@@ -100,8 +100,11 @@
 //
 // # Coming from kubernetes-dependency-watches
 //
-// [NewForConfig] stands where client.New does, and types, methods and errors have the same names. What is different:
+// [NewForConfig] stands where client.New does, and types, methods and errors have the same names. [Options] has the clients
+// of client.NewWithClients, package source has the source of NewControllerRuntimeSource, and the object cache is
+// [Options].EnableCache. What is different:
 //
+//   - Constructors return a [*Watcher], which implements [DynamicWatcher].
 //   - AddWatcher and AddOrUpdateWatcher return when the watches are asked for, not when they are established, and work
 //     before Start too. What the server refuses is in Status, and an error of WaitForSync, not of these calls.
 //   - AddOrUpdateWatcher without any watched clears the set instead of refusing.

@@ -42,8 +42,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// only when the object is at another, or gone.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. The watcher is not reconciled any
-	// more, whatever it was queued for, unless a reconcile that is under way asks for another. It returns an
-	// [*IdentifierError] or ErrQueryBatchInProgress, and nil also for a watcher that is not known and after the end of Start.
+	// more, whatever it was queued for, unless a reconcile that is under way asks for another. A query batch of the watcher is
+	// aborted. It returns an [*IdentifierError], and nil also for a watcher that is not known and after the end of Start.
 	RemoveWatcher(watcher ObjectIdentifier) error
 
 	// Start watches and reconciles until ctx ends, and returns nil when all its goroutines have ended. What was added before
@@ -76,11 +76,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// QueryBatch calls f within a query batch, which ends when f returns nil, and is aborted when it returns an error, which
 	// QueryBatch returns, or panics.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
-	// GetFromCache and ListFromCache return what is cached, without watching anything: nil where it is known that there is
-	// no such object, and ErrNoCacheEntry where nobody watches the object or list.
+	// GetFromCache and ListFromCache return what is cached, without watching anything: nil if the object does not exist, and
+	// ErrNoCacheEntry if no watcher watches the object or list. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
-	// ListWatchedFromCache returns all objects that the watcher watches and that exist.
+	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// GVKToGVR returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that can
 	// be watched, and where the GVK cannot be one, as without a version; else ErrNotStarted after the end of Start, or why the
@@ -89,7 +89,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 }
 
 // Querier reads objects, and watches what it reads for a watcher. It needs Options.EnableCache and a query batch. Its
-// methods wait until the object or list has been seen, for at most 10 s. The watcher is not reconciled for what they return,
+// methods wait until the object or list has been seen, for at most 10 s. The first read of an object or list is consistent: it
+// has all that was written before. Later reads have what the watch has delivered by then. The watcher is not reconciled for what they return,
 // but for what changes from then on.
 type Querier interface {
 	// Get returns an object, or nil where there is none.

@@ -28,7 +28,7 @@ type follower struct {
 
 // attempts paces the streams that one goroutine begins.
 type attempts struct {
-	watcher *dynamicWatcher
+	watcher *Watcher
 	delay   wait.DelayFunc
 	arrived time.Time // when the kind came
 	asked   time.Time // when the stream was begun
@@ -70,7 +70,7 @@ func (a *attempts) over(inBeginning bool, began time.Time) {
 }
 
 // sleep reports whether a time has passed: else ctx has ended.
-func (w *dynamicWatcher) sleep(ctx context.Context, d time.Duration) bool {
+func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
 	timer := w.options.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -82,7 +82,7 @@ func (w *dynamicWatcher) sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // launch begins to watch an object, unless it has a stream or waits for its group's. The lock is held.
-func (w *dynamicWatcher) launch(o *object) {
+func (w *Watcher) launch(o *object) {
 	if w.ctx == nil || w.stopped || o.own != nil || o.group != nil && o.group.holds() {
 		return
 	}

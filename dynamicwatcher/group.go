@@ -26,7 +26,7 @@ type groupKey struct {
 // either may lag behind. Resource versions say which events are old news: see object.stale. So nothing is lost or told
 // twice between the two.
 type group struct {
-	watcher *dynamicWatcher
+	watcher *Watcher
 	groupKey
 
 	// The watcher's lock guards what follows.
@@ -45,7 +45,7 @@ type group struct {
 }
 
 // groupOf returns the group that an object belongs to, if it is of any. The lock is held.
-func (w *dynamicWatcher) groupOf(id ObjectIdentifier) *group {
+func (w *Watcher) groupOf(id ObjectIdentifier) *group {
 	if w.options.Consolidate == nil || w.wide == nil || id.Name == "" {
 		return nil
 	}

@@ -135,7 +135,7 @@ func TestBadOptions(t *testing.T) {
 		"nothing":             {},
 		"negative workers":    {Reconciler: r, MaxConcurrentReconciles: -1},
 		"a negative interval": {Reconciler: r, MinInterval: -1},
-		"a negative delay":    {Reconciler: r, MaxDelay: -1},
+		"a negative delay":    {Reconciler: r, BatchWindow: -1},
 		"no such MissingKind": {Reconciler: r, MissingKind: 7},
 		"no such AccessLost":  {Reconciler: r, AccessLost: 7},
 		"no such Reconnect":   {Reconciler: r, Reconnect: 7},

@@ -72,7 +72,7 @@ type sighting struct {
 }
 
 // employ begins a keeper's work. The lock is held.
-func (w *dynamicWatcher) employ(g *group) {
+func (w *Watcher) employ(g *group) {
 	if w.ctx == nil || w.stopped {
 		return
 	}

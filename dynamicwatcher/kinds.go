@@ -6,6 +6,7 @@ package dynamicwatcher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -120,6 +121,9 @@ func (k *kinds) close() {
 	k.group.Wait()
 }
 
+// maxGroups bounds the group versions that are remembered, those that do not exist among them.
+const maxGroups = 1000
+
 // lookupTimeout bounds one request for a group version.
 const lookupTimeout = 10 * time.Second
 
@@ -138,6 +142,15 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion,
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(g.resources) == 0 { // what does not exist is remembered for a time only
+		maps.DeleteFunc(k.groups, func(_ schema.GroupVersion, old *groupVersion) bool {
+			return len(old.resources) == 0 && k.clock.Since(old.asked) >= k.missing
+		})
+		if k.missing == 0 || len(k.groups) >= maxGroups {
+			delete(k.groups, gv)
+			return g, nil
+		}
+	}
 	k.groups[gv] = g
 	for kind, r := range g.resources {
 		k.names[schema.GroupKind{Group: gv.Group, Kind: kind}] = r.Name

@@ -209,7 +209,7 @@ func TestKindComesWithoutNamespaces(t *testing.T) {
 
 // What such an object was queued for is not lost.
 func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
-	options := dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, MaxDelay: time.Hour}
+	options := dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, BatchWindow: time.Hour}
 	script(t, options, func(x *fixture) {
 		x.api.CreateCRD(widget, "widgets", true, 0)
 		x.after(time.Second)

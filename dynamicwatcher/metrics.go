@@ -22,7 +22,7 @@ const (
 
 // metrics are a watcher's. Each method does nothing on nil.
 type metrics struct {
-	watcher    *dynamicWatcher
+	watcher    *Watcher
 	registerer prometheus.Registerer
 
 	establish, reconcile, wait prometheus.Histogram
@@ -34,7 +34,7 @@ type metrics struct {
 }
 
 // measure makes the metrics and registers them, where the options want them.
-func (w *dynamicWatcher) measure() error {
+func (w *Watcher) measure() error {
 	if w.options.MetricsRegisterer == nil {
 		return nil
 	}

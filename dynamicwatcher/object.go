@@ -15,7 +15,7 @@ import (
 // object is a watched object, or all that a selector matches: what is known of it, and who wants to know. There may be very
 // many, so it is kept small.
 type object struct {
-	watcher *dynamicWatcher
+	watcher *Watcher
 	id      ObjectIdentifier
 
 	// The watcher's lock guards what follows.

@@ -49,9 +49,9 @@ type Options struct {
 	// MinInterval is the least time from the beginning of one reconcile of a watcher that changes cause to the next. What
 	// changes meanwhile is one reconcile, at its end. 0 means none.
 	MinInterval time.Duration
-	// MaxDelay is how long a change may wait for others of the same watcher, so that a burst of them is one reconcile: the
-	// reconcile begins when that time is over. 0 means at once.
-	MaxDelay time.Duration
+	// BatchWindow is how long the reconcile of a watcher waits after a change, so that further changes in that time are part of
+	// the same reconcile. Later changes do not extend it. 0 means that the reconcile begins at once.
+	BatchWindow time.Duration
 
 	// MissingKind says what to do with a kind that the server does not have. Defaults to [Error].
 	MissingKind MissingKind
@@ -126,8 +126,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("%w: Options.Reconciler is required", ErrInvalidInput)
 	case o.MaxConcurrentReconciles < 0:
 		return fmt.Errorf("%w: Options.MaxConcurrentReconciles is negative", ErrInvalidInput)
-	case o.MinInterval < 0 || o.MaxDelay < 0:
-		return fmt.Errorf("%w: Options.MinInterval and Options.MaxDelay must not be negative", ErrInvalidInput)
+	case o.MinInterval < 0 || o.BatchWindow < 0:
+		return fmt.Errorf("%w: Options.MinInterval and Options.BatchWindow must not be negative", ErrInvalidInput)
 	case o.MissingKind < Error || o.MissingKind > Wait:
 		return fmt.Errorf("%w: Options.MissingKind %d is none of its constants", ErrInvalidInput, o.MissingKind)
 	case o.AccessLost < RetryThenNotify || o.AccessLost > DropAndNotify:

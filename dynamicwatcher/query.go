@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // batch is a query batch of one watcher: what it asked for so far.
@@ -21,7 +22,7 @@ type batch struct {
 }
 
 // StartQueryBatch implements [DynamicWatcher].
-func (w *dynamicWatcher) StartQueryBatch(watcher ObjectIdentifier) error {
+func (w *Watcher) StartQueryBatch(watcher ObjectIdentifier) error {
 	if err := w.readable(watcher); err != nil {
 		return err
 	}
@@ -38,17 +39,17 @@ func (w *dynamicWatcher) StartQueryBatch(watcher ObjectIdentifier) error {
 }
 
 // EndQueryBatch implements [DynamicWatcher].
-func (w *dynamicWatcher) EndQueryBatch(watcher ObjectIdentifier) error {
+func (w *Watcher) EndQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, keep := b.asked[o]; return keep })
 }
 
 // AbortQueryBatch implements [DynamicWatcher].
-func (w *dynamicWatcher) AbortQueryBatch(watcher ObjectIdentifier) error {
+func (w *Watcher) AbortQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, added := b.added[o]; return !added })
 }
 
 // endBatch ends a batch and stops watching what is not to be kept.
-func (w *dynamicWatcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) bool) error {
+func (w *Watcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) bool) error {
 	if err := w.readable(watcher); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (w *dynamicWatcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *o
 }
 
 // QueryBatch implements [DynamicWatcher].
-func (w *dynamicWatcher) QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error {
+func (w *Watcher) QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error {
 	if err := w.StartQueryBatch(watcher); err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (w *dynamicWatcher) QueryBatch(ctx context.Context, watcher ObjectIdentifie
 
 // querier reads within a context.
 type querier struct {
-	watcher *dynamicWatcher
+	watcher *Watcher
 	ctx     context.Context
 }
 
@@ -106,16 +107,16 @@ func (q *querier) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, na
 }
 
 // Get implements [Querier].
-func (w *dynamicWatcher) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+func (w *Watcher) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
 	return w.get(w.context(), watcher, gvk, namespace, name)
 }
 
 // List implements [Querier].
-func (w *dynamicWatcher) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
 	return w.list(w.context(), watcher, gvk, namespace, selector)
 }
 
-func (w *dynamicWatcher) get(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (w *Watcher) get(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, name, nil)
 	if err := id.Validate(); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (w *dynamicWatcher) get(ctx context.Context, watcher ObjectIdentifier, gvk 
 	return &objects[0], nil
 }
 
-func (w *dynamicWatcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, "", selector)
 	if err := id.validateParts(); err != nil {
 		return nil, err
@@ -150,15 +151,15 @@ func identify(gvk schema.GroupVersionKind, namespace, name string, selector labe
 }
 
 // query watches an object or list for a watcher, and returns it when it has been seen.
-func (w *dynamicWatcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
+func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if err := w.readable(watcher); err != nil {
 		return nil, err
 	}
-	id, err := w.normalize(id)
+	ids, err := w.normalize(id)
 	if err != nil {
 		return nil, err
 	}
-	o, err := w.ask(watcher, id)
+	o, err := w.ask(watcher, ids[0])
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (w *dynamicWatcher) query(ctx context.Context, watcher, id ObjectIdentifier
 
 // read ends the time in which a watcher is about to read an object. Where it did not, it is to be told of what exists like
 // others. The lock is held.
-func (w *dynamicWatcher) read(watcher ObjectIdentifier, o *object, did bool) {
+func (w *Watcher) read(watcher ObjectIdentifier, o *object, did bool) {
 	record := w.registry.watchers[watcher]
 	s, ok := o.watchers.get(record)
 	if !ok || !s.reads {
@@ -189,7 +190,7 @@ func (w *dynamicWatcher) read(watcher ObjectIdentifier, o *object, did bool) {
 }
 
 // ask adds an object to a batch.
-func (w *dynamicWatcher) ask(watcher, id ObjectIdentifier) (*object, error) {
+func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.runningLocked(); err != nil {
@@ -209,8 +210,12 @@ func (w *dynamicWatcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 }
 
 // GetFromCache implements [DynamicWatcher].
-func (w *dynamicWatcher) GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
-	objects, err := w.fromCache(identify(gvk, namespace, name, nil))
+func (w *Watcher) GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+	id := identify(gvk, namespace, name, nil)
+	if err := id.Validate(); err != nil {
+		return nil, err
+	}
+	objects, err := w.fromCache(id)
 	if err != nil || len(objects) == 0 {
 		return nil, err
 	}
@@ -218,11 +223,11 @@ func (w *dynamicWatcher) GetFromCache(gvk schema.GroupVersionKind, namespace str
 }
 
 // ListFromCache implements [DynamicWatcher].
-func (w *dynamicWatcher) ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
 	return w.fromCache(identify(gvk, namespace, "", selector))
 }
 
-func (w *dynamicWatcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, error) {
+func (w *Watcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if !w.options.EnableCache {
 		return nil, ErrCacheDisabled
 	}
@@ -237,7 +242,7 @@ func (w *dynamicWatcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstruct
 }
 
 // ListWatchedFromCache implements [DynamicWatcher].
-func (w *dynamicWatcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error) {
+func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if !w.options.EnableCache {
 		return nil, ErrCacheDisabled
 	}
@@ -246,16 +251,28 @@ func (w *dynamicWatcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstr
 	objects := w.registry.watches(watcher)
 	slices.SortFunc(objects, func(a, b *object) int { return compareIdentifiers(a.id, b.id) })
 	all := []unstructured.Unstructured{}
+	type key struct {
+		kind schema.GroupKind
+		name types.NamespacedName
+	}
+	seen := map[key]bool{} // a name and a selector may give the same object
 	for _, o := range objects {
-		if o.synced {
-			all = append(all, w.objectsOf(o)...)
+		if !o.synced {
+			continue
+		}
+		for _, u := range w.objectsOf(o) {
+			k := key{o.id.GroupVersionKind().GroupKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
+			if !seen[k] {
+				seen[k] = true
+				all = append(all, u)
+			}
 		}
 	}
 	return all, nil
 }
 
 // GVKToGVR implements [DynamicWatcher].
-func (w *dynamicWatcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
+func (w *Watcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	if w.isStopped() {
 		return ScopedGVR{}, errStopped
 	}
@@ -265,7 +282,7 @@ func (w *dynamicWatcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error
 }
 
 // readable checks what all queries need.
-func (w *dynamicWatcher) readable(watcher ObjectIdentifier) error {
+func (w *Watcher) readable(watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	err := w.runningLocked()
 	w.mu.Unlock()
@@ -278,7 +295,7 @@ func (w *dynamicWatcher) readable(watcher ObjectIdentifier) error {
 	return validateWatcher(watcher)
 }
 
-func (w *dynamicWatcher) runningLocked() error {
+func (w *Watcher) runningLocked() error {
 	switch {
 	case w.ctx == nil:
 		return ErrNotStarted
@@ -289,7 +306,7 @@ func (w *dynamicWatcher) runningLocked() error {
 }
 
 // objectsOf returns what is cached of an object or list, in the order of names. The lock is held.
-func (w *dynamicWatcher) objectsOf(o *object) []unstructured.Unstructured {
+func (w *Watcher) objectsOf(o *object) []unstructured.Unstructured {
 	all := make([]unstructured.Unstructured, 0, len(o.cached))
 	for _, u := range o.cached {
 		if w.options.ObjectCacheOptions.UnsafeDisableDeepCopy {

@@ -44,7 +44,7 @@ func TestQueryBatch(t *testing.T) {
 		}
 		for call, err := range map[string]error{
 			"AddOrUpdateWatcher": x.AddOrUpdateWatcher(p, secretA), "AddWatcher": x.AddWatcher(p, secretA),
-			"RemoveWatcher": x.RemoveWatcher(p), "StartQueryBatch": x.StartQueryBatch(p),
+			"StartQueryBatch": x.StartQueryBatch(p),
 		} {
 			if !errors.Is(err, dynamicwatcher.ErrQueryBatchInProgress) {
 				t.Errorf("during a batch %s returned %v", call, err)
@@ -61,7 +61,7 @@ func TestQueryBatch(t *testing.T) {
 		if len(x.r.take()) == 0 {
 			t.Error("what was asked for is not watched")
 		}
-		if all, err := x.ListWatchedFromCache(p); err != nil || len(all) != 7 {
+		if all, err := x.ListWatchedFromCache(p); err != nil || len(all) != 3 {
 			t.Errorf("the cache has %d objects, %v", len(all), err)
 		}
 		if got, err := x.GetFromCache(fakeapi.Secret, "ns", "none"); err != nil || got == nil {
@@ -178,7 +178,7 @@ func TestQueryOfSlowServer(t *testing.T) {
 // A watcher is not reconciled for what it has read in a batch, be it there or not, but for what has changed since.
 func TestNoReconcileForWhatWasRead(t *testing.T) {
 	options := cached
-	options.MaxDelay = 10 * time.Millisecond // what comes on several watches is one
+	options.BatchWindow = 10 * time.Millisecond // what comes on several watches is one
 	script(t, options, func(x *fixture) {
 		x.put(secretA, "app", "x")
 		var meanwhile func()
@@ -233,5 +233,48 @@ func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
 		x.expect("it is not known")
 		x.after(time.Minute)
 		x.expect("it is known", p)
+	})
+}
+
+// TestRemoveWatcherAbortsBatch: a watcher that is removed within its query batch watches nothing, and can begin again.
+func TestRemoveWatcherAbortsBatch(t *testing.T) {
+	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
+		x.put(secretA)
+		x.must(x.AddOrUpdateWatcher(p, secretB))
+		x.must(x.StartQueryBatch(p))
+		if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); err != nil {
+			t.Fatal(err)
+		}
+		x.must(x.RemoveWatcher(p))
+		if n := x.GetWatchCount(); n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+		if err := x.EndQueryBatch(p); !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
+			t.Errorf("the batch ended with %v", err)
+		}
+		x.must(x.StartQueryBatch(p))
+		x.must(x.EndQueryBatch(p))
+	})
+}
+
+// TestCacheLookups: the cache returns an object only for its name, and each object once.
+func TestCacheLookups(t *testing.T) {
+	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
+		x.put(secretA)
+		x.put(secretB)
+		x.must(x.StartQueryBatch(p))
+		if _, err := x.List(p, fakeapi.Secret, "ns", nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); err != nil {
+			t.Fatal(err)
+		}
+		x.must(x.EndQueryBatch(p))
+		if got, err := x.GetFromCache(fakeapi.Secret, "ns", ""); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+			t.Errorf("GetFromCache without a name returned %v, %v", got, err)
+		}
+		if all, err := x.ListWatchedFromCache(p); err != nil || len(all) != 2 {
+			t.Errorf("%d objects are watched, %v", len(all), err)
+		}
 	})
 }

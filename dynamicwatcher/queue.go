@@ -16,7 +16,7 @@ import (
 )
 
 // notify queues a watcher for a reconcile. The lock is held.
-func (w *dynamicWatcher) notify(record *watching, t Trigger) {
+func (w *Watcher) notify(record *watching, t Trigger) {
 	if record.triggers == nil {
 		record.triggers = map[ObjectIdentifier]Trigger{}
 	}
@@ -26,7 +26,7 @@ func (w *dynamicWatcher) notify(record *watching, t Trigger) {
 	record.triggers[t.Watched] = t
 	w.metrics.told(t.Type)
 	w.due[record.id] = struct{}{}
-	delay := w.options.MaxDelay
+	delay := w.options.BatchWindow
 	if since := w.options.Clock.Since(record.began); !record.began.IsZero() {
 		delay = max(delay, w.options.MinInterval-since)
 	}
@@ -38,7 +38,7 @@ func (w *dynamicWatcher) notify(record *watching, t Trigger) {
 }
 
 // work reconciles until the queue is shut down.
-func (w *dynamicWatcher) work(ctx context.Context) {
+func (w *Watcher) work(ctx context.Context) {
 	for {
 		watcher, shutdown := w.queue.Get()
 		if shutdown || ctx.Err() != nil { // what is queued still would be for nothing
@@ -48,7 +48,7 @@ func (w *dynamicWatcher) work(ctx context.Context) {
 	}
 }
 
-func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
+func (w *Watcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	defer w.queue.Done(watcher)
 	triggers, waited, ok := w.takeTriggers(watcher)
 	if !ok {
@@ -86,7 +86,7 @@ func (w *dynamicWatcher) reconcileOne(ctx context.Context, watcher ObjectIdentif
 }
 
 // call runs the reconciler. A panic becomes an error.
-func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ reconcile.Result, err error) {
+func (w *Watcher) call(ctx context.Context, watcher ObjectIdentifier) (_ reconcile.Result, err error) {
 	if *w.options.RecoverPanic {
 		defer func() {
 			if p := recover(); p != nil {
@@ -99,7 +99,7 @@ func (w *dynamicWatcher) call(ctx context.Context, watcher ObjectIdentifier) (_ 
 }
 
 // owe notes that a watcher is queued for a reason of its own.
-func (w *dynamicWatcher) owe(watcher ObjectIdentifier) {
+func (w *Watcher) owe(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.due[watcher] = struct{}{}
@@ -107,7 +107,7 @@ func (w *dynamicWatcher) owe(watcher ObjectIdentifier) {
 
 // takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long it was. It reports false
 // for one that has been removed since.
-func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
+func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.due[watcher]; !ok {
@@ -137,7 +137,7 @@ func (w *dynamicWatcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trig
 }
 
 // ran notes the end of a reconcile.
-func (w *dynamicWatcher) ran(watcher ObjectIdentifier) {
+func (w *Watcher) ran(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.registry.busy, watcher)
@@ -147,7 +147,7 @@ func (w *dynamicWatcher) ran(watcher ObjectIdentifier) {
 }
 
 // giveBack keeps triggers for the next attempt, where nothing newer has come.
-func (w *dynamicWatcher) giveBack(watcher ObjectIdentifier, triggers []Trigger) {
+func (w *Watcher) giveBack(watcher ObjectIdentifier, triggers []Trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	record := w.registry.watchers[watcher]

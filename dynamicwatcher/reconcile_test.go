@@ -62,7 +62,7 @@ func TestMinIntervalOfReconcilerThatAddsAnew(t *testing.T) {
 }
 
 func TestMaxDelay(t *testing.T) {
-	script(t, dynamicwatcher.Options{MaxDelay: 100 * time.Millisecond}, func(x *fixture) {
+	script(t, dynamicwatcher.Options{BatchWindow: 100 * time.Millisecond}, func(x *fixture) {
 		x.watch(secretA, secretB)
 		began := time.Now()
 		for range 9 {
@@ -283,8 +283,6 @@ func TestSilentServer(t *testing.T) {
 		fault      fakeapi.Fault
 	}{
 		{"no answer", "watch", false, fakeapi.Fault{Hang: true}},
-		{"no events", "watch", false, fakeapi.Fault{Ending: fakeapi.Silence}},
-		{"an object, and no more", "watch", false, fakeapi.Fault{Ending: fakeapi.Silence, After: 1}},
 		{"no answer to a list", "list", true, fakeapi.Fault{Hang: true}},
 		{"no answer after a list", "watch", true, fakeapi.Fault{Hang: true}},
 	} {
@@ -313,6 +311,44 @@ func TestSilentServer(t *testing.T) {
 				x.after(time.Hour) // in which nothing happens
 				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[0].Restarts != 2 || s[1].Restarts != 0 {
 					t.Errorf("an hour later the status is %+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestNoInitialBookmark: the objects of a server that does not end its initial events are listed after 10 s, and other group
+// versions are not.
+func TestNoInitialBookmark(t *testing.T) {
+	for name, fault := range map[string]fakeapi.Fault{
+		"no events":              {Ending: fakeapi.Silence},
+		"an object, and no more": {Ending: fakeapi.Silence, After: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script(t, dynamicwatcher.Options{}, func(x *fixture) {
+				lists := 0
+				x.api.Hook(func(r fakeapi.Request) fakeapi.Fault {
+					switch {
+					case r.Verb == "watch" && r.Initial:
+						return fault
+					case r.Verb == "list":
+						lists++
+					}
+					return fakeapi.Fault{}
+				})
+				x.put(secretA)
+				x.must(x.AddOrUpdateWatcher(p, secretA))
+				x.after(9 * time.Second)
+				x.expect("nothing yet")
+				x.after(2 * time.Second)
+				x.expect("it exists", p)
+				x.put(secretA)
+				x.after(time.Second)
+				x.expect("it has changed", p)
+				x.must(x.AddOrUpdateWatcher(q, secretB))
+				x.after(time.Second)
+				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[1].State != dynamicwatcher.Active || lists != 2 {
+					t.Errorf("%d lists, and the status is %+v", lists, s)
 				}
 			})
 		})
@@ -359,7 +395,7 @@ func TestRemovedWhileQueued(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			script(t, dynamicwatcher.Options{MaxDelay: 10 * time.Millisecond}, func(x *fixture) {
+			script(t, dynamicwatcher.Options{BatchWindow: 10 * time.Millisecond}, func(x *fixture) {
 				x.put(secretA)
 				x.watch(secretA)
 				test.queue(x)

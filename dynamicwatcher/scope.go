@@ -37,7 +37,7 @@ func (o *object) scoped(gvr *ScopedGVR) error {
 func misplaced(e stream.Event, namespace string) bool { return namespace == "" && e.Namespace != "" }
 
 // move lets a watcher watch one object in place of another. The lock is held.
-func (w *dynamicWatcher) move(watcher *watching, s subscription, from *object, want wanted) {
+func (w *Watcher) move(watcher *watching, s subscription, from *object, want wanted) {
 	trigger, pending := watcher.triggers[from.id]
 	fresh := w.registry.objects[want.id] == nil
 	want.seen = s.seen

@@ -38,12 +38,12 @@ type peer interface { //nolint:interfacebloat // it is so
 
 // What code that was written for it, or for the source document, compiles with.
 var (
-	_ peer                                                                 = dynamicwatcher.DynamicWatcher(nil)
-	_ interface{ GetWatchCount() int }                                     = dynamicwatcher.DynamicWatcher(nil)
-	_ interface{ Validate() error }                                        = objectID{}
-	_ func(*dynamicwatcher.Options) (dynamicwatcher.DynamicWatcher, error) = dynamicwatcher.New
+	_ peer                                                           = dynamicwatcher.DynamicWatcher(nil)
+	_ interface{ GetWatchCount() int }                               = dynamicwatcher.DynamicWatcher(nil)
+	_ interface{ Validate() error }                                  = objectID{}
+	_ func(*dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.New
 
-	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (dynamicwatcher.DynamicWatcher, error) = dynamicwatcher.NewForConfig
+	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.NewForConfig
 
 	_ = dynamicwatcher.ScopedGVR{GroupVersionResource: schema.GroupVersionResource{}, Namespaced: true}
 	_ = objectID{Group: "", Version: "v1", Kind: "Secret", Namespace: "ns", Name: "", Selector: "a=b"}

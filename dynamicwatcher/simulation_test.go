@@ -102,7 +102,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	}
 	if s.rand.IntN(3) == 0 {
 		options.MinInterval = time.Duration(s.rand.IntN(500)) * time.Millisecond
-		options.MaxDelay = time.Duration(s.rand.IntN(100)) * time.Millisecond
+		options.BatchWindow = time.Duration(s.rand.IntN(100)) * time.Millisecond
 	}
 	if s.rand.IntN(2) == 0 {
 		options.EnableCache, options.Consolidate = false, &dynamicwatcher.ConsolidateOptions{MinObjects: 1 + s.rand.IntN(3), MaxRatio: 1 + s.rand.IntN(4)}

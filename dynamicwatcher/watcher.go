@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -22,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// dynamicWatcher is the one implementation of DynamicWatcher.
-type dynamicWatcher struct {
+// Watcher is the implementation of [DynamicWatcher], with whose methods it is used. [New] returns one.
+type Watcher struct {
 	options  Options
 	metrics  *metrics // nil where nobody wants them
 	kinds    *kinds
@@ -47,15 +48,15 @@ type dynamicWatcher struct {
 	logger   klog.Logger
 }
 
-var _ DynamicWatcher = &dynamicWatcher{}
+var _ DynamicWatcher = &Watcher{}
 
 // New validates the options and returns a watcher that is not started. It makes no request. The error is an
 // ErrInvalidInput that names the option, or why there is no configuration or client.
-func New(options *Options) (DynamicWatcher, error) {
+func New(options *Options) (*Watcher, error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
 	}
-	w := &dynamicWatcher{
+	w := &Watcher{
 		options:  options.withDefaults(),
 		started:  make(chan struct{}),
 		ended:    make(chan struct{}),
@@ -76,7 +77,7 @@ func New(options *Options) (DynamicWatcher, error) {
 }
 
 // NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
-func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (DynamicWatcher, error) {
+func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) {
 	var options Options
 	if o != nil {
 		options = *o
@@ -86,7 +87,7 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (DynamicWatcher, e
 }
 
 // connect makes the clients.
-func (w *dynamicWatcher) connect() error {
+func (w *Watcher) connect() error {
 	config := w.options.Config
 	if config == nil && w.options.Mapper != nil && w.injected() { // nothing to ask a server directly
 		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
@@ -125,7 +126,7 @@ func (w *dynamicWatcher) connect() error {
 }
 
 // injected reports whether the clients of the options can make the watches.
-func (w *dynamicWatcher) injected() bool {
+func (w *Watcher) injected() bool {
 	return w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
 }
 
@@ -143,7 +144,7 @@ func defaultConfig() (*rest.Config, error) {
 }
 
 // Start implements [DynamicWatcher].
-func (w *dynamicWatcher) Start(ctx context.Context) error {
+func (w *Watcher) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.mu.Lock()
@@ -189,13 +190,13 @@ func (w *dynamicWatcher) Start(ctx context.Context) error {
 }
 
 // Started implements [DynamicWatcher].
-func (w *dynamicWatcher) Started() <-chan struct{} { return w.started }
+func (w *Watcher) Started() <-chan struct{} { return w.started }
 
 // NeedLeaderElection implements [DynamicWatcher].
-func (w *dynamicWatcher) NeedLeaderElection() bool { return true }
+func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
-func (w *dynamicWatcher) drop(o *object) {
+func (w *Watcher) drop(o *object) {
 	o.quit()
 	if o.group != nil {
 		o.group.leave(o)
@@ -210,30 +211,28 @@ type wanted struct {
 }
 
 // AddOrUpdateWatcher implements [DynamicWatcher].
-func (w *dynamicWatcher) AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error {
+func (w *Watcher) AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error {
 	return w.change(watcher, true, "", watched...)
 }
 
 // AddWatcher implements [DynamicWatcher].
-func (w *dynamicWatcher) AddWatcher(watcher, watched ObjectIdentifier) error {
+func (w *Watcher) AddWatcher(watcher, watched ObjectIdentifier) error {
 	return w.change(watcher, false, "", watched)
 }
 
 // AddWatcherAt implements [DynamicWatcher].
-func (w *dynamicWatcher) AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error {
+func (w *Watcher) AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error {
 	return w.change(watcher, false, resourceVersion, watched)
 }
 
 // RemoveWatcher implements [DynamicWatcher].
-func (w *dynamicWatcher) RemoveWatcher(watcher ObjectIdentifier) error {
+func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.batches[watcher] != nil {
-		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
-	}
+	delete(w.batches, watcher)
 	w.subscribe(watcher, true, nil)
 	delete(w.registry.watchers, watcher) // with what it was not reconciled for
 	delete(w.due, watcher)
@@ -241,24 +240,24 @@ func (w *dynamicWatcher) RemoveWatcher(watcher ObjectIdentifier) error {
 }
 
 // change adds to what a watcher watches, or replaces it.
-func (w *dynamicWatcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
+func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
 		return err
 	}
 	if w.isStopped() {
 		return errStopped
 	}
-	want := make([]wanted, 0, len(watched))
 	for _, o := range watched {
 		if err := o.Validate(); err != nil {
 			return err
 		}
 	}
-	for _, o := range watched {
-		o, err := w.normalize(o)
-		if err != nil {
-			return err
-		}
+	normal, err := w.normalize(watched...)
+	if err != nil {
+		return err
+	}
+	want := make([]wanted, 0, len(normal))
+	for _, o := range normal {
 		want = append(want, wanted{o, seen})
 	}
 	w.mu.Lock()
@@ -274,7 +273,7 @@ func (w *dynamicWatcher) change(watcher ObjectIdentifier, replace bool, seen str
 }
 
 // subscribe adds to what a watcher watches, or replaces it. The lock is held.
-func (w *dynamicWatcher) subscribe(watcher ObjectIdentifier, replace bool, want []wanted) {
+func (w *Watcher) subscribe(watcher ObjectIdentifier, replace bool, want []wanted) {
 	keep := make(map[*object]struct{}, len(want))
 	for _, wanted := range want {
 		o, joined := w.registry.subscribe(watcher, wanted, w.newObject)
@@ -289,7 +288,7 @@ func (w *dynamicWatcher) subscribe(watcher ObjectIdentifier, replace bool, want 
 }
 
 // keepOnly ends what else a watcher watches. The lock is held.
-func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) bool) {
+func (w *Watcher) keepOnly(watcher ObjectIdentifier, keep func(*object) bool) {
 	record := w.registry.watchers[watcher]
 	if record == nil {
 		return
@@ -302,7 +301,7 @@ func (w *dynamicWatcher) keepOnly(watcher ObjectIdentifier, keep func(*object) b
 	w.registry.tidy(record)
 }
 
-func (w *dynamicWatcher) newObject(want wanted) *object {
+func (w *Watcher) newObject(want wanted) *object {
 	o := &object{
 		watcher: w, id: want.id, heard: w.options.Clock.Now(), state: Establishing, since: w.options.Clock.Now(),
 	}
@@ -316,32 +315,59 @@ func (w *dynamicWatcher) newObject(want wanted) *object {
 	return o
 }
 
-// normalize looks up the kind, and takes the namespace off objects that have none.
-func (w *dynamicWatcher) normalize(o ObjectIdentifier) (ObjectIdentifier, error) {
+// maxLookups is how many kinds are looked up at a time for one call.
+const maxLookups = 16
+
+// normalize looks up the kinds, all within one time limit, and takes the namespace off objects that have none.
+func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error) {
 	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
 	defer cancel()
-	gvr, err := w.kinds.resolve(ctx, o.GroupVersionKind())
-	switch {
-	case errors.Is(err, ErrNoVersionedResource) && w.options.MissingKind == Wait:
-		return o, nil
-	case err != nil:
-		return o, err
-	case !gvr.Namespaced:
-		o.Namespace = ""
-	case o.Namespace == "" && o.Name != "":
-		return o, o.lacksNamespace()
+	type answer struct {
+		gvr ScopedGVR
+		err error
 	}
-	return o, nil
+	answers := map[schema.GroupVersionKind]*answer{}
+	var lookups sync.WaitGroup
+	slots := make(chan struct{}, maxLookups)
+	for _, o := range ids {
+		gvk := o.GroupVersionKind()
+		if answers[gvk] != nil {
+			continue
+		}
+		a := &answer{}
+		answers[gvk] = a
+		lookups.Go(func() {
+			slots <- struct{}{}
+			a.gvr, a.err = w.kinds.resolve(ctx, gvk)
+			<-slots
+		})
+	}
+	lookups.Wait()
+	normal := make([]ObjectIdentifier, 0, len(ids))
+	for _, o := range ids {
+		a := answers[o.GroupVersionKind()]
+		switch {
+		case errors.Is(a.err, ErrNoVersionedResource) && w.options.MissingKind == Wait:
+		case a.err != nil:
+			return nil, a.err
+		case !a.gvr.Namespaced:
+			o.Namespace = ""
+		case o.Namespace == "" && o.Name != "":
+			return nil, o.lacksNamespace()
+		}
+		normal = append(normal, o)
+	}
+	return normal, nil
 }
 
-func (w *dynamicWatcher) isStopped() bool {
+func (w *Watcher) isStopped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stopped
 }
 
 // asKnown is normalize for what is being watched, so that its kind is known: it asks nobody.
-func (w *dynamicWatcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
+func (w *Watcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 	if gvr, ok, err := w.kinds.known(o.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
 		o.Namespace = ""
 	}
@@ -349,7 +375,7 @@ func (w *dynamicWatcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 }
 
 // context is Start's, where that has been called.
-func (w *dynamicWatcher) context() context.Context {
+func (w *Watcher) context() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx == nil {
@@ -359,7 +385,7 @@ func (w *dynamicWatcher) context() context.Context {
 }
 
 // GetWatchCount implements [DynamicWatcher].
-func (w *dynamicWatcher) GetWatchCount() int {
+func (w *Watcher) GetWatchCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx == nil || w.stopped {
@@ -369,7 +395,7 @@ func (w *dynamicWatcher) GetWatchCount() int {
 }
 
 // Status implements [DynamicWatcher].
-func (w *dynamicWatcher) Status() []WatchStatus {
+func (w *Watcher) Status() []WatchStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -384,7 +410,7 @@ func (w *dynamicWatcher) Status() []WatchStatus {
 }
 
 // WatchersOf implements [DynamicWatcher].
-func (w *dynamicWatcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
+func (w *Watcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
 	watched = w.asKnown(watched)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -399,7 +425,7 @@ func (w *dynamicWatcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 }
 
 // WatchesOf implements [DynamicWatcher].
-func (w *dynamicWatcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
+func (w *Watcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []ObjectIdentifier
@@ -411,7 +437,7 @@ func (w *dynamicWatcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier 
 }
 
 // WaitForSync implements [DynamicWatcher].
-func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
+func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	objects, stopped := w.registry.watches(watcher), w.stopped
 	w.mu.Unlock()
@@ -427,7 +453,7 @@ func (w *dynamicWatcher) WaitForSync(ctx context.Context, watcher ObjectIdentifi
 }
 
 // await waits until an object has been seen, or the server has refused to show it.
-func (w *dynamicWatcher) await(ctx context.Context, o *object) error {
+func (w *Watcher) await(ctx context.Context, o *object) error {
 	select {
 	case <-w.settled(o):
 	case <-w.ended:
@@ -444,7 +470,7 @@ func (w *dynamicWatcher) await(ctx context.Context, o *object) error {
 }
 
 // settled returns what is closed when an object is settled.
-func (w *dynamicWatcher) settled(o *object) <-chan struct{} {
+func (w *Watcher) settled(o *object) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := o.waiting

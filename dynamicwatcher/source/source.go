@@ -16,7 +16,7 @@
 // The reconciler says with the watcher's AddOrUpdateWatcher what an object depends on, and with RemoveWatcher that it is
 // gone. There is one event loop, so that an object is never reconciled twice at once, and needs no lock for that.
 //
-// Of the watcher's options, those that say when it would reconcile hold: MinInterval, MaxDelay,
+// Of the watcher's options, those that say when it would reconcile hold: MinInterval, BatchWindow,
 // DisableInitialReconcile and the like. How often failures are tried again, and by how many workers, is the
 // controller's to say. TriggersFrom tells nothing in a controller's reconcile.
 package source
@@ -42,7 +42,7 @@ type Source = TypedSource[reconcile.Request]
 
 // TypedSource is a [Source] for controllers whose requests are of another type.
 type TypedSource[request comparable] struct {
-	watcher dynamicwatcher.DynamicWatcher
+	watcher *dynamicwatcher.Watcher
 	to      func(dynamicwatcher.ObjectIdentifier) request
 	queue   workqueue.TypedRateLimitingInterface[request] // set before the watcher is started
 	began   atomic.Bool
@@ -81,7 +81,7 @@ func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watch
 }
 
 // Watcher returns what the reconciler adds watches to. The controller starts it with the source: do not call its Start.
-func (s *TypedSource[request]) Watcher() dynamicwatcher.DynamicWatcher { return s.watcher }
+func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watcher }
 
 // Start implements [source.TypedSource]; controllers call it, once. It does not wait: the watcher runs until ctx ends.
 func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {

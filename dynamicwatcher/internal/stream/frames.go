@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -171,6 +172,9 @@ func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 	e := Event{
 		ResourceVersion: obj.GetResourceVersion(), UID: obj.GetUID(),
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), Deleting: obj.GetDeletionTimestamp() != nil,
+	}
+	if e.UID == "" { // aggregated APIs have such objects
+		e.UID = types.UID(e.Namespace + "/" + e.Name)
 	}
 	switch watch.EventType(wire) {
 	case watch.Added:

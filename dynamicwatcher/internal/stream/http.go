@@ -40,6 +40,15 @@ const (
 	silence = 2 * time.Minute
 )
 
+// initialSilence is how long a server may be silent while it sends what exists. A server that does not know sendInitialEvents
+// sends the objects, or nothing, and never the bookmark that ends them. client-go warns after the same time.
+const initialSilence = 10 * time.Second
+
+// plainFor is for how long a group version is listed after its server did not send that bookmark: it may only have been slow.
+const plainFor = 10 * time.Minute
+
+var errNoBookmark = fmt.Errorf("the server did not end the initial events within %v: its objects are listed from now on", initialSilence)
+
 var errSilent = fmt.Errorf("the server has said nothing for %v", silence)
 
 // newLimit returns a timer, which does not run yet, that ends a request when the server is silent.
@@ -54,9 +63,10 @@ func newLimit(cancel context.CancelCauseFunc) *time.Timer {
 type HTTP struct {
 	base *url.URL
 	pool *pool
-	// plain has the group versions whose server has no watches that begin with what exists: an aggregated one may be
-	// older than the others.
+	// plain has the group versions whose server has no watches that begin with what exists, with the time until which that is
+	// believed: an aggregated server may be older than the others.
 	plain sync.Map
+	clock clock.PassiveClock
 }
 
 // NewHTTP returns an opener. With a client that one makes all requests; without one, HTTP has its own connections, each
@@ -73,7 +83,7 @@ func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTT
 	if _, err := rest.HTTPClientFor(config); client == nil && err != nil {
 		return nil, err // better now than with the first watch
 	}
-	return &HTTP{base: base, pool: newPool(config, client, c)}, nil
+	return &HTTP{base: base, pool: newPool(config, client, c), clock: c}, nil
 }
 
 // CloseIdle ends connections that no stream needs any more.
@@ -84,27 +94,22 @@ func (h *HTTP) Close() { h.pool.close() }
 
 // Open implements [Opener].
 func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stream, error) {
-	if _, plain := h.plain.Load(t.Resource.GroupVersion()); plain {
+	if until, plain := h.plain.Load(t.Resource.GroupVersion()); plain && h.clock.Now().Before(until.(time.Time)) {
 		return h.listAndWatch(ctx, t)
+	}
+	if resourceVersion == "" && !t.Whole {
+		resourceVersion = "0"
 	}
 	s, err := h.watch(ctx, t, url.Values{
 		"sendInitialEvents":    {"true"},
 		"resourceVersionMatch": {string(metav1.ResourceVersionMatchNotOlderThan)},
-		"resourceVersion":      {orAny(resourceVersion)},
+		"resourceVersion":      {resourceVersion},
 	})
 	if lacksWatchList(err) {
-		h.plain.Store(t.Resource.GroupVersion(), struct{}{})
+		h.plain.Store(t.Resource.GroupVersion(), h.clock.Now().Add(plainFor))
 		return h.listAndWatch(ctx, t)
 	}
 	return s, err
-}
-
-// orAny turns "no version known" into "any that the server has in its cache".
-func orAny(resourceVersion string) string {
-	if resourceVersion == "" {
-		return "0"
-	}
-	return resourceVersion
 }
 
 // lacksWatchList reports whether a server refused sendInitialEvents, which its feature WatchList is for.
@@ -138,7 +143,13 @@ func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, e
 		return nil, err
 	}
 	s := &httpStream{ctx: ctx, http: h, shard: shard, epoch: epoch, body: resp.Body, cancel: cancel, limit: limit}
-	if !query.Has("sendInitialEvents") {
+	if query.Has("sendInitialEvents") {
+		limit.Stop()
+		s.limit = time.AfterFunc(initialSilence, func() {
+			h.plain.Store(t.Resource.GroupVersion(), h.clock.Now().Add(plainFor))
+			cancel(errNoBookmark)
+		})
+	} else {
 		s.told()
 	}
 	if isProtobuf(resp) {
@@ -246,7 +257,7 @@ func (s *httpStream) Next() (Event, error) {
 	case s.limit != nil && e.Type == Synced:
 		s.told()
 	case s.limit != nil:
-		s.limit.Reset(silence)
+		s.limit.Reset(initialSilence)
 	}
 	return e, err
 }

@@ -45,7 +45,7 @@ const (
 type Event struct {
 	Type            Type
 	ResourceVersion string
-	// The rest is empty in Synced and Bookmark.
+	// The rest is empty in Synced and Bookmark. The UID of an object without one is its namespace and name.
 	UID             types.UID
 	Namespace, Name string
 	Deleting        bool                       // it waits for its finalizers

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+)
+
+// TestWatcherFreshQueries: the first read of an object has what was written before, also through another API server.
+func TestWatcherFreshQueries(t *testing.T) {
+	t.Parallel()
+	cluster := kube.Start(t, kube.Options{})
+	for name, config := range map[string]*rest.Config{"one API server": cluster.Config(), "another API server": cluster.StartReplica()} {
+		t.Run(name, func(t *testing.T) {
+			const rounds, workers = 1000, 10
+			w := startWatcher(t, config, dynamicwatcher.Options{EnableCache: true}, nil)
+			writer := kubernetes.NewForConfigOrDie(cluster.Config()).CoreV1().ConfigMaps("default")
+			var next, absent, older atomic.Int64
+			var group sync.WaitGroup
+			for worker := range workers {
+				group.Go(func() {
+					policy := policyID("default", fmt.Sprint(name, worker))
+					for i := next.Add(1); i <= rounds; i = next.Add(1) {
+						object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "fresh-"}, Data: map[string]string{"v": "1"}}
+						object, err := writer.Create(t.Context(), object, metav1.CreateOptions{})
+						if err == nil && i%2 == 0 {
+							object.Data["v"] = "2"
+							object, err = writer.Update(t.Context(), object, metav1.UpdateOptions{})
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						err = w.QueryBatch(t.Context(), policy, func(q dynamicwatcher.Querier) error {
+							got, err := q.Get(policy, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "default", object.Name)
+							switch {
+							case err != nil:
+								return err
+							case got == nil:
+								absent.Add(1)
+							case got.GetResourceVersion() != object.ResourceVersion:
+								older.Add(1)
+							}
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			if n := absent.Load() + older.Load(); n > 0 {
+				t.Errorf("of %d reads, %d did not find the object and %d found an older one", rounds, absent.Load(), older.Load())
+			}
+		})
+	}
+}
+
+// TestWatcherOfOldServer: a server that ignores sendInitialEvents, as aggregated ones do, is listed within seconds.
+func TestWatcherOfOldServer(t *testing.T) {
+	t.Parallel()
+	cluster := kube.Shared(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config())
+	namespace := "old-server"
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := ignoring(t, cluster.Config(), "sendInitialEvents", "resourceVersionMatch", "allowWatchBookmarks")
+	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
+	write := func(value string) {
+		t.Helper()
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "there"}, Data: map[string]string{"v": value}}
+		var err error
+		if value == "1" {
+			_, err = client.CoreV1().ConfigMaps(namespace).Create(t.Context(), c, metav1.CreateOptions{})
+		} else {
+			_, err = client.CoreV1().ConfigMaps(namespace).Update(t.Context(), c, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1")
+	began := time.Now()
+	w.watch(policyID(namespace, "p"), configMapID(namespace, "there"), configMapID(namespace, "absent"))
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %s to see what exists", took)
+	}
+	began = time.Now()
+	w.watch(policyID(namespace, "q"), configMapID(namespace, "other"))
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the next watch of the kind took %s", took)
+	}
+	before := w.count(policyID(namespace, "p"))
+	write("2")
+	eventually(t, "a change is told", func() error {
+		if n := w.count(policyID(namespace, "p")); n <= before {
+			return fmt.Errorf("%d reconciles", n)
+		}
+		return nil
+	})
+}
+
+// ignoring returns a configuration for a server in front of another, which ignores parameters of requests.
+func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Config {
+	t.Helper()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		query := r.Out.URL.Query()
+		for _, name := range parameters {
+			query.Del(name)
+		}
+		r.Out.URL.RawQuery = query.Encode()
+	}}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	front := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	return &rest.Config{Host: front.String()}
+}
