@@ -22,6 +22,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 // normalize turns manifests that were given as Go objects into the raw JSON that the store keeps.
@@ -136,33 +137,12 @@ func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
 			bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= codec.MaxManifestDepth {
 			continue
 		}
-		if depthOf(raw) > codec.MaxManifestDepth {
+		if yamldoc.Depth(raw) > codec.MaxManifestDepth {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "workload", "manifests").Index(i), field.OmitValueType{},
 				fmt.Sprintf("must not be nested deeper than %d levels", codec.MaxManifestDepth)))
 		}
 	}
 	return errs
-}
-
-// depthOf is how deep arrays and objects are nested in JSON. Of what is no JSON it is some number.
-func depthOf(raw []byte) (most int) {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch b := raw[i]; {
-		case b == '"':
-			quoted = !quoted
-		case quoted:
-			if b == '\\' {
-				i++ // the next one is escaped
-			}
-		case b == '{' || b == '[':
-			depth++
-			most = max(most, depth)
-		case b == '}' || b == ']':
-			depth--
-		}
-	}
-	return most
 }
 
 // unreadable is the API server's answer to manifests that it cannot even read, or nil.

@@ -82,9 +82,7 @@ type agentSource struct {
 // returns when Load has: a Store whose Load waits, as for a database that is starting up, makes it wait, with a context
 // that does not end.
 //
-// The errors name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID, and Store where
-// Load fails; a transport in use gives [cloudevents.ErrClaimed]. A call that fails leaves nothing behind, and can be
-// repeated with the same options and transport.
+// Errors are as those of [NewSource].
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewAgent: a transport is required")

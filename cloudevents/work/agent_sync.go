@@ -5,7 +5,6 @@ package work
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +77,12 @@ func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 |
 // waited for.
 const mostTries = 3
 
+// enough reports whether an answer that need not be waited for is not asked for again. One that has no end may have lost it,
+// or its source does not know all its works yet: it is asked for once.
+func (a *syncAnswer) enough() bool {
+	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
+}
+
 // slowestTry is the longest time between two lists to a source that does not answer.
 const slowestTry = time.Minute
 
@@ -138,8 +143,8 @@ func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 	a.sync.answers[source] = answer
 }
 
-// progressLocked notes that a work of a source, or the end of its answer, has come. Only a work resets the tries: an answer
-// whose works are all refused also ends.
+// progressLocked notes that a work of a source, or the end of its answer, has come. Only a work resets
+// the tries: an answer with refused works only also ends.
 func (a *Agent) progressLocked(source string, work bool) {
 	answer := a.sync.answers[source]
 	if answer == nil || answer.done && !a.store.Held() {
@@ -196,7 +201,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		switch {
 		case !a.endsAnswers(name): // quiet is what it is waited for
 			due = answer.progress.Add(a.quiet())
-		case !must && (!answer.partial() || answer.tries >= mostTries):
+		case !must && answer.enough():
 			if due = answer.progress.Add(a.quiet()); isDue(due, now, a.quiet()) {
 				continue // no more is waited for
 			}
@@ -210,7 +215,8 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 	if held && a.options.PartialSyncTimeout > 0 {
 		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
 		if isDue(limit, now, a.options.PartialSyncTimeout) && !whole {
-			a.logger.Info("Lists go on without the works of sources that have not answered", "sources", a.missingLocked(now))
+			missing, refused := a.missingLocked(now)
+			a.logger.Info("Lists go on although works of sources are missing", "noAnswer", missing, "noRoom", refused)
 			whole = true
 		}
 		next = earliestOf(next, limit)
@@ -269,21 +275,23 @@ func (a *Agent) lacksLocked(source string) bool {
 	return false
 }
 
-// missingLocked returns the sources whose answers are not whole.
-func (a *Agent) missingLocked(now time.Time) []string {
-	var out []string
+// missingLocked returns the sources whose answers are not whole, and those for whose works there is no room.
+func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	for _, name := range a.options.Sources {
-		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) || a.lacksLocked(name) {
-			out = append(out, name)
+		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) {
+			missing = append(missing, name)
+		} else if a.lacksLocked(name) {
+			refused = append(refused, name)
 		}
 	}
 	for name, answer := range a.sync.answers {
 		if len(a.options.Sources) == 0 && answer.partial() {
-			out = append(out, name)
+			missing = append(missing, name)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(missing)
+	slices.Sort(refused)
+	return missing, refused
 }
 
 // waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
@@ -331,9 +339,14 @@ func (a *Agent) notSynced(cause error) error {
 func (a *Agent) syncProblem() string {
 	a.store.Lock()
 	defer a.store.Unlock()
-	missing := a.missingLocked(a.options.Clock.Now())
-	if len(missing) == 0 {
-		return "the initial sync is not over"
+	problem := "the initial sync is not over"
+	missing, refused := a.missingLocked(a.options.Clock.Now())
+	if len(missing) > 0 {
+		problem += ": no complete answer from the sources " + strings.Join(missing, ", ") +
+			": they are away, or InventoryComplete was not called there"
 	}
-	return fmt.Sprintf("the initial sync is not over: no complete answer from the sources %s", strings.Join(missing, ", "))
+	if len(refused) > 0 {
+		problem += ": MaxSourceBytes or MaxBytes leaves no room for all works of the sources " + strings.Join(refused, ", ")
+	}
+	return problem
 }

@@ -137,7 +137,8 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 	}
 	if c.options.FieldValidation == metav1.FieldValidationStrict {
 		if _, err := yamldoc.StrictJSON(c.data); err != nil {
-			return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", err))
+			return nil, false, apierrors.NewBadRequest(
+				fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", err))
 		}
 	}
 	merged, ok := obj.(*unstructured.Unstructured)

@@ -197,7 +197,8 @@ func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 	}
 	if !w.cluster.account.charge(size - w.charged) {
 		w.source.refusedLocked(w, size)
-		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w", w.cluster.name, w.name, size, w.cluster.account.errFull())
+		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w",
+			w.cluster.name, w.name, size, w.cluster.account.errFull())
 	}
 	w.charged = size
 	return nil
@@ -233,7 +234,8 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 		}
 		return nil
 	}
-	err := unusable(refusedBudget, "work %s of source %s has %d bytes: %w", spec.Name, w.source.name, size, w.source.account.errFull())
+	err := unusable(refusedBudget, "work %s of source %s has %d bytes: %w",
+		spec.Name, w.source.name, size, w.source.account.errFull())
 	report := max(recordSize(w.id, spec.Name)+reportCost, w.charged)
 	if next || spec.Work == nil || spec.DeletionTimestamp != nil || !w.source.account.chargeExcept(report-w.charged, reportReserve) {
 		return err

@@ -13,14 +13,17 @@
 //	go source.Start(ctx)
 //	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
 //	_, err = works.Create(ctx, manifestWork, metav1.CreateOptions{})
+//	err = source.InventoryComplete(ctx) // when all works are created
 //
-// On a managed cluster:
+// On a managed cluster, in a process with a transport of its own:
 //
 //	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"rollouts"}})
 //	go agent.Start(ctx)
 //	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
 //
-// The clientsets work before Start: what is written waits in the outbox.
+// The clientsets work before Start: what is written waits in the outbox. A source with a SharedGroup, or with the outbox
+// [Disabled], takes writes only after Start. To stop, cancel ctx, wait until Start has returned, then close the Store.
+// Start goes on publishing for at most DrainTimeout. Logs go to klog.
 //
 // # Verbs
 //
@@ -40,7 +43,8 @@
 //	Watch                     any number, selectors, resuming,    likewise
 //	                          bookmarks, initial events
 //
-// Errors are StatusErrors with the API server's reasons, codes, details and causes. Objects get the defaults of the
+// Errors are StatusErrors with the API server's reasons, codes, details and causes; a call whose context has ended before it
+// begins returns the context's error. Objects get the defaults of the
 // ManifestWork CRD and are held to its schema; applies merge by it, with managers, conflicts and force as on the API
 // server. The pages of a list are all of the version of the first, and a list of exactly a version, or a watch from
 // it, is of that version.
@@ -123,19 +127,19 @@
 //	hub     source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller"})
 //	        go source.Start(ctx) // or mgr.Add(source), a manager of controller-runtime: see Probes for leader election
 //	        clientset := source.Clientset()
-//	agent   agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
+//	agent   agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"my-controller"}})
 //	        go agent.Start(ctx)
 //	        clientset := agent.Clientset()
 //
 // Informer factories, listers, workqueues and controller-runtime's source.Informer take the clientset as it is. What
 // to look at: a controller that created its works once and relied on etcd to keep them creates them again after a
-// restart, and calls [Source.InventoryComplete] when its informers have synced; one that lists works of other
+// restart, and calls [Source.InventoryComplete] when it has created all of them; one that lists works of other
 // controllers finds its own only, as each source has its own; RBAC on ManifestWorks becomes the broker's access
 // control on topics.
 //
 // # Guarantees
 //
-// With default options, in both profiles:
+// With default options, and in both profiles where it is not said otherwise:
 //
 //   - A write that has returned is delivered, while the source's process lives or with a [Store], however often the
 //     broker, the agent or the connection goes away.
@@ -147,22 +151,21 @@
 //   - Events that arrive late, twice or out of order turn nothing back. Each work has a version that orders all its
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version more than a day ahead of the clock is refused.
-//   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has ended
-//     its answer. This requires that a source without a Store creates all its works before Start: a source that has one
-//     work for the cluster ends its answer with the works that exist by then.
+//   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has sent all
+//     its works. A source without a Store says so only after [Source.InventoryComplete]. Sources of the profile
+//     ManifestBundle do not say it: they are complete after a quiet time, see [AgentOptions].InitialSyncTimeout.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. So is the memory that one source can make an agent keep: see MaxSourceBytes in
 //     [AgentOptions].
-//   - An idle pair of source and agent costs one message of less than 300 bytes a minute.
+//   - An idle pair of source and agent of the profile ManifestWork costs one message of less than 300 bytes a minute.
 //
 // PROTOCOL.md next to this package has the rules and their reasons.
 //
 // Without a Store a source keeps its works in memory. After a restart its owner creates them anew: agents adopt
 // equal specs without applying them again and answer with their status at once. Works that are not created anew
-// stay on their clusters until [Source.InventoryComplete] says that no more will come. Until then a
-// source that has none for a cluster does not end its answer to that agent: one without a Store which restarts as well must
-// not take works for gone that are about to come. The first list of an agent that names the source waits for that. So call
-// InventoryComplete at once if there is nothing to create. Otherwise create all works before Start.
+// stay on their clusters until [Source.InventoryComplete] says that no more will come. The first list of an agent that names
+// the source waits for that as well: works that are about to be created must not look as if they were gone. So every process
+// calls InventoryComplete when it has created all works; at once if there are none.
 //
 // A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
 // UID, so its generation keeps the promise of an API server's: it never goes down, and goes up when the spec changes or the
@@ -178,6 +181,10 @@
 //
 //	store, err := boltstore.Open("works.db", boltstore.Options{})
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller", Store: store})
+//	err = source.Start(ctx) // until ctx has ended
+//	err = store.Close()
+//
+// A Store also keeps that InventoryComplete was called: once in its life is enough, and again where [Source.Healthy] asks for it.
 //
 // Whoever reads sees a write at once; but a write returns, an event is published and what arrives is acknowledged only
 // when the store has it. Writers that wait share its transactions. While the store fails, writes fail with InternalError,
@@ -194,8 +201,8 @@
 // The newer process is the one that started later. The older one does not write, ask or answer, and is not ready; its writes
 // fail with ServiceUnavailable. While both are connected, and after a newer one has gone until [Source.InventoryComplete] is
 // called, unknown works stay. A process that crashes is forgotten after 30 s, one that ends at once. Two agents both go on.
-// Processes publish their presence every 5 s until they have received their own for 12 s. A source deletes unknown works only
-// after that, so two presences may be lost in a row.
+// After connecting, a process publishes its presence every 5 s, until 12 s after it has received its own. A source deletes
+// unknown works only then, so two presences may be lost in a row.
 //
 // # Two sources, one name
 //
@@ -220,7 +227,7 @@
 //
 // These are all topics that a source and an agent use with the default profile, as lines of Mosquitto's acl_file: for the
 // source with the ID "hub" and the agent of the cluster "cluster1", whose users at the broker have the same names here.
-// Nothing else needs to be allowed, to replicas that share a subscription neither.
+// Nothing else needs to be allowed, also not to replicas that share a subscription.
 //
 //	user hub
 //	topic write /sources/hub/clusters/+/manifests
@@ -240,12 +247,13 @@
 //	topic write /sources/resync/cluster1/manifests
 //	topic readwrite /clusters/cluster1/presence
 //
-// Each process publishes on its presence topic, and reads there of others with its ID. A broker that refuses the topic lets
-// everything else work: other processes then go unnoticed, which is logged. With the profile ManifestBundle the topics are
+// Each process publishes on its presence topic, and reads there of others with its ID. Where the broker refuses the topic,
+// everything else works, the deletion of unknown works included: other processes then go unnoticed, which is logged. With the profile ManifestBundle the topics are
 // sources/hub/presence and clusters/cluster1/presence.
 //
 // With names in the place of the first + of its lines, a cluster is open to those sources only; name them in
-// [AgentOptions].Sources as well.
+// [AgentOptions].Sources as well. This is for brokers that check each message, as Mosquitto's acl_file does. An agent
+// subscribes with +, which a broker that checks subscriptions must allow as it is.
 //
 // SECURITY.md has the same with patterns, so that a new cluster needs no new lines, and what no broker can fence.
 //

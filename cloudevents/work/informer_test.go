@@ -128,6 +128,7 @@ func TestInformerOverTime(t *testing.T) {
 			inScene(t, func(s *scene) {
 				random := rand.New(rand.NewPCG(seed, 3))
 				h := s.source(work.SourceOptions{})
+				h.complete()
 				a := s.agent(work.AgentOptions{Sources: []string{"hub"}})
 				s.settle()
 				clients := []*flaky{{Interface: h.Clientset()}, {Interface: a.Clientset()}}

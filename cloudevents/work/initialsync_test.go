@@ -33,12 +33,14 @@ func TestInitialSync(t *testing.T) {
 	}{
 		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, 50, false, 0},
 		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: 5 * time.Second}, 50, false, 5 * time.Second},
-		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 50, true, 0},
+		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 50, true, 5 * time.Second},
+		{"one may lack works, for good", work.AgentOptions{Sources: []string{"hub"}}, 50, true, never},
 		{"one has nothing", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, false, 0},
 		{"one has nothing and may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
 		{"one is silent, for good", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false, never},
 		{"one has nothing and may lack works, for good", work.AgentOptions{Sources: []string{"hub"}}, 0, true, never},
 		{"any source", work.AgentOptions{}, 50, false, work.DefaultInitialSyncTimeout},
+		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout}, // it is asked once more,
 		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
 	}
 	for _, tc := range tests {
@@ -72,24 +74,32 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncOfBoth: a source and an agent that restart at once, without stores. The agent does not take works for
-// gone that its source is about to create anew, and waits no longer than for these.
+// TestInitialSyncOfBoth: a source and an agent restart at once, without stores. The agent does not take works for gone that
+// its source is about to create, also where it has some of them, and waits no longer than for these.
 func TestInitialSyncOfBoth(t *testing.T) {
-	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{})
-		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
-		began := time.Now()
-		go func() {
-			time.Sleep(3 * time.Second)
-			for i := range 50 {
-				h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
-			}
-			h.complete()
-		}()
-		if names, took := a.names(), time.Since(began); len(names) != 50 || took > 4*time.Second {
-			t.Errorf("the first list has %d works of 50, after %s", len(names), took)
-		}
-	})
+	for name, had := range map[string]int{"source has none": 0, "source has some": 5} {
+		t.Run(name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				for i := range had {
+					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+				}
+				s.settle()
+				a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
+				began := time.Now()
+				go func() {
+					for i := had; i < 50; i++ {
+						time.Sleep(60 * time.Millisecond)
+						h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+					}
+					h.complete()
+				}()
+				if names, took := a.names(), time.Since(began); len(names) != 50 || took > 4*time.Second {
+					t.Errorf("the first list has %d works of 50, after %s", len(names), took)
+				}
+			})
+		})
+	}
 }
 
 // TestInitialSyncWithStore: a source that continues from its store knows its works.

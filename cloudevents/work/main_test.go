@@ -6,7 +6,12 @@ package work_test
 import (
 	"testing"
 
+	"github.com/go-logr/logr"
 	"go.uber.org/goleak"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // else it prints a stack after 30 seconds
+	goleak.VerifyTestMain(m)
+}

@@ -106,11 +106,11 @@ func TestMetricsOfResync(t *testing.T) {
 		if err := h.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s.settle()
-		a := s.agentOn(spokeLink, work.AgentOptions{ClusterName: "cluster1", MetricsRegisterer: onSpoke})
 		for i := range 5 {
 			h.create("cluster1", newWork(fmt.Sprint("w", i), "1"))
 		}
+		s.settle()
+		a := s.agentOn(spokeLink, work.AgentOptions{ClusterName: "cluster1", MetricsRegisterer: onSpoke})
 		s.settle()
 		a.report("w0", "ok")
 		s.settle()

@@ -97,14 +97,18 @@ type SourceOptions struct {
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
 	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h.
-	// MaxClusterBytes bounds such works; more are deleted when they are listed again and those are gone.
+	// These deletions count toward MaxClusterBytes. Where there is no room, a work is deleted later, when the agent lists it again.
 	TombstoneTTL time.Duration
-	// MaxClusterBytes bounds the memory for what the agent of one cluster sends: statuses, requests, incomplete lists,
-	// answers to them, and deletions of works that the source does not know. MaxBytes is the same for all clusters together.
-	// 16 KiB for each work of the cluster are added to both. An event beyond a bound is refused and counted as
-	// over_budget. A work with a refused status has the condition Degraded, reason StatusRefused. The source requests the
-	// status or list again, a status once there is memory for it. A quarter of MaxClusterBytes is for queued requests. Sizes are estimates. They default to 16 MiB and 256 MiB; with 25,000
-	// works a cluster has 406 MiB.
+	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses, requests,
+	// incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds the memory for
+	// all clusters together. Each work of the cluster raises both by 16 KiB. They default to 16 MiB and
+	// 256 MiB; a cluster with 25,000 works has 406 MiB. A quarter of MaxClusterBytes is for queued
+	// requests. Sizes are estimates.
+	//
+	// The source refuses an event beyond a bound and counts it as over_budget. A work with a refused
+	// status has the condition Degraded, reason StatusRefused, and keeps its last accepted status; its
+	// agent is not told. The source requests a refused list again, and a refused status once there is
+	// memory for it.
 	MaxClusterBytes, MaxBytes int64
 	// MaxStatusBytes bounds one status; a larger one is refused in the same way. Defaults to 1 MiB.
 	MaxStatusBytes int
@@ -143,19 +147,18 @@ type AgentOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// Sources are the sources to serve; nil means every source. An empty list is refused: it would serve none. Naming
-	// them lets informers sync as soon as all of them have answered, instead of after InitialSyncTimeout.
+	// Sources are the sources to serve; nil means every source, and then a list may lack the works of a source that is
+	// away. An empty list is refused: it would serve none. Naming them lets informers sync as soon as all of them have answered, instead of after InitialSyncTimeout.
 	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
-	// others, until that source deletes them; Start logs how many there are. So delete works at their source before or
-	// after it is taken off; where it does not exist any more, run a source of its ID that calls InventoryComplete: it
-	// deletes all that it does not know.
+	// others, until that source deletes them; Start logs how many there are. To remove them, delete them at their source. If
+	// that source does not exist any more, run one with its ID and without works that calls InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the quiet time of the initial sync, until which lists, the initial events of watches and the
-	// Get of an unknown work wait. A source in Sources must mark the end of its answer, whatever time that takes: it does
-	// when it has works for the cluster, after [Source.InventoryComplete], or when it continues from a Store. The call's
-	// context is the only limit, and its error names the sources that are missing. A source that is not in Sources, and
-	// one that cannot mark the end (an OCM source, or one that knows only the enhancement), counts as complete when
-	// nothing came from it for the quiet time. A missing part of an answer is asked for again first.
+	// Get of an unknown work wait. They wait, without a limit, until each source in Sources has reported that it has sent
+	// all its works: see [Source.InventoryComplete]. The call's context is the only limit, and its error names the sources
+	// that are missing. A source that is not in Sources, and one that cannot mark the end (an OCM source,
+	// or one that knows only the enhancement), counts as complete when nothing came from it for the quiet time. A missing
+	// part of an answer is asked for again first.
 	// Defaults to 2 s; negative means that nothing waits: lists are partial then, see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
 	// PartialSyncTimeout lets the initial sync end this long after the first connection, whatever is missing: it prefers
@@ -221,6 +224,14 @@ func (o SourceOptions) validateBytes() error {
 	if o.MaxClusterBytes < 0 || o.MaxBytes < 0 || o.MaxStatusBytes < 0 {
 		return errors.New("SourceOptions.MaxClusterBytes, MaxBytes and MaxStatusBytes must not be negative")
 	}
+	return validateTotal("SourceOptions.MaxBytes", cmp.Or(o.MaxBytes, DefaultMaxBytes),
+		"MaxClusterBytes", cmp.Or(o.MaxClusterBytes, DefaultMaxClusterBytes))
+}
+
+func validateTotal(total string, bytes int64, part string, partBytes int64) error {
+	if bytes < partBytes {
+		return fmt.Errorf("invalid %s: %d: must be at least %s, which is %d", total, bytes, part, partBytes)
+	}
 	return nil
 }
 
@@ -265,6 +276,9 @@ func (o AgentOptions) validate() error {
 	}
 	if o.MaxSourceBytes < 0 || o.MaxBytes < 0 {
 		errs = append(errs, errors.New("AgentOptions.MaxSourceBytes and MaxBytes must not be negative"))
+	} else {
+		errs = append(errs, validateTotal("AgentOptions.MaxBytes", cmp.Or(o.MaxBytes, DefaultMaxAgentBytes),
+			"MaxSourceBytes", cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes)))
 	}
 	if o.PartialSyncTimeout < 0 {
 		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative", o.PartialSyncTimeout))

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// rivalInterval is how often a process publishes its presence while it knows a rival or has not settled, rivalTimeout
-	// how long a rival may be silent, and sourceInterval how often a settled source without a rival publishes.
+	// rivalInterval is the interval of presence events while a process knows a rival or has not settled,
+	// and sourceInterval that of a settled source without a rival. A rival that is silent for rivalTimeout
+	// is forgotten.
 	rivalInterval  = 5 * time.Second
 	rivalTimeout   = 6 * rivalInterval
 	sourceInterval = time.Minute

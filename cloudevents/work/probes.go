@@ -20,7 +20,7 @@ func (s *Source) Livez(*http.Request) error {
 }
 
 // Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
-// asked the agents for what they have; else an error that says what is missing. What the broker refuses is not asked.
+// asked the agents for what they have; else an error that says what is missing, or what the broker refuses.
 // Of two processes with one SourceID only the newer one is ready, so that a rolling update goes on.
 // The clientset works meanwhile: writes wait in the outbox.
 //
@@ -40,7 +40,7 @@ func (a *Agent) Livez(*http.Request) error {
 
 // Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
 // asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
-// is missing. What the broker refuses is not asked. Of two agents of one cluster only the newer one is ready. With leader
+// is missing, or what the broker refuses. Of two agents of one cluster only the newer one is ready. With leader
 // election it is as [Source.Readyz].
 func (a *Agent) Readyz(*http.Request) error {
 	if err := inReadiness(errors.Join(a.serving(), a.rival(true), a.engine.Refused()), a.Ready()); err != nil {

@@ -28,6 +28,7 @@ func TestListBeforeStart(t *testing.T) {
 			inScene(t, func(s *scene) {
 				h := s.source(work.SourceOptions{})
 				h.create("cluster1", newWork("app", "1"))
+				h.complete()
 				s.settle()
 				agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
 				if err != nil {

@@ -97,7 +97,8 @@ func TestManyLostInSilence(t *testing.T) {
 			t.Errorf("not confirmed: %+v", c)
 		}
 		t.Logf("%d specs were published, at most %d not confirmed", f.specs, f.most)
-		if f.specs > lost*11/10 || f.most > mostUnconfirmed {
+		again := f.specs - lost // of these, some were confirmed while they waited to be published
+		if f.specs > lost*11/10 || f.most > mostUnconfirmed+again {
 			t.Errorf("%d specs were published to repair %d, at most %d of them not confirmed", f.specs, lost, f.most)
 		}
 	})

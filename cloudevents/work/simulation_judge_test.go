@@ -145,7 +145,8 @@ func (f *fleet) judgeCluster(c *cluster) {
 }
 
 // orphan is the third anomaly: an unwanted work whose source lost its record and never had a complete inventory. Where the
-// source's clock went back it is the second: the work may have been revived after that. Of strict sources it is the fourth.
+// source's clock went back it is the second: the work may have been revived after that, also one that ended later, by a message
+// of the process before. Of strict sources it is the fourth.
 func (f *fleet) orphan(value string) bool {
 	l := f.lifeOf(value)
 	o := f.ownerOf(l)
@@ -159,7 +160,11 @@ func (f *fleet) orphan(value string) bool {
 		f.count.add("excused: deleted work of a strict source revived, or its deletion lost", 1)
 		return true
 	case o.lost[l.cluster].Before(l.ended):
-		return false
+		revived := o.back && !o.complete && l.began.Before(o.lost[l.cluster])
+		if revived {
+			f.count.add("excused: work revived by a late message of a dead process with a clock ahead", 1)
+		}
+		return revived
 	case !o.complete:
 		f.count.add("excused: unknown work, inventory never complete", 1)
 		return true

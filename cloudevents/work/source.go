@@ -51,12 +51,12 @@ type Source struct {
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
 	complete  bool      // the inventory: unknown works may be deleted
+	restored  bool      // from a Store
 	inherited bool      // the inventory is complete as the Store says, not the owner of this process
 	outranked bool      // a newer process has this ID
 	replaced  bool      // as outranked, at any time since the inventory was complete
 	withheld  bool      // unknown works were left alone, as another process may have made them
 	forgotten int64     // highest V of the clusters that were forgotten
-	restored  bool      // from a Store, which has all works that agents can have heard of
 	asked     bool      // in a strict profile, for all that agents have, since it is complete
 	buried    list.List // tombstones, oldest first
 	unknown   account   // of the records of clusters
@@ -98,9 +98,9 @@ type sourceCluster struct {
 // clientset works at once: what is written waits in the outbox. It returns when Load has: a Store whose Load waits, as for a
 // database that is starting up, makes it wait, with a context that does not end.
 //
-// The errors name the option that is wrong, which MetricsRegisterer is where it has metrics of this ID, and Store where
-// Load fails; a transport in use gives [cloudevents.ErrClaimed]. A call that fails leaves nothing behind, and can be
-// repeated with the same options and transport.
+// Errors name the wrong option: MetricsRegisterer if it has metrics of this ID already, Store if Load fails. A transport
+// that another client uses is [cloudevents.ErrClaimed]. A failed call leaves nothing behind, and can be repeated with the
+// same options and transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -217,10 +217,14 @@ func (s *Source) serving() error {
 	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
 }
 
-// InventoryComplete tells the source that all its works are there: created anew after a restart, or none to
-// come. From then on a work of this source that an agent holds and the source does not know is deleted, and agents
-// take "nothing" for an answer: see [AgentOptions].InitialSyncTimeout. A source that never says so deletes only
-// what is deleted through its clientset.
+// InventoryComplete tells the source that all its works are created. From then on a work of this source that an agent
+// holds and the source does not know is deleted. Before, a source deletes only what is deleted through its clientset.
+// Without a Store, the first list of an agent that names this source waits for InventoryComplete too. With one it waits only
+// until the Store has a work for its cluster, or a process has used the Store before.
+//
+// Without a Store each process calls it, after it has created its works again. A Store keeps that it was called. It is to be
+// called again when [Source.Healthy] says so: after a backup was restored, or another process with the same ID was connected.
+// Calling it too early deletes works that are created again later, with their workloads.
 //
 // Without SharedGroup it may be called before Start. It returns ServiceUnavailable as [Source.Lead] does, when Start has
 // returned, and where another replica takes the writing over meanwhile; else ctx's error, or an InternalError where the Store fails.
@@ -339,7 +343,8 @@ func (s *Source) clusterOf(name string) (*sourceCluster, error) {
 	if s.clusters[name] == nil {
 		size := clusterCost + int64(len(name))
 		if !s.unknown.charge(size) {
-			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w", name, s.unknown.errFull())
+			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w",
+				name, s.unknown.errFull())
 		}
 		s.unknown.set(size, 0) // cluster charges it
 	}

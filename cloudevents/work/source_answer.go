@@ -49,7 +49,8 @@ func (s *Source) reply(l *agentList, w *sourceWork) {
 	if !w.cluster.account.charge(size - l.size(0)) {
 		l.lost.Store(true) // its end must not go out
 		s.droppedLocked(w.cluster)
-		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w", w.cluster.name, w.cluster.account.errFull()))
+		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w",
+			w.cluster.name, w.cluster.account.errFull()))
 		return
 	}
 	w.cluster.answers.size += size - l.size(0)
@@ -252,8 +253,9 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	})
 }
 
-// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that has nothing for
-// the cluster and may lack works does not end its answer: InventoryComplete has the agents that wait for that ask again.
+// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
+// does not end its answer: InventoryComplete has the agents that wait for that ask again. A Store has all works that agents
+// can have heard of, unless it is new and empty.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
@@ -266,8 +268,8 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	return e.round == s.round && !e.lost.Load() &&
-		((s.complete || s.restored) && s.inventory(e.cluster).Reliable() || s.store.Has(e.cluster.name))
+	stored := s.options.Store != nil && (s.restored || s.store.Has(e.cluster.name))
+	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventory(e.cluster).Reliable()
 }
 
 func (e *endMarker) Settled(err error) {

@@ -49,8 +49,8 @@ type delivery struct {
 	interval            time.Duration
 	attemptAt           time.Time // of the next attempt, where nothing is confirmed
 
-	asks      []*sourceWork         // whose statuses are to be asked for
-	awaited   []*sourceWork         // whose statuses are asked for
+	asks      []*sourceWork         // with statuses to request
+	awaited   []*sourceWork         // with requested statuses
 	asked     int                   // how many of them have not come
 	askAt     time.Time             // when the next are asked for, where none comes
 	refused   map[*sourceWork]int64 // the sizes of statuses that were refused for lack of memory
@@ -312,7 +312,8 @@ func (s *Source) refusedLocked(w *sourceWork, size int64) {
 	s.wakeClusterLocked(w.cluster, d.refusedAt.Add(refusedInterval))
 }
 
-// askRefusedLocked requests refused statuses again, as many as fit into memory now. It returns the time of its next call.
+// askRefusedLocked requests refused statuses again, as many as fit into memory now. It returns the
+// time of its next call.
 // Agents without digests get the hashes of all statuses instead; see [SourceOptions.ResyncInterval].
 func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery

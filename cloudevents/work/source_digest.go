@@ -195,8 +195,8 @@ func (s *Source) droppedLocked(c *sourceCluster) {
 type Cluster struct {
 	// Name is the name of the cluster.
 	Name string
-	// LastHeard is when the last message of its agent arrived at this process: an agent sends at least a digest a minute,
-	// unless it knows none. Zero for no message.
+	// LastHeard is when the last message of its agent arrived at this process. Agents of the profile ManifestWork send one a
+	// minute at least. Zero means none yet.
 	LastHeard time.Time
 	// Works is the number of works of the cluster, deleting ones included. Unconfirmed is how many of them have a version
 	// that the agent has not confirmed.

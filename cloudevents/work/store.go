@@ -15,7 +15,7 @@ import (
 )
 
 // Store keeps what a [Source] or an [Agent] must not forget when its process ends: its works with their statuses,
-// versions and tombstones. Without one it forgets, and learns anew from its peers; see the package doc.
+// versions and tombstones. Without one, the next process learns all from its peers; see the package doc.
 //
 // What is kept are records, opaque values under keys of printable text, of which a source or agent has one per work,
 // one per cluster and a few more; in the profile ManifestBundle also one per work that is gone, for a day at least. Keys have

@@ -218,6 +218,7 @@ func TestAgentContinues(t *testing.T) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Store: store})
 		h.create("cluster1", newWork("app", "1"))
 		h.create("cluster1", newWork("doomed", "1"))
+		h.complete()
 		s.settle()
 		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
 		a.setFinalizers("doomed", workv1.ManifestWorkFinalizer)

@@ -47,6 +47,7 @@ func TestSourceNotServedAnyMore(t *testing.T) {
 				p, logs := s.runLogged(agent)
 				a := &spoke{Agent: agent, process: p, t: s.t, cluster: "cluster1"}
 				next.create("cluster1", newWork("app", "of next"))
+				next.complete()
 				old.setValue("cluster1", "app", "not served")
 				old.create("cluster1", newWork("more", "not served"))
 				s.settle()
