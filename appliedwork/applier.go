@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,11 +36,25 @@ type ApplyOptions struct {
 	// two works that share a manager drop each other's references. It may be another each time: what an object has of an
 	// earlier one becomes this one's. At most 90 characters. Defaults to "appliedwork".
 	FieldManager string
-	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError].
+	// Policies are those that Prune and Teardown will have. An object that they leave gets no owner reference.
+	Policies Policies
+	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError], and the other fields of the
+	// object are applied, unless the conflict is about a field of another version of the kind. Fields that nobody manages, as
+	// after a release, are taken without it.
 	Force bool
-	// ByKey, where it has an object, decides over FieldManager and Force for that object, and has what is for it alone. Keys of kinds that are not in
-	// namespaces have none.
+	// MigrateManagers are field managers whose fields become those of FieldManager, such as "kubectl-client-side-apply": what
+	// an earlier tool has applied and the manifest does not have is removed. It is what csaupgrade of client-go does.
+	MigrateManagers []string
+	// Recreate deletes an object and creates it again if the API server refuses only to change immutable fields of it, and a dry
+	// run says that it would be created. It is for objects that the work has created, and that nobody else owns or keeps.
+	// Namespaces and CRDs, which take others with them, are never created again.
+	Recreate bool
+	// ByKey, where it has an object, decides over FieldManager, Force and Recreate for that object, and has what is for it alone.
+	// A namespace in the key of a cluster-scoped object does not count.
 	ByKey map[Key]ObjectOptions
+	// Executor is the user whose rights limit what is written: what it may not do is a Forbidden error of the object, and the
+	// other objects are applied. Requires [Options].Reviews. Nil means no check.
+	Executor *Executor
 	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
@@ -48,15 +63,41 @@ type ApplyOptions struct {
 type ObjectOptions struct {
 	// FieldManager is as in [ApplyOptions], whose it is by default.
 	FieldManager string
-	// Force is as in [ApplyOptions], and false by default.
-	Force bool
+	// Force and Recreate are as in [ApplyOptions], and false by default.
+	Force, Recreate bool
+	// Strategy is how the object is written. Defaults to StrategyServerSideApply.
+	Strategy Strategy
 	// Partial says that the object is a part of what the work has of it: what was applied for the AppliedWork under another
 	// FieldManager stays as it is.
 	Partial bool
 	// ResourceVersion is that of the object from which the manifest has values. One that is another by now is left as it is,
 	// with [ErrChanged]: read it again.
 	ResourceVersion string
+	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas, of fields that are left to others. They
+	// are sent when the object is created. Later they stay as they are on the cluster: a field that others manage is not sent, and
+	// a field that is ours is sent with its live value, also when the manifest does not have it any more. Items of a list are
+	// those of the manifest, found on the cluster by their keys. A change that others make at the same time is read again, and
+	// a change of an ignored field alone costs no write. StrategyUpdate, and Force, leave them too. StrategyCreateOnly and
+	// StrategyReadOnly leave all fields. [CheckIgnoreFields] says which pointers are refused: an [ErrInvalidInput].
+	IgnoreFields []string
+	// IgnoreChangedFields are as IgnoreFields for fields that others have changed. Until then they are applied as usual.
+	IgnoreChangedFields []string
 }
+
+// Strategy is how an object is written. The values are those of ManifestWork's update strategy.
+type Strategy string
+
+const (
+	// StrategyServerSideApply applies it.
+	StrategyServerSideApply Strategy = "ServerSideApply"
+	// StrategyUpdate applies it with Force.
+	StrategyUpdate Strategy = "Update"
+	// StrategyCreateOnly creates it. What exists, and is ours or may be adopted, gets the owner reference and stays as it is.
+	StrategyCreateOnly Strategy = "CreateOnly"
+	// StrategyReadOnly writes and records nothing: the change has the object, if it exists. Do not give such an object to Prune,
+	// and give it PolicyOrphan, so that what was applied before is released.
+	StrategyReadOnly Strategy = "ReadOnly"
+)
 
 const (
 	defaultFieldManager = "appliedwork"
@@ -84,16 +125,26 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 			return o, fmt.Errorf("%w: ApplyOptions.ByKey has a FieldManager of %d characters for %s, which may have %d",
 				ErrInvalidInput, len(object.FieldManager), key, maxFieldManager)
 		}
+		switch object.Strategy {
+		case "", StrategyServerSideApply, StrategyUpdate, StrategyCreateOnly, StrategyReadOnly:
+		default:
+			return o, fmt.Errorf("%w: ApplyOptions.ByKey has the Strategy %q for %s, which is none of ServerSideApply, Update, CreateOnly, ReadOnly",
+				ErrInvalidInput, object.Strategy, key)
+		}
+		if err := CheckIgnoreFields(nil, slices.Concat(object.IgnoreFields, object.IgnoreChangedFields)...); err != nil {
+			return o, fmt.Errorf("invalid IgnoreFields in ApplyOptions.ByKey for %s: %w", key, err)
+		}
 	}
-	return o, nil
+	return o, o.Policies.validate()
 }
 
 // of returns the options for an object.
 func (o ApplyOptions) of(key Key) ObjectOptions {
-	object, ok := o.ByKey[key]
+	object, ok := byKey(o.ByKey, key)
 	if !ok {
-		object.Force = o.Force
+		object.Force, object.Recreate = o.Force, o.Recreate
 	}
+	object.Force = object.Force || object.Strategy == StrategyUpdate
 	object.FieldManager = cmp.Or(object.FieldManager, o.FieldManager, defaultFieldManager)
 	return object
 }
@@ -109,23 +160,43 @@ func (o ApplyOptions) of(key Key) ObjectOptions {
 // [*OwnershipConflictError], [*TypeNotServedError] and those of the API server. The change set is never nil. An object is
 // pending while it, or its namespace, is being deleted.
 func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
+	return a.apply(ctx, work, objects, opts, false)
+}
+
+// Plan returns what Apply would do, and changes nothing: it makes the requests of Apply as dry runs, which need the same rights.
+// Each change has the action that Apply would take, the object as it would be, and, for an object that exists, its Fields; without
+// any it is unchanged. An object is pending if its kind or its namespace would be created by the same call: the API server cannot
+// check it before. One that Recreate would delete and create again is created, and has the UID of the present one. The errors are
+// those of Apply.
+func (a *Applier) Plan(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
+	return a.apply(ctx, work, objects, opts, true)
+}
+
+func (a *Applier) apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions, dry bool) (*ChangeSet, error) {
 	changes := &ChangeSet{}
 	opts, err := opts.withDefaults()
-	if err := errors.Join(err, checkWork(work)); err != nil {
+	if err := errors.Join(err, opts.Executor.validate(a.opts.Reviews), checkWork(work)); err != nil {
 		return changes, err
 	}
-	run := &applyRun{Applier: a, work: work, opts: opts}
-	if err := run.identify(ctx, objects); err != nil {
-		return changes, a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
+	run := &applyRun{Applier: a, work: work, opts: opts, dry: dry}
+	err = run.identify(ctx, objects)
+	if err == nil {
+		err = run.record(ctx)
 	}
-	if err := run.record(ctx); err != nil {
-		return changes, a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
+	if err != nil && !dry {
+		err = a.tracker.refuse(ctx, work, v1alpha1.ConditionApplied, err)
+	}
+	if err != nil {
+		return changes, err
 	}
 	run.apply(ctx)
 	changes.Entries = run.changes(ctx)
-	err = run.confirm(ctx, changes)
-	a.announceChanges(work, changes)
-	return changes, errors.Join(changes.Err(), err)
+	if !dry {
+		err = run.confirm(ctx, changes)
+		a.announceChanges(work, changes)
+	}
+	err = errors.Join(changes.Err(), err)
+	return changes, err
 }
 
 // applyRun is one call of Apply.
@@ -133,6 +204,7 @@ type applyRun struct {
 	*Applier
 	work      *v1alpha1.AppliedWork
 	opts      ApplyOptions
+	dry       bool
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
@@ -147,15 +219,31 @@ type applyItem struct {
 	unmapped error
 	live     *unstructured.Unstructured
 	manager  string
-	force    bool
-	partial  bool
-	version  string
+	options  ObjectOptions
+	ignored  *ignored // nil for none
 	change   Change
 	done     bool
+
+	isNew   bool // its entry is from this call
+	ours    bool // the object as it was read is ours
+	adopted bool // it is, or would be, adopted
+	moved   bool // it comes from another AppliedWork
+	refused bool // nothing came of this call for certain
+	applied bool // the object has been written, or is as it should be
 }
 
 func (i *applyItem) finish(action Action, err error) {
 	i.change.Action, i.change.Err, i.done = action, err, true
+	switch action {
+	case ActionCreated, ActionConfigured, ActionUnchanged, ActionAdopted:
+		i.applied = true
+	}
+}
+
+// fail finishes an item with the error of its last request, or without a request.
+func (i *applyItem) fail(err error) {
+	i.refused = isRefusal(err)
+	i.finish(ActionFailed, err)
 }
 
 // identify says what the objects are and how to reach them.
@@ -190,8 +278,10 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 		}
 		seen[key] = ordinal
 		object := r.opts.of(key)
-		item.manager, item.force = managerFor(object.FieldManager, r.work.UID), object.Force
-		item.partial, item.version = object.Partial, object.ResourceVersion
+		item.manager, item.options = managerFor(object.FieldManager, r.work.UID), object
+		if item.ignored, err = ignoredOf(obj, object); err != nil {
+			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, err))
+		}
 	}
 	return nil
 }

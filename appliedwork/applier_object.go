@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 const (
@@ -48,6 +51,10 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 			continue
 		}
 		gvk := item.change.Key.GroupKind().WithVersion(item.id.Version)
+		if r.dry {
+			item.finish(ActionPending, fmt.Errorf("%s cannot be checked before its CRD is applied", item.change.Key))
+			continue
+		}
 		if _, known := errs[gvk]; !known {
 			errs[gvk] = r.awaitKind(ctx, gvk, item, limit)
 		}
@@ -56,7 +63,7 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 			item.mapping, err = r.kinds.resolveExactly(ctx, gvk)
 		}
 		if err != nil {
-			item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+			item.fail(fmt.Errorf("apply %s: %w", item.change.Key, err))
 			continue
 		}
 		item.mapped = true
@@ -73,7 +80,7 @@ func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, i
 	}
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
-		r.kinds.forget(ctx, gvk.Group)
+		r.kinds.forget(gvk.Group)
 		m, err := r.kinds.resolveExactly(ctx, gvk)
 		if err == nil {
 			if f := r.get(ctx, target{m, item.id.Namespace, item.id.Name}); IsTypeNotServed(f.err) {
@@ -94,42 +101,68 @@ func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, i
 
 // applyOne writes one object, and again when somebody else was faster.
 func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
-	unowned := isProtected(item.change.Key)
-	manifest, err := manifestOf(item.source, item.id.Namespace, r.work, unowned)
-	if err != nil {
-		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
-		return
-	}
 	for attempt := 0; ; attempt++ {
-		err = r.step(ctx, item, manifest)
+		err := r.step(ctx, item)
 		if item.done {
+			if r.dry {
+				r.compare(item)
+			}
 			return
 		}
 		if !errors.Is(err, errMoved) || attempt == attempts {
-			item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+			item.fail(fmt.Errorf("apply %s: %w", item.change.Key, err))
 			return
 		}
 		if err := pause(ctx, attempt); err != nil {
-			item.finish(ActionFailed, err)
+			item.fail(err)
 			return
 		}
 		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
 		if f.err != nil {
-			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, f.err))
+			// What was there when a write found it to be another is not known, so it is no refusal.
+			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, r.precisely(ctx, item, f.err)))
 			return
 		}
 		item.live = f.obj
 	}
 }
 
+// inspect finds out whose an object is. It fails an item whose object may not be applied, before any request.
+func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
+	live, key := item.live, item.change.Key
+	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
+	item.ours = live != nil && (same || IsOwnedBy(live, r.work.UID) || isWrittenFor(live, r.work.UID))
+	switch {
+	case item.options.ResourceVersion != "" && (live == nil || live.GetResourceVersion() != item.options.ResourceVersion):
+		item.fail(fmt.Errorf("apply %s: %w", key, ErrChanged))
+	case live == nil:
+		item.adopted = false
+	case item.ours:
+		item.adopted = same && entry.Adopted || isAdopted(live, r.work.UID)
+	case live.GetDeletionTimestamp() == nil:
+		// One that was another work's when it was read first has moved, though that may have released it since.
+		item.moved = item.moved || wasOfWork(live)
+		item.adopted = !item.moved
+		if err := mayAdopt(key, live, r.opts.Adoption); err != nil {
+			item.fail(err)
+		}
+	}
+}
+
 // step does what the object as it was read needs. The error is errMoved when it is another by now.
-func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
+func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	live := item.live
-	if item.version != "" && (live == nil || live.GetResourceVersion() != item.version) {
-		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, ErrChanged))
+	if r.inspect(item, r.inventory.entry(item.change.Key)); item.done {
 		return nil
 	}
+	manifest, err := r.manifest(item)
+	if err != nil {
+		return err
+	}
 	if live == nil {
+		if !r.mayWrite(ctx, item) {
+			return nil
+		}
 		return r.create(ctx, item, manifest)
 	}
 	item.change.UID = live.GetUID()
@@ -137,21 +170,145 @@ func (r *applyRun) step(ctx context.Context, item *applyItem, manifest *unstruct
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted, and is applied when it is gone", item.change.Key))
 		return nil
 	}
-	ours := IsOwnedBy(live, r.work.UID) || r.inventory.uid(item.change.Key) == live.GetUID()
 	action := ActionConfigured
-	if !ours {
-		if err := mayAdopt(item.change.Key, live, r.opts.Adoption); err != nil {
-			item.finish(ActionFailed, err)
-			return nil
-		}
+	if !item.ours {
 		action = ActionAdopted
 	}
-	if ours && isUnchanged(live, manifest, r.work.UID, item.manager) {
+	if item.options.Strategy == StrategyCreateOnly {
+		return r.own(ctx, item, action)
+	}
+	surplus := r.isUnowned(item) && IsOwnedBy(live, r.work.UID)
+	if item.ours && !surplus && isUnchanged(live, manifest, r.work.UID, item.manager) && !r.migrates(live) {
 		item.change.Live = live
 		item.finish(ActionUnchanged, nil)
 		return nil
 	}
-	return r.patch(ctx, item, manifest, action)
+	if !r.mayWrite(ctx, item) {
+		return nil
+	}
+	err = r.patch(ctx, item, manifest, action)
+	if r.mayRecreate(item) && isImmutable(err) {
+		if !r.mayWrite(ctx, item, "delete", "create") {
+			return nil
+		}
+		return r.remove(ctx, item, manifest)
+	}
+	return err
+}
+
+// own brings the owner reference of an object, and the mark of adopted ones, to what they should be, and changes nothing else.
+func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) error {
+	live := item.live
+	owned := live.DeepCopy()
+	changed := item.adopted != isAdopted(live, r.work.UID)
+	if r.isUnowned(item) {
+		changed = RemoveOwnerReference(owned, r.work.UID) || changed
+	} else {
+		changed = SetOwnerReference(owned, r.work) || changed
+	}
+	if !changed {
+		item.change.Live = live
+		item.finish(ActionUnchanged, nil)
+		return nil
+	}
+	if !r.mayWrite(ctx, item) {
+		return nil
+	}
+	mark := any(nil)
+	if item.adopted {
+		mark = "true"
+	}
+	written, err := r.patchMetadata(ctx, item.mapping, live, map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owned.GetOwnerReferences(),
+		"annotations": map[string]any{adoptedAnnotation(r.work.UID): mark},
+	}, item.manager, r.dryRun()...)
+	if err != nil {
+		return r.explain(ctx, item, err)
+	}
+	item.change.Live = written
+	item.finish(action, nil)
+	return nil
+}
+
+// mayRecreate reports whether an object may be deleted and created again: it is ours alone.
+func (r *applyRun) mayRecreate(item *applyItem) bool {
+	kind := item.change.Key.GroupKind()
+	if !item.options.Recreate || !item.ours || item.adopted || r.isProtected(item.change.Key) || kind == namespaceKind || kind == crdKind {
+		return false
+	}
+	if isKept(item.source) || isKept(item.live) || hasTracesOfOthers(item.live, r.work.UID) {
+		return false
+	}
+	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID != r.work.UID })
+}
+
+// remove deletes the object that was read, to create it again. The error is errMoved: it is looked at again. An object that the
+// API server would not create is not deleted.
+func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
+	trial := metav1.CreateOptions{FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
+	if _, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, trial); !apierrors.IsAlreadyExists(err) {
+		if err == nil {
+			return errMoved // it is gone
+		}
+		return fmt.Errorf("it is not deleted, as it could not be created again: %w", err)
+	}
+	uid, rv := item.live.GetUID(), item.live.GetResourceVersion()
+	err := r.resource(item.mapping, item.id.Namespace).Delete(ctx, item.id.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &rv},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+		DryRun:            r.dryRun(),
+	})
+	if err == nil && r.dry {
+		item.finish(ActionCreated, nil)
+		return nil
+	}
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return errMoved
+	}
+	return fmt.Errorf("delete it to create it again: %w", err)
+}
+
+// migrates reports whether field managers have fields that are to become ours.
+func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "" && slices.Contains(r.opts.MigrateManagers, e.Manager)
+	})
+}
+
+// isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
+func (r *applyRun) isUnowned(item *applyItem) bool {
+	if r.stays(item) {
+		return true
+	}
+	switch item.change.Key.GroupKind() {
+	case namespaceKind:
+		return len(r.opts.Policies.orphansIn(item.id.Name)) > 0 || slices.ContainsFunc(r.items, func(other *applyItem) bool {
+			return other.id.Namespace == item.id.Name && r.stays(other)
+		})
+	case crdKind:
+		group, _, _ := unstructured.NestedString(item.source.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(item.source.Object, "spec", "names", "kind")
+		return slices.ContainsFunc(r.items, func(other *applyItem) bool {
+			return kind != "" && other.id.Group == group && other.id.Kind == kind && r.stays(other)
+		})
+	}
+	return false
+}
+
+// stays reports whether an object stays when the AppliedWork goes.
+func (r *applyRun) stays(item *applyItem) bool {
+	kept := isKept(item.source) || item.live != nil && isKept(item.live)
+	return kept || r.isProtected(item.change.Key) || r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan
+}
+
+// manifest returns what is sent for an item.
+func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
+	f := form{adopted: item.adopted, unowned: r.isUnowned(item), ignored: item.ignored, live: item.live, ours: r.isOurs(item)}
+	f.unhashed = !hasRoom(item.source, item.live, r.work.UID)
+	if id := ApplySetID(r.work.Name); r.tracker.opts.ApplySet && !isOtherSet(item.live, id) {
+		f.set = id
+	}
+	return manifestOf(item.source, item.id.Namespace, r.work, f)
 }
 
 func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error {
@@ -162,15 +319,31 @@ func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error
 	return &AdoptionError{Key: key, UID: live.GetUID(), Owners: owners, Adoption: adoption}
 }
 
-// create makes the object with a create, not an apply, which would silently take over what somebody else has made since.
+// create makes the object with a create, not an apply, which would silently take over what somebody else has made since. It
+// accepts only what an apply accepts, or every later apply would fail.
 func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	if uid := r.inventory.uid(item.change.Key); uid != "" {
+	if uid := r.inventory.entry(item.change.Key).UID; uid != "" && !r.dry {
 		// It was there when the intent was recorded, and is gone. What is made now is another object.
 		if err := r.tracker.intendAnew(ctx, r.work, item.id); err != nil {
 			return err
 		}
+		item.isNew = true
 	}
-	created, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, metav1.CreateOptions{FieldManager: item.manager})
+	client := r.resource(item.mapping, item.id.Namespace)
+	if mayRepeatKeys(manifest.Object) {
+		options := metav1.ApplyOptions{FieldManager: item.manager, DryRun: []string{metav1.DryRunAll}}
+		if _, err := client.Apply(ctx, item.id.Name, manifest, options); apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err) {
+			if !isDryRunRefused(err) {
+				item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+				item.refused = true
+				return nil
+			}
+		}
+	}
+	created, err := client.Create(ctx, manifest, metav1.CreateOptions{
+		FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it
+		DryRun: r.dryRun(),
+	})
 	switch {
 	case err == nil:
 		item.change.UID, item.change.Live = created.GetUID(), created
@@ -178,6 +351,9 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return errMoved
+	case r.awaits(item, err):
+		item.finish(ActionPending, fmt.Errorf("%s cannot be checked before its namespace is created", item.change.Key))
+		return nil
 	case apierrors.HasStatusCause(err, causeNamespaceTerminating):
 		item.finish(ActionPending, err)
 		return nil
@@ -189,9 +365,18 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
-	if managed := asApplied(live.GetManagedFields(), item.manager, r.isOurs(item)); managed != nil {
+	managed := asApplied(live.GetManagedFields(), item.manager, r.isOurs(item))
+	if managed != nil && !r.dry {
 		// What we have created, or applied under another name, counts as applied by this one from now on.
+		if action == ActionAdopted {
+			if err := r.mayTake(ctx, item, manifest); err != nil || item.done {
+				return err
+			}
+		}
 		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
+		if item.adopted { // in the same request: the field manager says from now on that it is ours
+			metadata["annotations"] = map[string]any{adoptedAnnotation(r.work.UID): "true"}
+		}
 		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager)
 		if err != nil {
 			return r.explain(ctx, item, err)
@@ -200,46 +385,108 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	}
 	body := manifest.DeepCopy()
 	body.SetUID(live.GetUID())
-	if action == ActionAdopted || item.version != "" {
+	if action == ActionAdopted || item.options.ResourceVersion != "" || item.ignored != nil {
 		body.SetResourceVersion(rv) // who owns it, or what it has, was looked at
 	}
-	applied, err := client.Apply(ctx, item.id.Name, body, metav1.ApplyOptions{FieldManager: item.manager, Force: item.force})
+	options := metav1.ApplyOptions{FieldManager: item.manager, Force: item.options.Force, DryRun: r.dryRun()}
+	applied, err := client.Apply(ctx, item.id.Name, body, options)
+	conflict := conflictOf(item.change.Key, err)
+	if conflict != nil && managed != nil && r.dry {
+		options.Force = true // over our other managers, whose fields Apply would take before
+		if conflict = conflict.withOthers(r.isOurs(item)); conflict == nil || withoutConflicts(body, conflict, live, r.isOurs(item)) {
+			applied, err = client.Apply(ctx, item.id.Name, body, options)
+		}
+	}
+	switch {
+	case err == nil:
+	case conflict.isWithNobody():
+		body.SetResourceVersion(rv) // nobody else takes them meanwhile
+		options.Force, conflict = true, nil
+		applied, err = client.Apply(ctx, item.id.Name, body, options)
+	case conflict != nil && action == ActionConfigured && withoutConflicts(body, conflict, live, r.isOurs(item)):
+		applied, err = client.Apply(ctx, item.id.Name, body, options)
+	}
+	if err == nil && managed != nil && r.dry {
+		applied, err = r.reduced(ctx, item, applied)
+	}
+	if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {
+		applied, err = r.disown(ctx, item, applied)
+	}
 	if err != nil {
 		return r.explain(ctx, item, err)
 	}
-	if action == ActionConfigured && applied.GetResourceVersion() == rv {
+	if action == ActionConfigured && applied.GetResourceVersion() == rv && !r.dry { // there it never changes
 		action = ActionUnchanged
 	}
 	item.change.UID, item.change.Live = applied.GetUID(), applied
+	if conflict != nil {
+		item.finish(ActionFailed, conflict)
+		item.applied = true
+		return nil
+	}
 	item.finish(action, nil)
 	return nil
+}
+
+// disown takes our owner reference out of an object that another field manager has given it.
+func (r *applyRun) disown(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	rest := applied.DeepCopy()
+	RemoveOwnerReference(rest, r.work.UID)
+	if r.dry {
+		return rest, nil
+	}
+	return r.patchMetadata(ctx, item.mapping, applied, map[string]any{
+		"uid": applied.GetUID(), "resourceVersion": applied.GetResourceVersion(), "ownerReferences": rest.GetOwnerReferences(),
+	}, item.manager)
+}
+
+// mayTake fails an item whose object may be adopted and whose apply would be refused: its record of managed fields stays as it is.
+func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
+	trial := &applyRun{Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, dry: true}
+	tried := *item
+	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
+	if tried.done && tried.change.Action == ActionFailed {
+		item.fail(tried.change.Err)
+	}
+	return err
 }
 
 // isOurs tells the field managers whose fields are those of an item: all of the AppliedWork, or its own only.
 func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
 	return func(manager string) bool {
-		return manager == item.manager || !item.partial && isManagerOf(manager, r.work.UID)
+		return manager == item.manager || !item.options.Partial && isManagerOf(manager, r.work.UID) ||
+			slices.Contains(r.opts.MigrateManagers, manager)
 	}
 }
 
 // explain returns errMoved when the object is another than was read, and a typed error where there is one.
 func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) error {
-	var status apierrors.APIStatus
 	switch {
 	case IsTypeNotServed(err):
-		r.kinds.forget(ctx, item.mapping.resource.Group)
-		return &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err}
-	case apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) && errors.As(err, &status):
-		conflict := &OwnershipConflictError{Key: item.change.Key, Err: err}
-		for _, cause := range status.Status().Details.Causes {
-			conflict.Fields = append(conflict.Fields, cause.Field+": "+cause.Message)
-		}
-		item.finish(ActionFailed, conflict)
+		r.kinds.forget(item.mapping.resource.Group)
+		return r.precisely(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
+	case conflictOf(item.change.Key, err) != nil:
+		item.fail(conflictOf(item.change.Key, err))
 		return nil
 	case apierrors.IsConflict(err):
 		return errMoved
 	case apierrors.IsNotFound(err) && item.live != nil:
 		return errMoved
+	case isInvalid(err, "metadata.uid"): // deleted, and made again, since it was read
+		return errMoved
+	}
+	return err
+}
+
+// precisely returns an error that names the version that is served, where only the version of the manifest is not.
+func (r *applyRun) precisely(ctx context.Context, item *applyItem, err error) error {
+	if !IsTypeNotServed(err) {
+		return err
+	}
+	var notServed *TypeNotServedError
+	_, now := r.kinds.resolveExactly(ctx, item.change.Key.GroupKind().WithVersion(item.id.Version))
+	if errors.As(now, &notServed) && notServed.Served != "" {
+		return notServed
 	}
 	return err
 }

@@ -6,6 +6,7 @@ package appliedwork
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -23,16 +24,36 @@ func (r *applyRun) record(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	for _, item := range r.items {
+		switch {
+		case item.done:
+		case item.options.Strategy == StrategyReadOnly:
+			item.change.Live = item.live
+			item.finish(ActionRetained, nil)
+		case item.mapped: // what may not be applied is not recorded: others take an intent for a claim
+			r.inspect(item, inv.entry(item.change.Key))
+		}
+	}
+	r.authorizeNew(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.dry {
+		r.inventory = inv
+		return nil
+	}
 	r.inventory, err = r.tracker.update(ctx, r.work, inv, func(inv *inventory) error {
 		if inv.terminating() {
 			return fmt.Errorf("%w: %s", ErrTerminating, r.work.Name)
 		}
 		for _, item := range r.items {
 			if !item.done {
+				_, known := inv.find(item.change.Key)
+				item.isNew = !known || item.live == nil && inv.entry(item.change.Key).UID != ""
 				inv.put(item.intent(inv))
 			}
 		}
-		return nil
+		return r.tracker.describeSet(ctx, inv)
 	})
 	return err
 }
@@ -42,7 +63,7 @@ func (r *applyRun) record(ctx context.Context) error {
 func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	e := v1alpha1.AppliedResourceMeta{ResourceIdentifier: i.id}
 	if i.live != nil {
-		e.UID = inv.uid(i.change.Key)
+		e.UID, e.Adopted = inv.entry(i.change.Key).UID, i.adopted
 	}
 	return e
 }
@@ -59,27 +80,48 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	}
 	for i, f := range r.cluster.read(ctx, targets, r.opts.Concurrency) {
 		if f.err != nil {
-			items[i].finish(ActionFailed, fmt.Errorf("read %s: %w", items[i].change.Key, f.err))
+			items[i].finish(ActionFailed, fmt.Errorf("read %s: %w", items[i].change.Key, r.precisely(ctx, items[i], f.err)))
 			continue
 		}
 		items[i].live = f.obj
 	}
 }
 
-// confirm records the UIDs of what was applied, and the condition. It adds to the inventory as it is by then: another
-// client may have changed it.
+// confirmLimit is how long an apply whose context has ended may take to record what it has done.
+const confirmLimit = 2 * time.Second
+
+// confirm records the UIDs of what was applied, and the condition, and takes out the intents of which nothing came. It changes
+// the inventory as it is by then: another client may have written it.
 func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
-	var applied []v1alpha1.AppliedResourceMeta
+	var applied, refused []v1alpha1.AppliedResourceMeta
 	for _, item := range r.items {
-		switch item.change.Action {
-		case ActionCreated, ActionConfigured, ActionUnchanged, ActionAdopted:
-			applied = append(applied, v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id, UID: item.change.UID})
+		key := item.change.Key
+		switch {
+		case item.applied:
+			applied = append(applied, v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id, UID: item.change.UID, Adopted: item.adopted})
+			r.intents.forget(r.work.UID, key)
+		case item.refused && !item.ours:
+			e, known := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id}, false
+			if p, ok := r.inventory.find(key); ok && !item.isNew {
+				known, e = true, *r.inventory.at(p)
+			}
+			if e.UID != "" || !known || r.intents.settled(r.work.UID, key, false) {
+				refused = append(refused, e)
+			}
+		default:
+			r.intents.forget(r.work.UID, key)
 		}
+	}
+	if ctx.Err() != nil { // what was done is recorded all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), confirmLimit)
+		defer cancel()
 	}
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
 		for _, e := range applied {
 			inv.put(e)
 		}
+		inv.remove(refused)
 		r.tracker.setCondition(inv, outcome(v1alpha1.ConditionApplied, inv.main().Generation, changes))
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/observe"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -22,6 +23,8 @@ import (
 type AuditOptions struct {
 	// Record adds what is untracked to the inventory, so that the next Prune deletes it if it is not desired.
 	Record bool
+	// Policies are those of Apply.
+	Policies Policies
 	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
@@ -33,7 +36,7 @@ type AuditReport struct {
 	Untracked []v1alpha1.AppliedResourceMeta
 	// Missing are entries whose object does not exist.
 	Missing []v1alpha1.AppliedResourceMeta
-	// Foreign are entries whose object does not have our owner reference.
+	// Foreign are entries whose object does not have our owner reference, though the policies do not leave it.
 	Foreign []v1alpha1.AppliedResourceMeta
 	// Unread are groups and versions of the API that could not be discovered, kinds that could not be listed and objects that could not be
 	// read, each with the reason: nothing is known of them.
@@ -62,7 +65,7 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 			report.Untracked = append(report.Untracked, e)
 		}
 	}
-	c.auditEntries(ctx, work, inv.entries(), concurrency, report)
+	c.auditEntries(ctx, work, inv.entries(), opts.Policies, concurrency, report)
 	if opts.Record && len(report.Untracked) > 0 {
 		if err := c.tracker.RecordApplied(ctx, work, report.Untracked...); err != nil {
 			return report, fmt.Errorf("record what is untracked: %w", err)
@@ -137,7 +140,7 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 	owned := map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta{}
 	var mu sync.Mutex
 	parallel(ctx, len(kinds), concurrency, func(i int) {
-		err := c.each(ctx, kinds[i].resource, func(obj metav1.Object) {
+		err := c.eachOf(ctx, kinds[i], func(obj metav1.Object) {
 			for _, r := range obj.GetOwnerReferences() {
 				if !asked(r) {
 					continue
@@ -146,7 +149,9 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 				if owned[r.UID] == nil {
 					owned[r.UID] = map[types.UID]v1alpha1.AppliedResourceMeta{}
 				}
-				owned[r.UID][obj.GetUID()] = entryOf(kinds[i], obj)
+				e := entryOf(kinds[i], obj)
+				e.Adopted = isAdopted(obj, r.UID)
+				owned[r.UID][obj.GetUID()] = e
 				mu.Unlock()
 			}
 		})
@@ -159,10 +164,24 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 	return owned, unread, ctx.Err()
 }
 
+// eachOf is each for a kind, and tries another version if the one that discovery had is not served any more.
+func (c *Collector) eachOf(ctx context.Context, m mapping, visit func(metav1.Object)) error {
+	err := c.each(ctx, m.resource, visit)
+	for attempt := 0; IsTypeNotServed(err) && attempt < attempts; attempt++ {
+		c.kinds.forget(m.resource.Group)
+		now, unresolved := c.kinds.resolve(ctx, m.groupKind(), "")
+		if unresolved != nil || pause(ctx, attempt) != nil {
+			return err
+		}
+		err = c.each(ctx, now.resource, visit)
+	}
+	return err
+}
+
 // each calls visit with the metadata of each object of a resource.
 func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResource, visit func(metav1.Object)) error {
 	if c.opts.Metadata == nil {
-		_, err := listAll(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) { visit(obj) })
+		_, err := observe.List(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) { visit(obj) })
 		return err
 	}
 	options := metav1.ListOptions{Limit: pageSize}
@@ -191,7 +210,7 @@ func entryOf(m mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
 }
 
 // auditEntries looks for the objects of entries.
-func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta, concurrency int, report *AuditReport) {
+func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta, policies Policies, concurrency int, report *AuditReport) {
 	var targets []target
 	var of []v1alpha1.AppliedResourceMeta
 	for _, e := range entries {
@@ -208,7 +227,7 @@ func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork
 			report.Unread[KeyOf(of[i].ResourceIdentifier).String()] = f.err
 		case f.obj == nil:
 			report.Missing = append(report.Missing, of[i])
-		case !IsOwnedBy(f.obj, work.UID):
+		case !IsOwnedBy(f.obj, work.UID) && policies.of(of[i].ResourceIdentifier, of[i].Adopted || isAdopted(f.obj, work.UID)) != PolicyOrphan:
 			report.Foreign = append(report.Foreign, of[i])
 		}
 	}

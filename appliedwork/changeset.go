@@ -48,9 +48,12 @@ type Change struct {
 	Key    Key
 	UID    types.UID
 	Action Action
-	// Live is what Apply has left: the object as it was read, where it is unchanged, or as the API server has answered the last
-	// write. It is nil for all that is not applied.
+	// Live is what Apply has left: the object as it was read, if it is unchanged or only read, or as the API server has answered
+	// the last write. It is nil for an object that was not applied.
 	Live *unstructured.Unstructured
+	// Fields are what Apply would change of an object that exists, ordered by their paths. Only [Applier].Plan returns them. Fields
+	// that each write changes, such as resourceVersion and managedFields, are not among them.
+	Fields []FieldChange
 	// Err is why, for blocked and failed, and for pending where there is something to say.
 	Err error
 }

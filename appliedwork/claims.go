@@ -92,7 +92,7 @@ func (c *claims) add(work *v1alpha1.AppliedWork, names map[types.UID]string) {
 	}
 	owner.Terminating = c.ending[owner.UID]
 	for _, e := range work.Status.AppliedResources {
-		owner.Applied = e.UID != ""
+		owner.Applied, owner.Object = e.UID != "", e.UID
 		key := KeyOf(e.ResourceIdentifier)
 		c.listed[key] = append(c.listed[key], owner)
 		if e.Namespace != "" {

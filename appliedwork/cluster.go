@@ -26,8 +26,10 @@ const (
 
 // cluster is what Tracker, Applier, Pruner and Collector share: how to reach the API server.
 type cluster struct {
-	opts  Options
-	kinds *kinds
+	opts    Options
+	kinds   *kinds
+	intents *intents
+	access  *access
 }
 
 // resource returns the client for the objects of a kind in a namespace, which counts for namespaced kinds only.
@@ -56,7 +58,7 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	case err == nil:
 		return found{obj: obj}
 	case IsTypeNotServed(err):
-		c.kinds.forget(ctx, t.mapping.resource.Group)
+		c.kinds.forget(t.mapping.resource.Group)
 		return found{err: &TypeNotServedError{Kind: t.mapping.groupKind(), Err: err}}
 	case apierrors.IsNotFound(err):
 		return found{}

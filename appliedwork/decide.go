@@ -4,6 +4,8 @@
 package appliedwork
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +19,8 @@ type Decision string
 const (
 	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until it is gone.
 	Delete Decision = "Delete"
-	// Release it: take out our owner reference, if it has one, leave the object and forget the entry.
+	// Release it: take out our owner reference, if it has one, leave the object and forget the entry. If an AppliedWork is about
+	// to apply the object and nobody else owns it, its reference takes the place of ours.
 	Release Decision = "Release"
 	// Retain it: it is not ours. Leave it as it is and forget the entry.
 	Retain Decision = "Retain"
@@ -34,6 +37,8 @@ type Owner struct {
 	UID  types.UID
 	// Applied is whether it has applied the object; false means that it is about to.
 	Applied bool
+	// Object is the UID of the object that it has applied, which may be an earlier object of the same name.
+	Object types.UID
 	// Terminating is whether it is being deleted, or its objects are: then it has no claim.
 	Terminating bool
 }
@@ -53,25 +58,27 @@ type Owners struct {
 // does not exist; "its type is not served" is not that, see [IsTypeNotServed]. The rules, in their order:
 //
 //	there is no object                                             Gone
-//	it has no reference to us, but the UID that we applied         Release  a user took the reference out
+//	it has no reference to us, but the UID that we applied, or
+//	a field manager or an annotation of ours                       Release  a user or a policy took the reference out
 //	it has no reference to us                                      Retain   it was never ours, or is another by now
 //	it has one, and the policy is to orphan                        Release
 //	it has one, and another owner reference, or is in the
-//	inventory of another AppliedWork that is not terminating       Release  only our reference goes
+//	inventory of another AppliedWork that is not terminating
+//	and has not released it                                        Release  only our reference goes
 //	it has one, and is being deleted                               Wait
 //	it has one                                                     Delete   whatever its UID was
 //
-// A label, an annotation or a field manager is no evidence of anything. An owner that is no AppliedWork counts as alive, as
+// Only the owner reference is evidence for a deletion. An owner that is no AppliedWork counts as alive, as
 // for Kubernetes' collector, which deletes the object after us if it is not.
 func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy) Decision {
 	switch {
 	case live == nil:
 		return Gone
-	case !IsOwnedBy(live, owners.Self) && entry.UID != "" && entry.UID == live.GetUID():
+	case !IsOwnedBy(live, owners.Self) && (entry.UID != "" && entry.UID == live.GetUID() || hasTraces(live, owners.Self)):
 		return Release
 	case !IsOwnedBy(live, owners.Self):
 		return Retain
-	case policy == PolicyOrphan || owners.claimed(live.GetOwnerReferences()):
+	case policy == PolicyOrphan || owners.claimed(live):
 		return Release
 	case live.GetDeletionTimestamp() != nil:
 		return Wait
@@ -80,19 +87,44 @@ func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResou
 	}
 }
 
-func (o Owners) claimed(references []metav1.OwnerReference) bool {
-	for _, listed := range o.Listed {
-		if listed.UID != o.Self && !listed.Terminating {
-			return true
-		}
-	}
-	for _, r := range references {
+// claimed reports whether anybody else has the object.
+func (o Owners) claimed(live *unstructured.Unstructured) bool {
+	return o.owned(live) || slices.ContainsFunc(o.Listed, func(listed Owner) bool {
+		return listed.UID != o.Self && !listed.Terminating && !listed.letGo(live)
+	})
+}
+
+// owned reports whether the object has another owner reference that counts.
+func (o Owners) owned(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		if r.UID == o.Self {
-			continue
+			return false
 		}
-		if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {
-			return true
+		return !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID)
+	})
+}
+
+// letGo reports whether an AppliedWork has released the object and only not forgotten it yet. One that has applied it and left it
+// without a reference because of its policy has left a trace.
+func (o Owner) letGo(live *unstructured.Unstructured) bool {
+	return o.Applied && o.Object == live.GetUID() && !IsOwnedBy(live, o.UID) && !hasTraces(live, o.UID)
+}
+
+// heir returns the AppliedWork that gets an object when ours loses it: one that is about to apply the object, where nobody has it.
+// Without an owner, the object would be a leak if that AppliedWork never came to apply it.
+func (o Owners) heir(live *unstructured.Unstructured) *Owner {
+	if o.owned(live) {
+		return nil
+	}
+	var heir *Owner
+	for i, listed := range o.Listed {
+		switch {
+		case listed.UID == o.Self || listed.Terminating || listed.letGo(live):
+		case listed.Applied && listed.Object == live.GetUID():
+			return nil // its policy leaves the object without a reference
+		case heir == nil:
+			heir = &o.Listed[i]
 		}
 	}
-	return false
+	return heir
 }

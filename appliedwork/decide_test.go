@@ -5,6 +5,7 @@ package appliedwork_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func TestDecideDeletion(t *testing.T) {
 		{name: "dead co-owner", reason: "an AppliedWork that is gone has no claim", live: live("1", false, ours, dead), entry: "1", want: appliedwork.Delete},
 		{name: "foreign co-owner", reason: "alive as far as we know", live: live("1", false, ours, foreign), entry: "1", want: appliedwork.Release},
 		{name: "intent of another", reason: "it is about to adopt it", live: live("1", false, ours), entry: "1", listed: listed("them", false, false), want: appliedwork.Release},
-		{name: "applied by another", reason: "its reference was stripped", live: live("1", false, ours), entry: "1", listed: listed("them", true, false), want: appliedwork.Release},
+		{name: "applied by another", reason: "an earlier object of the name: it is about to adopt this one", live: live("1", false, ours), entry: "1", listed: listed("them", true, false), want: appliedwork.Release},
 		{name: "intent of one that ends", reason: "no claim", live: live("1", false, ours), entry: "1", listed: listed("them", false, true), want: appliedwork.Delete},
 		{name: "listed by ourselves", reason: "that is the entry at hand", live: live("1", false, ours), entry: "1", listed: listed("us", true, false), want: appliedwork.Delete},
 		{name: "orphan", reason: "the policy says so", live: live("1", false, ours), entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
@@ -91,38 +92,17 @@ func TestDecideDeletionIsComplete(t *testing.T) {
 	booleans := []bool{false, true}
 	for _, exists := range booleans {
 		for _, referenced := range booleans {
-			for _, recorded := range []types.UID{"", "1", "2"} {
-				for _, other := range [][]metav1.OwnerReference{nil, {theirs}, {dead}, {foreign}} {
-					for _, listed := range [][]appliedwork.Owner{nil, {{UID: "us"}}, {{UID: "them"}}, {{UID: "them", Applied: true}}, {{UID: "them", Terminating: true}}} {
-						for _, deleting := range booleans {
-							for _, policy := range []appliedwork.Policy{"", appliedwork.PolicyDelete, appliedwork.PolicyOrphan} {
-								n++
-								var obj *unstructured.Unstructured
-								if exists {
-									references := other
-									if referenced {
-										references = append([]metav1.OwnerReference{ours}, other...)
-									}
-									obj = live("1", deleting, references...)
-								}
-								claimed := len(other) > 0 && other[0] != dead || len(listed) > 0 && listed[0].UID == "them" && !listed[0].Terminating
-								free := referenced && !claimed && policy != appliedwork.PolicyOrphan
-								want := map[bool]appliedwork.Decision{!exists: appliedwork.Gone}[true]
-								for decision, holds := range map[appliedwork.Decision]bool{
-									appliedwork.Delete:  exists && free && !deleting,
-									appliedwork.Wait:    exists && free && deleting,
-									appliedwork.Release: exists && (referenced && !free || !referenced && recorded == "1"),
-									appliedwork.Retain:  exists && !referenced && recorded != "1",
-								} {
-									if holds {
-										want = decision
-									}
-								}
-								owners := appliedwork.Owners{Self: "us", Listed: listed, Dead: isDead}
-								got := appliedwork.DecideDeletion(obj, v1alpha1.AppliedResourceMeta{ResourceIdentifier: configMap("a"), UID: recorded}, owners, policy)
-								if got != want {
-									t.Errorf("exists %v referenced %v recorded %q other %v listed %v deleting %v policy %q: %s, want %s",
-										exists, referenced, recorded, other, listed, deleting, policy, got, want)
+			for _, traces := range [][]types.UID{nil, {"us"}, {"them"}} {
+				for _, recorded := range []types.UID{"", "1", "2"} {
+					for _, other := range [][]metav1.OwnerReference{nil, {theirs}, {dead}, {foreign}} {
+						for _, listed := range [][]appliedwork.Owner{
+							nil, {{UID: "us"}}, {{UID: "them"}}, {{UID: "them", Applied: true, Object: "1"}},
+							{{UID: "them", Applied: true, Object: "2"}}, {{UID: "them", Terminating: true}},
+						} {
+							for _, deleting := range booleans {
+								for _, policy := range []appliedwork.Policy{"", appliedwork.PolicyDelete, appliedwork.PolicyOrphan} {
+									n++
+									checkDecision(t, situation{exists, referenced, deleting, traces, recorded, other, listed, policy})
 								}
 							}
 						}
@@ -131,7 +111,55 @@ func TestDecideDeletionIsComplete(t *testing.T) {
 			}
 		}
 	}
-	if n != 2*2*3*4*5*2*3 {
+	if n != 2*2*3*3*4*6*2*3 {
 		t.Error(fmt.Sprint(n, " combinations"))
+	}
+}
+
+type situation struct {
+	exists, referenced, deleting bool
+	traces                       []types.UID // of AppliedWorks, in annotations
+	recorded                     types.UID
+	other                        []metav1.OwnerReference
+	listed                       []appliedwork.Owner
+	policy                       appliedwork.Policy
+}
+
+func checkDecision(t *testing.T, s situation) {
+	t.Helper()
+	var obj *unstructured.Unstructured
+	if s.exists {
+		references := s.other
+		if s.referenced {
+			references = append([]metav1.OwnerReference{ours}, s.other...)
+		}
+		obj = live("1", s.deleting, references...)
+		for _, uid := range s.traces {
+			obj.SetAnnotations(map[string]string{v1alpha1.AnnotationAppliedHashPrefix + string(uid): "hash"})
+		}
+	}
+	traceOf := func(uid types.UID) bool { return slices.Contains(s.traces, uid) }
+	claimed := len(s.other) > 0 && s.other[0].UID != "dead" || len(s.other) > 0 && s.other[0].Kind == "Deployment"
+	if len(s.listed) > 0 && s.listed[0].UID == "them" && !s.listed[0].Terminating {
+		letGo := s.listed[0].Object == "1" && !traceOf("them") && (len(s.other) == 0 || s.other[0].UID != "them")
+		claimed = claimed || !letGo
+	}
+	free := s.referenced && !claimed && s.policy != appliedwork.PolicyOrphan
+	known := s.recorded == "1" || traceOf("us")
+	want := map[bool]appliedwork.Decision{!s.exists: appliedwork.Gone}[true]
+	for decision, holds := range map[appliedwork.Decision]bool{
+		appliedwork.Delete:  s.exists && free && !s.deleting,
+		appliedwork.Wait:    s.exists && free && s.deleting,
+		appliedwork.Release: s.exists && (s.referenced && !free || !s.referenced && known),
+		appliedwork.Retain:  s.exists && !s.referenced && !known,
+	} {
+		if holds {
+			want = decision
+		}
+	}
+	owners := appliedwork.Owners{Self: "us", Listed: s.listed, Dead: isDead}
+	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: configMap("a"), UID: s.recorded}
+	if got := appliedwork.DecideDeletion(obj, entry, owners, s.policy); got != want {
+		t.Errorf("%+v: %s, want %s", s, got, want)
 	}
 }

@@ -30,11 +30,15 @@
 //   - What is about to be made is recorded before the first request that makes it, and the owner reference is part of that
 //     request. Whatever is lost, a process or an answer, no object is left that neither the inventory nor Kubernetes'
 //     collector finds.
-//   - Nothing is deleted but what has an owner reference to our AppliedWork, and only as it was when that was decided: each
-//     deletion has the UID and the resourceVersion as preconditions. What another AppliedWork has, or any other owner,
-//     loses our reference and stays.
-//   - An object is created, not applied, when there was none, so that one that somebody else makes at the same time is
-//     seen; it is adopted only if [ApplyOptions].Adoption says so.
+//   - Only objects with an owner reference to our AppliedWork are deleted, and only as they were when that was decided: each
+//     deletion has the UID and the resourceVersion as preconditions. An object that another AppliedWork or any other owner
+//     has loses our reference and stays. If an AppliedWork is about to apply it, that one gets the reference.
+//   - An object that exists is adopted only if [ApplyOptions].Adoption allows it. An adopted object stays when the work ends,
+//     unless [Policies].Adopted is PolicyDelete; one that comes from another AppliedWork is deleted like a created one.
+//   - An object that the policies leave has no owner reference, nor has its Namespace or CRD: they stay also if the AppliedWork is
+//     deleted.
+//   - The objects of [Options].Protected, by default the cluster's own namespaces and the CRD of AppliedWork, are never deleted.
+//   - A refused apply leaves no entry. A conflict with another field manager leaves the other fields of the object applied.
 //   - Another apiVersion or another order of manifests deletes nothing, and the objects keep their UIDs.
 //   - "The type is not served" never counts as "the object is gone", until fresh discovery has said so for long and the CRD
 //     does not exist.
@@ -55,8 +59,8 @@
 // There is no finalizer on the AppliedWork: an admin deletes it after the agent is gone. Then Kubernetes' collector deletes
 // the objects after it, some 20 a second, in no order; [Collector].WaitGone waits for that.
 //
-// An object that moves from one work to another is best adopted first: apply with AdoptAlways, and prune the other
-// work then or at the same time. Until then both own it.
+// To move an object from one work to another, apply it with AdoptAlways, and prune the other work after that or at the same
+// time. Until then both own it.
 //
 // # Limits
 //
@@ -73,15 +77,16 @@
 // multicluster.x-k8s.io/shard-of, owned by the first. All that must not be lost is in entries and annotations, because a CRD
 // that does not know the other fields of the status prunes them.
 //
-// Each object has an annotation multicluster.x-k8s.io/applied-hash-<uid> with the hash of its manifest. It tells an unchanged
-// manifest; that the object is unchanged too, the API server's record of managed fields tells.
+// Each object has an annotation multicluster.x-k8s.io/applied-hash-<uid> with the hash of its manifest, unless its annotations
+// leave no room for it: it costs a request each time then. Adopted objects have multicluster.x-k8s.io/adopted-<uid> too. Users
+// keep an object with multicluster.x-k8s.io/prune: disabled. [Options].ApplySet adds the labels of KEP-3659.
 //
 // # Access
 //
 // On appliedworks get, list, create, patch, delete and, for WaitGone, watch, update on appliedworks/status, and with the admission
 // plugin OwnerReferencesPermissionEnforcement update on appliedworks/finalizers; on the kinds of the work get, list, create,
 // patch, delete, and watch for WaitGone; and get on customresourcedefinitions, without which discovery alone says
-// whether a kind is gone. EnsureCRD needs create and update on them too. Audit lists what it may, and names what it may not.
+// whether a kind is gone. EnsureCRD needs create and update on them too. [Options].Reviews needs create on subjectaccessreviews.
 //
 // # Coming from work-api
 //
@@ -107,8 +112,9 @@
 //   - AppliedManifestWork is AppliedWork; spec.hubHash and manifestWorkName are in NameFor's result and in spec.workName and
 //     workNamespace; AppliedManifestResourceMeta is AppliedResourceMeta with the kind, which makes an entry findable when its
 //     version is no longer served.
-//   - The delete option of ManifestWork is [Policies]: Foreground is PolicyDelete, which waits for what the objects own with the
-//     Propagation of that name; Orphan, SelectivelyOrphan and the orphaning rules are called the same.
+//   - The delete option of ManifestWork is [Policies]: Foreground is PolicyDelete, for adopted objects too, which waits for what the
+//     objects own with the Propagation of that name; Orphan, SelectivelyOrphan and the orphaning rules are called the same.
+//   - Its update strategies are [ObjectOptions].Strategy, ignoreFields IgnoreFields and IgnoreChangedFields, an executor [Executor].
 //   - AppliedManifestWorkEvictionGracePeriod is EvictOptions.GracePeriod, 60 minutes too; status.evictionStartTime is
 //     kept in an annotation as well. OCM's agent evicts what the hub does not have, or what is of another hub; here the agent
 //     calls Evict when the hub has said so, never because it cannot be reached.

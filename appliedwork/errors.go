@@ -60,6 +60,7 @@ type OwnershipConflictError struct {
 	// Fields are what is in conflict, each with its manager, in the API server's words.
 	Fields []string
 	Err    error // the API server's
+	paths  []string
 }
 
 // Error says which fields of which object, and what to do.
@@ -111,8 +112,8 @@ type BlockReason string
 const (
 	// NamespaceInUse: a Namespace holds objects that are desired, by this or another AppliedWork, or that the policy leaves.
 	NamespaceInUse BlockReason = "NamespaceInUse"
-	// NamespaceProtected: one of default, kube-system, kube-public and kube-node-lease.
-	NamespaceProtected BlockReason = "NamespaceProtected"
+	// Protected: the object is in [Options].Protected.
+	Protected BlockReason = "Protected"
 	// CRDInUse: a CRD has objects that are desired, or not ours, or not ours alone, and would be deleted with it.
 	CRDInUse BlockReason = "CRDInUse"
 	// ManifestUnknown: a manifest cannot be decoded or identified, and may be the one of this object.

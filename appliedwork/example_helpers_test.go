@@ -95,3 +95,24 @@ func ExampleChangeSet() {
 	fmt.Println(changes, "| done:", changes.Done(), "| error:", changes.Err(), "|", change.Action)
 	// Output: 1 configured, 1 failed | done: false | error: denied | configured
 }
+
+// To protect a namespace besides the default ones, append it to them.
+func ExampleDefaultProtected() {
+	protected := append(appliedwork.DefaultProtected(), appliedwork.Key{Kind: "Namespace", Name: "agent"})
+	for _, key := range protected {
+		fmt.Println(key)
+	}
+	// Output:
+	// Namespace default
+	// Namespace kube-system
+	// Namespace kube-public
+	// Namespace kube-node-lease
+	// CustomResourceDefinition.apiextensions.k8s.io appliedworks.multicluster.x-k8s.io
+	// Namespace agent
+}
+
+// kubectl lists the objects of an AppliedWork by this label, if Options.ApplySet is set.
+func ExampleApplySetID() {
+	fmt.Println("applyset.kubernetes.io/part-of=" + appliedwork.ApplySetID("hub1-cluster1-shop"))
+	// Output: applyset.kubernetes.io/part-of=applyset-ix1cocdtG8pXkcvtpV94At_Nr48aVEV4tpRXaqYO0F0-v1
+}

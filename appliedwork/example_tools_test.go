@@ -122,8 +122,11 @@ func ExampleNewPruner() {
 func ExampleNewCollector() {
 	ctx := context.Background()
 	api, tracker, work := newShop()
+	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete} // by default, adopted objects stay
 	apply := func() {
-		if _, err := appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}); err != nil {
+		opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Policies: policies}
+		objects := []*unstructured.Unstructured{manifest("settings", "1")}
+		if _, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, opts); err != nil {
 			fmt.Println(err)
 		}
 	}
@@ -146,7 +149,7 @@ func ExampleNewCollector() {
 		return
 	}
 	apply()
-	changes, err = collector.Teardown(ctx, work, appliedwork.TeardownOptions{})
+	changes, err = collector.Teardown(ctx, work, appliedwork.TeardownOptions{Policies: policies})
 	fmt.Println("teardown:", changes, err, left(), "left")
 	fmt.Println("wait:    ", collector.WaitGone(ctx, work))
 	// Output:
@@ -186,4 +189,23 @@ func ExampleCollector_Audit() {
 	// Output:
 	// 1 untracked, 0 missing, 0 foreign <nil>
 	// 0 untracked, 0 missing, 0 foreign <nil>
+}
+
+// A plan is what Apply would do.
+func ExampleApplier_Plan() {
+	ctx := context.Background()
+	_, tracker, work := newShop()
+	applier := appliedwork.NewApplier(tracker)
+	if _, err := applier.Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	plan, err := applier.Plan(ctx, work, []*unstructured.Unstructured{manifest("settings", "2")}, appliedwork.ApplyOptions{})
+	fmt.Println(plan, err)
+	for _, field := range plan.Entries[0].Fields {
+		fmt.Println(field)
+	}
+	// Output:
+	// 1 configured <nil>
+	// .data.value: 1 -> 2
 }

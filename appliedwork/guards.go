@@ -24,6 +24,9 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 			Detail: fmt.Sprintf("%d manifests cannot be decoded or identified, and may be its own: repair or remove them", r.unknown)}
 	}
 	switch {
+	case r.isProtected(key):
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: Protected,
+			Detail: "Options.Protected has it: remove our owner reference with the policy Orphan"}
 	case key.Group == "" && key.Kind == "Namespace":
 		return r.guardNamespace(ctx, key)
 	case key.GroupKind() == crdKind:
@@ -33,18 +36,20 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 }
 
 func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) {
-	blocked := func(reason BlockReason, detail string) (Action, error) {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: reason, Detail: detail}
-	}
-	if isProtected(key) {
-		return blocked(NamespaceProtected, "it is the cluster's own: take our owner reference out with the policy Orphan")
+	inUse := func(format string, args ...any) (Action, error) {
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: NamespaceInUse, Detail: fmt.Sprintf(format, args...)}
 	}
 	if used, ok := r.used[key.Name]; ok {
-		return blocked(NamespaceInUse, fmt.Sprintf("%s is desired and in it: keep the namespace in the work", used))
+		return inUse("%s is desired and in it: keep the namespace in the work", used)
 	}
 	for _, owner := range r.claims.namespaces[key.Name] {
 		if owner.UID != r.work.UID && !owner.Terminating {
-			return blocked(NamespaceInUse, fmt.Sprintf("AppliedWork %s has objects in it", owner.Name))
+			return inUse("AppliedWork %s has objects in it", owner.Name)
+		}
+	}
+	for _, other := range r.items {
+		if other.left && other.change.Key.Namespace == key.Name {
+			return inUse("%s stays, and is in it: have the policy leave the namespace too", other.change.Key)
 		}
 	}
 	left, err := r.leftIn(ctx, key.Name)
@@ -52,7 +57,7 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 		return ActionFailed, err
 	}
 	if left != nil {
-		return blocked(NamespaceInUse, fmt.Sprintf("the policy leaves %s, which is in it: have it leave the namespace too", left))
+		return inUse("the policy leaves %s, which is in it: have it leave the namespace too", left)
 	}
 	return r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name })
 }
@@ -75,7 +80,7 @@ func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 		if f.obj == nil {
 			continue
 		}
-		if id := entryOf(m, f.obj).ResourceIdentifier; r.opts.Policies.For(id) == PolicyOrphan {
+		if id := entryOf(m, f.obj).ResourceIdentifier; r.opts.Policies.of(id, isAdopted(f.obj, r.work.UID)) == PolicyOrphan {
 			key := KeyOf(id)
 			return &key, nil
 		}
@@ -93,7 +98,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
 		if len(servedVersions(live)) > 0 {
-			r.kinds.forget(ctx, group)
+			r.kinds.forget(group)
 			return ActionPending, fmt.Errorf("%s says that it is served and discovery does not: whether it has objects of others is not known", key)
 		}
 		return ActionPending, fmt.Errorf("%s serves no version: whether it has objects of others is not known", key)
@@ -132,7 +137,11 @@ func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstr
 		return false, err
 	}
 	entry := entryOf(m, live)
-	decision := DecideDeletion(live, entry, owners, r.opts.Policies.For(entry.ResourceIdentifier))
+	policy := r.opts.Policies.of(entry.ResourceIdentifier, isAdopted(live, r.work.UID))
+	if isKept(live) {
+		policy = PolicyOrphan
+	}
+	decision := DecideDeletion(live, entry, owners, policy)
 	return decision != Delete && decision != Wait, nil
 }
 

@@ -100,12 +100,12 @@ func (inv *inventory) at(p place) *v1alpha1.AppliedResourceMeta {
 	return &inv.shards[p.shard].work.Status.AppliedResources[p.entry]
 }
 
-// uid returns the UID that was recorded for an object.
-func (inv *inventory) uid(key Key) types.UID {
+// entry returns what is recorded of an object; of one that is not recorded, an empty entry.
+func (inv *inventory) entry(key Key) v1alpha1.AppliedResourceMeta {
 	if p, ok := inv.find(key); ok {
-		return inv.at(p).UID
+		return *inv.at(p)
 	}
-	return ""
+	return v1alpha1.AppliedResourceMeta{}
 }
 
 // put records an object with the UID, in its place or, when it is new, in the first shard that has room. Entries of the
@@ -195,5 +195,9 @@ func shardsOf(work *v1alpha1.AppliedWork) int {
 const entryFrame = len(`{"ordinal":,"group":"","version":"","kind":"","resource":"","namespace":"","name":"","uid":""},`) + 36
 
 func entrySize(e *v1alpha1.AppliedResourceMeta) int {
-	return entryFrame + len(strconv.Itoa(e.Ordinal)) + len(e.Group) + len(e.Version) + len(e.Kind) + len(e.Resource) + len(e.Namespace) + len(e.Name)
+	size := entryFrame + len(strconv.Itoa(e.Ordinal)) + len(e.Group) + len(e.Version) + len(e.Kind) + len(e.Resource) + len(e.Namespace) + len(e.Name)
+	if e.Adopted {
+		size += len(`,"adopted":true`)
+	}
+	return size
 }

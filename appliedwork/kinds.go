@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,14 +33,16 @@ func (m mapping) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: m.resource.Group, Kind: m.kind}
 }
 
-// kinds finds the resources of kinds by discovery.
+// kinds finds the resources of kinds by discovery. No lock is held during a request: a group whose server is slow holds up
+// only those who ask for that group.
 type kinds struct {
 	discovery Discovery
 	clock     clock.PassiveClock
 
-	lock     chan struct{} // held during requests, so that many who ask for the same make one
+	mu       sync.Mutex
 	versions map[schema.GroupVersion]versionAnswer
 	groups   groupsAnswer
+	calls    map[schema.GroupVersion]*call // the requests under way; the one for all groups has no version
 }
 
 type versionAnswer struct {
@@ -52,21 +55,63 @@ type groupsAnswer struct {
 	at     time.Time
 }
 
-func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
-	return &kinds{discovery: discovery, clock: c, lock: make(chan struct{}, 1), versions: map[schema.GroupVersion]versionAnswer{}}
+// call is a request that several callers wait for.
+type call struct {
+	done      chan struct{}
+	err       error // valid when done is closed
+	cancelled bool  // the context of the caller that made the request has ended; valid when done is closed
+	forgotten bool  // the answer may be from before the last forget; guarded by kinds.mu
 }
 
-// acquire takes the lock. Who waits for a server that hangs must not hold up those whose ctx ends.
-func (k *kinds) acquire(ctx context.Context) error {
-	select {
-	case k.lock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// allGroups stands for the list of all groups among the calls.
+var allGroups schema.GroupVersion
+
+func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
+	return &kinds{
+		discovery: discovery, clock: c,
+		versions: map[schema.GroupVersion]versionAnswer{}, calls: map[schema.GroupVersion]*call{},
 	}
 }
 
-func (k *kinds) release() { <-k.lock }
+// ask makes a request, or waits for the same request of another caller. The function request returns a function that stores
+// the answer, which is called with the lock held.
+func (k *kinds) ask(ctx context.Context, what schema.GroupVersion, request func() (store func(), err error)) error {
+	for {
+		k.mu.Lock()
+		c, underWay := k.calls[what]
+		if !underWay {
+			c = &call{done: make(chan struct{})}
+			k.calls[what] = c
+		}
+		k.mu.Unlock()
+		if !underWay {
+			return k.lead(ctx, what, c, request)
+		}
+		select {
+		case <-c.done:
+			if !c.cancelled {
+				return c.err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (k *kinds) lead(ctx context.Context, what schema.GroupVersion, c *call, request func() (func(), error)) error {
+	store, err := request()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.calls[what] == c {
+		delete(k.calls, what)
+	}
+	if err == nil && !c.forgotten {
+		store()
+	}
+	c.err, c.cancelled = err, err != nil && ctx.Err() != nil
+	close(c.done)
+	return err
+}
 
 // resolve returns how to reach a kind: in the version if that is served, else in the version that the server prefers, else
 // in any. The error is a *TypeNotServedError when a fresh answer has it in none, and else that of discovery.
@@ -89,10 +134,6 @@ func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, ve
 }
 
 func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (mapping, error) {
-	if err := k.acquire(ctx); err != nil {
-		return mapping{}, fmt.Errorf("discover %s: %w", gk, err)
-	}
-	defer k.release()
 	tried := map[string]bool{}
 	try := func(version string) (mapping, bool, error) {
 		if version == "" || tried[version] {
@@ -123,52 +164,92 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 }
 
 func (k *kinds) inVersion(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (mapping, bool, error) {
-	answer, known := k.versions[gv]
-	for fresh := false; ; fresh = true {
+	began := k.clock.Now()
+	for {
+		k.mu.Lock()
+		answer, known := k.versions[gv]
+		k.mu.Unlock()
 		for _, r := range answer.resources {
 			if is(r) && !strings.Contains(r.Name, "/") {
 				return mapping{resource: gv.WithResource(r.Name), kind: r.Kind, namespaced: r.Namespaced, verbs: r.Verbs}, true, nil
 			}
 		}
-		if fresh || known && k.clock.Since(answer.at) < staleAfter {
+		if known && (!answer.at.Before(began) || k.clock.Since(answer.at) < staleAfter) {
 			return mapping{}, false, nil
 		}
-		at := k.clock.Now()
+		if err := k.askVersion(ctx, gv); err != nil {
+			return mapping{}, false, err
+		}
+	}
+}
+
+// askVersion asks the server what it serves of a version.
+func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
+	return k.ask(ctx, gv, func() (func(), error) {
+		answer := versionAnswer{at: k.clock.Now()}
 		list, err := k.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
 		switch {
-		case apierrors.IsNotFound(err):
-			answer = versionAnswer{at: at}
-		case err != nil:
-			return mapping{}, false, fmt.Errorf("discover the resources of %s: %w", gv, err)
-		default:
-			answer = versionAnswer{resources: list.APIResources, at: at}
+		case err == nil:
+			answer.resources = list.APIResources
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("discover the resources of %s: %w", gv, err)
 		}
-		k.versions[gv] = answer
+		return func() { k.versions[gv] = answer }, nil
+	})
+}
+
+// resourcesOf returns the last answer about a version, whatever its age.
+func (k *kinds) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+	for {
+		k.mu.Lock()
+		answer, known := k.versions[gv]
+		k.mu.Unlock()
+		if known {
+			return answer.resources, nil
+		}
+		if err := k.askVersion(ctx, gv); err != nil {
+			return nil, err
+		}
 	}
 }
 
 // group returns the versions of a group; none when it is not served.
 func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error) {
-	if k.groups.groups == nil || k.clock.Since(k.groups.at) >= staleAfter {
-		at := k.clock.Now()
-		list, err := k.discovery.ServerGroupsWithContext(ctx)
-		if err := k.learn(list, at, err); err != nil {
-			return metav1.APIGroup{}, err
-		}
-	}
-	return k.groups.groups[name], nil
+	groups, err := k.groupsNow(ctx)
+	return groups[name], err
 }
 
-// learn takes an answer of discovery about all groups.
-func (k *kinds) learn(list *metav1.APIGroupList, at time.Time, err error) error {
+// groupsNow returns all groups that are served.
+func (k *kinds) groupsNow(ctx context.Context) (map[string]metav1.APIGroup, error) {
+	began := k.clock.Now()
+	for {
+		k.mu.Lock()
+		answer := k.groups
+		k.mu.Unlock()
+		if answer.groups != nil && (!answer.at.Before(began) || k.clock.Since(answer.at) < staleAfter) {
+			return answer.groups, nil
+		}
+		err := k.ask(ctx, allGroups, func() (func(), error) {
+			at := k.clock.Now()
+			list, err := k.discovery.ServerGroupsWithContext(ctx)
+			return k.learn(list, at, err)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// learn returns a function that stores an answer of discovery about all groups.
+func (k *kinds) learn(list *metav1.APIGroupList, at time.Time, err error) (func(), error) {
 	if err != nil {
-		return fmt.Errorf("discover the groups of the API: %w", err)
+		return nil, fmt.Errorf("discover the groups of the API: %w", err)
 	}
-	k.groups = groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
+	answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
 	for _, g := range list.Groups {
-		k.groups.groups[g.Name] = g
+		answer.groups[g.Name] = g
 	}
-	return nil
+	return func() { k.groups = answer }, nil
 }
 
 // aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that they serve in two answers,
@@ -182,19 +263,25 @@ type aggregated interface {
 func (k *kinds) learnAll(ctx context.Context) (known map[schema.GroupVersion]bool, err error) {
 	whole, ok := k.discovery.(aggregated)
 	if !ok {
-		_, err := k.group(ctx, "")
+		_, err := k.groupsNow(ctx)
 		return nil, err
 	}
-	at := k.clock.Now()
-	list, resources, _, err := whole.GroupsAndMaybeResourcesWithContext(ctx)
-	if err := k.learn(list, at, err); err != nil {
-		return nil, err
-	}
-	known = make(map[schema.GroupVersion]bool, len(resources))
-	for gv, r := range resources {
-		k.versions[gv], known[gv] = versionAnswer{resources: r.APIResources}, true // of no time: too old to say what is not there
-	}
-	return known, nil
+	err = k.ask(ctx, allGroups, func() (func(), error) {
+		at := k.clock.Now()
+		list, resources, _, err := whole.GroupsAndMaybeResourcesWithContext(ctx)
+		store, err := k.learn(list, at, err)
+		if err != nil {
+			return nil, err
+		}
+		known = make(map[schema.GroupVersion]bool, len(resources))
+		return func() {
+			store()
+			for gv, r := range resources { // of no time: too old to say what is not there
+				k.versions[gv], known[gv] = versionAnswer{resources: r.APIResources}, true
+			}
+		}, nil
+	})
+	return known, err
 }
 
 // errAway: a server that does not answer is no proof of anything.
@@ -203,12 +290,17 @@ var errAway = errors.New("no server answers for this group of the API")
 // isAway reports whether the server knows a group, and none of its versions because the one that has them does not answer.
 func isAway(group metav1.APIGroup) bool { return group.Name != "" && len(group.Versions) == 0 }
 
-// forget makes the next resolve of a kind of the group ask the server, after a request said that something is not served.
-func (k *kinds) forget(ctx context.Context, group string) {
-	if k.acquire(ctx) != nil {
-		return // nobody asks with this ctx any more, and the next request says the same
+// forget makes the next resolve of a kind of the group ask the server, after a request showed that something is not served. An
+// answer that is under way may be older than that, and is not stored.
+func (k *kinds) forget(group string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for gv, c := range k.calls {
+		if gv.Group == group || gv == allGroups {
+			c.forgotten = true
+			delete(k.calls, gv)
+		}
 	}
-	defer k.release()
 	for gv := range k.versions {
 		if gv.Group == group {
 			delete(k.versions, gv)
@@ -220,16 +312,16 @@ func (k *kinds) forget(ctx context.Context, group string) {
 // all returns every resource once, in the preferred version of its group, and why nothing is known of some versions, as of an
 // aggregated API whose server is away. The error is for when nothing is known at all.
 func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]error, err error) {
-	if err := k.acquire(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer k.release()
 	known, err := k.learnAll(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	groups, err := k.groupsNow(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	unread = map[string]error{}
-	for name, g := range k.groups.groups {
+	for name, g := range groups {
 		if isAway(g) {
 			unread[name] = errAway
 			continue
@@ -248,7 +340,12 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 					continue
 				}
 			}
-			for _, r := range k.versions[gv].resources {
+			resources, err := k.resourcesOf(ctx, gv)
+			if err != nil {
+				unread[gv.String()] = err
+				continue
+			}
+			for _, r := range resources {
 				if seen[r.Name] || strings.Contains(r.Name, "/") {
 					continue
 				}

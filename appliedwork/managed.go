@@ -34,43 +34,153 @@ func isManagerOf(manager string, uid types.UID) bool {
 
 func hashAnnotation(uid types.UID) string { return v1alpha1.AnnotationAppliedHashPrefix + string(uid) }
 
+func adoptedAnnotation(uid types.UID) string { return v1alpha1.AnnotationAdoptedPrefix + string(uid) }
+
+// isAdopted reports whether an object carries the mark of one that an AppliedWork has adopted.
+func isAdopted(obj metav1.Object, uid types.UID) bool {
+	return obj.GetAnnotations()[adoptedAnnotation(uid)] != ""
+}
+
+// wasOfWork reports whether an object is another AppliedWork's, which has not adopted it: it moves from work to work.
+func wasOfWork(obj metav1.Object) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return isAppliedWork(r) && !isAdopted(obj, r.UID)
+	})
+}
+
+// isKept reports whether a user wants an object to stay: with our annotation, or with one that kpt, Config Sync and cli-utils have.
+func isKept(obj metav1.Object) bool {
+	annotations := obj.GetAnnotations()
+	return annotations[v1alpha1.AnnotationPrune] == "disabled" || annotations["client.lifecycle.config.k8s.io/deletion"] == "detach" ||
+		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
+}
+
+// hasTraces reports whether an object was written for an AppliedWork: a field manager or an annotation tells.
+func hasTraces(obj metav1.Object, uid types.UID) bool {
+	return obj.GetAnnotations()[hashAnnotation(uid)] != "" || isAdopted(obj, uid) || isWrittenFor(obj, uid)
+}
+
+// hasTracesOfOthers reports whether an object was written for another AppliedWork.
+func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
+	for name := range obj.GetAnnotations() {
+		if strings.HasPrefix(name, v1alpha1.AnnotationAppliedHashPrefix) && name != hashAnnotation(uid) ||
+			strings.HasPrefix(name, v1alpha1.AnnotationAdoptedPrefix) && name != adoptedAnnotation(uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an object.
+func isWrittenFor(obj metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return isManagerOf(e.Manager, uid) })
+}
+
 // serverFields are of the server, not of a manifest.
 var serverFields = []string{
 	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
 }
 
+// form is what depends on the object as it is, in what is sent for it.
+type form struct {
+	unowned  bool   // it gets no owner reference
+	adopted  bool   // it gets the mark of adopted objects
+	unhashed bool   // there is no room for the hash
+	set      string // the ID of the ApplySet that it is part of, or empty
+
+	ignored *ignored                   // nil for none
+	live    *unstructured.Unstructured // nil for an object that is created, which gets the ignored fields too
+	ours    func(manager string) bool
+}
+
 // manifestOf returns what is sent for an object: without what is the server's, with the namespace that its kind wants, the
-// owner reference unless unowned, and the hash.
-func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, unowned bool) (*unstructured.Unstructured, error) {
+// owner reference, and our annotations.
+func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, f form) (*unstructured.Unstructured, error) {
 	m, err := copyOf(obj)
 	if err != nil {
 		return nil, err
+	}
+	for _, field := range []string{"annotations", "labels"} { // or it would be replaced by ours
+		if _, _, err := unstructured.NestedStringMap(m.Object, "metadata", field); err != nil {
+			return nil, fmt.Errorf("%w: metadata.%s is no map of strings", ErrInvalidObject, field)
+		}
 	}
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
 	}
 	delete(m.Object, "status")
-	// In what was read from the cluster: a hash of the hash would be another each time.
-	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", hashAnnotation(work.UID))
 	if err := encodeStringData(m); err != nil {
 		return nil, err
 	}
-	m.SetNamespace(namespace)
-	if !unowned {
-		SetOwnerReference(m, work)
+	hashed, suffix := m, []byte(nil)
+	if f.ignored != nil {
+		// The hash does not change when others change the fields that are left to them.
+		hashed, suffix = m.DeepCopy(), f.ignored.text
+		f.ignored.without(hashed)
+		f.mark(hashed, namespace, work)
+		if f.live != nil {
+			f.ignored.leaveTo(m, f.live, f.ours)
+		}
 	}
-	text, err := json.Marshal(m.Object) // with sorted keys
+	f.mark(m, namespace, work)
+	if f.unhashed {
+		return m, nil
+	}
+	text, err := json.Marshal(hashed.Object) // with sorted keys
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidObject, err)
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(append(text, suffix...))
+	annotate(m, hashAnnotation(work.UID), nameEncoding.EncodeToString(sum[:hashBytes]))
+	return m, nil
+}
+
+// mark sets what says whose an object is.
+func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork) {
+	// In what was read from the cluster: a hash of the hash would be another each time.
+	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", hashAnnotation(work.UID))
+	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", adoptedAnnotation(work.UID))
+	m.SetNamespace(namespace)
+	if f.set != "" {
+		joinSet(m, f.set)
+	}
+	if !f.unowned {
+		SetOwnerReference(m, work)
+	} else {
+		RemoveOwnerReference(m, work.UID)
+	}
+	if f.adopted {
+		annotate(m, adoptedAnnotation(work.UID), "true")
+	}
+}
+
+func annotate(m *unstructured.Unstructured, name, value string) {
 	annotations := m.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[hashAnnotation(work.UID)] = nameEncoding.EncodeToString(sum[:hashBytes])
+	annotations[name] = value
 	m.SetAnnotations(annotations)
-	return m, nil
+}
+
+// maxAnnotations is how many bytes the API server takes for all annotations of an object.
+const maxAnnotations = 256 << 10
+
+// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others.
+func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
+	size := len(hashAnnotation(uid)) + nameEncoding.EncodedLen(hashBytes) + len(adoptedAnnotation(uid)) + len("true")
+	ours := manifest.GetAnnotations()
+	for name, value := range ours {
+		size += len(name) + len(value)
+	}
+	if live != nil {
+		for name, value := range live.GetAnnotations() {
+			if _, both := ours[name]; !both {
+				size += len(name) + len(value)
+			}
+		}
+	}
+	return size <= maxAnnotations
 }
 
 // copyOf copies an object by way of JSON: DeepCopy panics at values that no decoder makes, as an int in an object that was
@@ -114,7 +224,8 @@ func encodeStringData(m *unstructured.Unstructured) error {
 
 // isUnchanged reports whether live is what an apply of manifest would make of it.
 func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manager string) bool {
-	if live.GetAnnotations()[hashAnnotation(uid)] != manifest.GetAnnotations()[hashAnnotation(uid)] {
+	hash := manifest.GetAnnotations()[hashAnnotation(uid)]
+	if hash == "" || hash != live.GetAnnotations()[hashAnnotation(uid)] {
 		return false
 	}
 	for _, wanted := range manifest.GetOwnerReferences() {
@@ -139,15 +250,15 @@ func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manag
 		}
 	}
 	content["metadata"] = metadata
-	return covers(fieldsOf(live, manager), content, live.Object)
+	return covers(fieldsOf(live, func(m string) bool { return m == manager }), content, live.Object)
 }
 
-// fieldsOf returns the fields that a manager has, whether it has created, updated or applied them, in the form of
+// fieldsOf returns the fields that managers have, whether they have created, updated or applied them, in the form of
 // FieldsV1.
-func fieldsOf(obj *unstructured.Unstructured, manager string) map[string]any {
+func fieldsOf(obj *unstructured.Unstructured, is func(manager string) bool) map[string]any {
 	fields := map[string]any{}
 	for _, e := range obj.GetManagedFields() {
-		if e.Manager != manager || e.Subresource != "" || e.FieldsV1 == nil {
+		if !is(e.Manager) || e.Subresource != "" || e.FieldsV1 == nil {
 			continue
 		}
 		var set map[string]any

@@ -41,6 +41,16 @@ type Options struct {
 	Metadata metadata.Interface
 	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
 	Discovery Discovery
+	// Protected are objects that are never deleted and never get an owner reference, so that Kubernetes' garbage collector
+	// does not delete them either. Defaults to [DefaultProtected]. To add objects, append to that.
+	Protected []Key
+	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as its parent: kubectl lists them by
+	// the label applyset.kubernetes.io/part-of, whose value is [ApplySetID], and kubectl apply --prune leaves them alone. An
+	// object that is part of another ApplySet stays so. The parent's CRD needs the label that [v1alpha1.EnsureCRD] sets.
+	ApplySet bool
+	// Reviews asks what an [Executor] may do: AuthorizationV1().SubjectAccessReviews() of a client that may create
+	// subjectaccessreviews. Required for [ApplyOptions].Executor.
+	Reviews SubjectAccessReviews
 	// Events takes a Kubernetes event for each refusal. Nil means none.
 	Events EventRecorder
 
@@ -88,6 +98,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxShards == 0 {
 		o.MaxShards = defaultMaxShards
+	}
+	if o.Protected == nil {
+		o.Protected = DefaultProtected()
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

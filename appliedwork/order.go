@@ -3,7 +3,13 @@
 
 package appliedwork
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
 
 // Ranks say in which order kinds are applied; pruning goes the other way.
 const (
@@ -45,6 +51,8 @@ var kindRanks = map[schema.GroupKind]int{
 
 const admission = "admissionregistration.k8s.io"
 
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
 func rankOf(gk schema.GroupKind) int {
@@ -54,13 +62,19 @@ func rankOf(gk schema.GroupKind) int {
 	return rankContent
 }
 
-// protectedNamespaces are the cluster's own. They get no owner reference, because Kubernetes' collector would delete one
-// with the AppliedWork, and are never deleted.
-var protectedNamespaces = map[string]bool{"default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true}
-
-func isProtected(key Key) bool {
-	return key.Group == "" && key.Kind == "Namespace" && protectedNamespaces[key.Name]
+// DefaultProtected returns the objects that [Options].Protected has by default: the namespaces default, kube-system,
+// kube-public and kube-node-lease, and the CRD of AppliedWork, whose end deletes all AppliedWorks.
+func DefaultProtected() []Key {
+	return []Key{
+		{Kind: "Namespace", Name: "default"},
+		{Kind: "Namespace", Name: "kube-system"},
+		{Kind: "Namespace", Name: "kube-public"},
+		{Kind: "Namespace", Name: "kube-node-lease"},
+		{Group: crdKind.Group, Kind: crdKind.Kind, Name: v1alpha1.GroupVersionResource.GroupResource().String()},
+	}
 }
+
+func (c *cluster) isProtected(key Key) bool { return slices.Contains(c.opts.Protected, key) }
 
 // byRank returns the indices of n objects in their order of application.
 func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {

@@ -28,20 +28,35 @@ type OrphanRule struct {
 	Group, Resource, Namespace, Name string
 }
 
-// Policies says what becomes of which object. The zero value deletes. A Namespace or a CRD goes with all that is in it or of
-// it: one that has an object that is to be left is not deleted, with a [*PruneBlockedError], unless it is to be left too.
+// Policies says what becomes of which object when the work does not have it any more. Give Apply, Prune and Teardown the same
+// ones: an object that is left gets no owner reference, so that Kubernetes' garbage collector does not delete it either. The
+// zero value deletes what the work has created, and leaves what it has adopted. A Namespace or a CRD goes with all that is in it or of
+// it: the one of an object that is to be left gets no owner reference either, and is left too, or not deleted, with a
+// [*PruneBlockedError].
 type Policies struct {
 	// Default holds for all objects. Defaults to PolicyDelete.
 	Default Policy
 	// Orphans are the objects that PolicySelectivelyOrphan leaves.
 	Orphans []OrphanRule
-	// ByKey, where it has an object, decides over the others: PolicyDelete or PolicyOrphan.
+	// Adopted holds for adopted objects: those that existed before, and that no AppliedWork owned. Defaults to PolicyOrphan.
+	// PolicyDelete has them deleted as if the work had created them, as OCM's agent does.
+	Adopted Policy
+	// ByKey, where it has an object, decides over the others: PolicyDelete or PolicyOrphan. A namespace in the key of a
+	// cluster-scoped object does not count.
 	ByKey map[Key]Policy
 }
 
-// For returns PolicyDelete or PolicyOrphan for an object.
+// of returns For, or what holds for adopted objects.
+func (p Policies) of(id v1alpha1.ResourceIdentifier, adopted bool) Policy {
+	if _, ok := byKey(p.ByKey, KeyOf(id)); adopted && !ok && p.Adopted != PolicyDelete {
+		return PolicyOrphan
+	}
+	return p.For(id)
+}
+
+// For returns PolicyDelete or PolicyOrphan for an object that the work has created.
 func (p Policies) For(id v1alpha1.ResourceIdentifier) Policy {
-	if policy, ok := p.ByKey[KeyOf(id)]; ok {
+	if policy, ok := byKey(p.ByKey, KeyOf(id)); ok {
 		return policy
 	}
 	switch p.Default {
@@ -53,6 +68,19 @@ func (p Policies) For(id v1alpha1.ResourceIdentifier) Policy {
 		}
 	}
 	return PolicyDelete
+}
+
+// byKey returns what a map has for an object. [Identify] gives a cluster-scoped object the namespace of its manifest.
+func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
+	if value, ok = m[key]; ok || key.Namespace != "" {
+		return value, ok
+	}
+	for other, value := range m {
+		if other.Namespace = ""; other == key {
+			return value, true
+		}
+	}
+	return value, false
 }
 
 // orphansIn returns the objects of a namespace that are named one by one to be left.
@@ -75,6 +103,9 @@ func (p Policies) validate() error {
 	case "", PolicyDelete, PolicyOrphan, PolicySelectivelyOrphan:
 	default:
 		return fmt.Errorf("%w: Policies.Default %q is none of Delete, Orphan, SelectivelyOrphan", ErrInvalidInput, p.Default)
+	}
+	if p.Adopted != "" && p.Adopted != PolicyDelete && p.Adopted != PolicyOrphan {
+		return fmt.Errorf("%w: Policies.Adopted %q is none of Delete, Orphan", ErrInvalidInput, p.Adopted)
 	}
 	if len(p.Orphans) > 0 && p.Default != PolicySelectivelyOrphan {
 		return fmt.Errorf("%w: Policies.Orphans needs Policies.Default SelectivelyOrphan, which is %q", ErrInvalidInput, p.Default)

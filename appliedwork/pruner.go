@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,17 +26,11 @@ type Pruner struct {
 
 	mu       sync.Mutex
 	unserved map[schema.GroupKind]*absence
-	intents  map[intent]time.Time
-}
-
-type intent struct {
-	work types.UID
-	key  Key
 }
 
 // NewPruner returns a Pruner for the inventories of tracker.
 func NewPruner(tracker *Tracker) *Pruner {
-	return &Pruner{cluster: tracker.cluster, tracker: tracker, unserved: map[schema.GroupKind]*absence{}, intents: map[intent]time.Time{}}
+	return &Pruner{cluster: tracker.cluster, tracker: tracker, unserved: map[schema.GroupKind]*absence{}}
 }
 
 // PruneOptions are the options of [Pruner.Prune]. The zero value is useful.
@@ -153,6 +146,7 @@ type pruneItem struct {
 	change  Change
 	done    bool
 	forget  bool
+	left    bool // released for good: the policy, or who removed our reference, wants it to stay
 }
 
 func (i *pruneItem) finish(action Action, err error) {
@@ -214,9 +208,16 @@ func (r *pruneRun) changes(ctx context.Context) []Change {
 
 // forget takes out of the inventory what is done with.
 func (r *pruneRun) forget(ctx context.Context, condition string, changes *ChangeSet) error {
+	staying := map[string]bool{} // namespaces that are to go and are there
+	for _, item := range r.items {
+		if key := item.change.Key; key.Group == "" && key.Kind == "Namespace" && !item.forget {
+			staying[key.Name] = true
+		}
+	}
 	var entries []v1alpha1.AppliedResourceMeta
 	for _, item := range r.items {
-		if item.forget {
+		// What is left keeps its entry as long as its namespace could go with it.
+		if item.forget && !(item.left && staying[item.change.Key.Namespace]) {
 			entries = append(entries, item.entry)
 		}
 	}

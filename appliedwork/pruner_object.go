@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +22,7 @@ import (
 // run deals with entries that are not desired, in the reverse order of apply.
 func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta) error {
 	if !r.dry {
-		r.forgetIntents(stale)
+		r.intents.keepOnly(r.work.UID, r.inventory.entries())
 	}
 	if len(stale) == 0 {
 		return nil
@@ -89,7 +87,7 @@ func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 			return
 		}
 		if IsTypeNotServed(err) {
-			r.kinds.forget(ctx, item.entry.Group)
+			r.kinds.forget(item.entry.Group)
 			r.unreadable(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
 			return
 		}
@@ -115,7 +113,7 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	live := item.live
 	if live != nil {
 		item.change.UID = live.GetUID()
-		r.exists(item.change.Key)
+		r.intents.forget(r.work.UID, item.change.Key)
 		if r.keptUIDs[live.GetUID()] {
 			item.finish(ActionRetained, nil) // desired, by another name of its kind
 			return nil
@@ -129,8 +127,8 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	if item.mapping.kind != "" { // an entry may lack either, and rules go by one or the other
 		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
 	}
-	policy := r.opts.Policies.For(id)
-	if r.ending && isProtected(item.change.Key) {
+	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
+	if r.ending && r.isProtected(item.change.Key) || live != nil && isKept(live) {
 		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
 	}
 	switch DecideDeletion(live, item.entry, owners, policy) {
@@ -141,7 +139,12 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	case Wait:
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
 	case Release:
-		return r.release(ctx, item)
+		item.left = policy == PolicyOrphan || !IsOwnedBy(live, r.work.UID)
+		var heir *Owner
+		if !item.left {
+			heir = owners.heir(live)
+		}
+		return r.release(ctx, item, heir)
 	case Delete:
 		return r.delete(ctx, item)
 	}
@@ -157,61 +160,48 @@ func heldBy(live *unstructured.Unstructured) string {
 
 // gone: there is no object. Where none was ever confirmed, the request for it may be under way still.
 func (r *pruneRun) gone(item *pruneItem) {
-	if item.entry.UID == "" && !r.ending && !r.settled(item.change.Key) {
+	if item.entry.UID == "" && !r.ending && !r.intents.settled(r.work.UID, item.change.Key, r.dry) {
 		item.finish(ActionPending, fmt.Errorf("%s was about to be applied, and a request may be under way", item.change.Key))
 		return
 	}
 	item.finish(ActionDeleted, nil)
 }
 
-// settled reports whether an object was absent for Options.IntentGrace.
-func (r *pruneRun) settled(key Key) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now, i := r.cluster.opts.Clock.Now(), intent{r.work.UID, key}
-	since, known := r.intents[i]
-	if !known {
-		since = now
-		if !r.dry {
-			r.intents[i] = now
-		}
-	}
-	if now.Sub(since) < r.cluster.opts.IntentGrace {
-		return false
-	}
-	delete(r.intents, i)
-	return true
-}
-
-// exists notes that an object is there.
-func (r *pruneRun) exists(key Key) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.intents, intent{r.work.UID, key})
-}
-
-// forgetIntents drops what is known of unconfirmed objects that are none any more: what is seen absent later is so anew.
-func (r *pruneRun) forgetIntents(stale []v1alpha1.AppliedResourceMeta) {
-	unconfirmed := map[Key]bool{}
-	for _, e := range stale {
-		if e.UID == "" {
-			unconfirmed[KeyOf(e.ResourceIdentifier)] = true
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.intents, func(i intent, _ time.Time) bool { return i.work == r.work.UID && !unconfirmed[i.key] })
-}
-
-// release takes our reference out of the object that was read, with what says that we manage its fields.
-func (r *pruneRun) release(ctx context.Context, item *pruneItem) error {
+// release takes our reference out of the object that was read, with what says that we manage its fields, and gives it to the
+// heir, if there is one.
+func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) error {
 	live := item.live
-	if r.dry || !IsOwnedBy(live, r.work.UID) {
+	if r.dry || !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
 		item.finish(ActionReleased, nil)
 		return nil
 	}
-	err := r.detach(ctx, item.mapping, live, r.work.UID)
+	if heir == nil {
+		err := r.detach(ctx, item.mapping, live, r.work, nil)
+		if err == nil {
+			item.finish(ActionReleased, nil)
+		}
+		return err
+	}
+	return r.bequeath(ctx, item, heir)
+}
+
+// bequeath gives an object to an AppliedWork that is about to apply it. The inventory of the heir has the object before and after
+// that: the heir may have changed its mind, and would not look for the object.
+func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) error {
+	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: heir.Name, UID: heir.UID}}
+	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
+	err := r.tracker.RecordApplied(ctx, work, entry)
 	if err == nil {
+		err = r.detach(ctx, item.mapping, item.live, r.work, work)
+	}
+	if err == nil {
+		err = r.tracker.RecordApplied(ctx, work, entry)
+	}
+	switch {
+	case errors.Is(err, ErrTerminating):
+		item.finish(ActionPending, fmt.Errorf("AppliedWork %s, which was about to apply %s, is gone", heir.Name, item.change.Key))
+		return nil
+	case err == nil:
 		item.finish(ActionReleased, nil)
 	}
 	return err
@@ -219,12 +209,19 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem) error {
 
 // detach takes the reference to an AppliedWork out of an object, with what says that we manage its fields, if it is as it was
 // read.
-func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, uid types.UID) error {
+func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork) error {
+	uid := work.UID
 	rest := live.DeepCopy()
 	RemoveOwnerReference(rest, uid)
+	if heir != nil {
+		SetOwnerReference(rest, heir)
+	}
 	metadata := map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
-		"ownerReferences": rest.GetOwnerReferences(), "annotations": map[string]any{hashAnnotation(uid): nil},
+		"ownerReferences": rest.GetOwnerReferences(), "annotations": map[string]any{hashAnnotation(uid): nil, adoptedAnnotation(uid): nil},
+	}
+	if live.GetLabels()[labelPartOf] == ApplySetID(work.Name) {
+		metadata["labels"] = map[string]any{labelPartOf: nil}
 	}
 	if managed := live.GetManagedFields(); len(managed) > 0 {
 		metadata["managedFields"] = withoutUs(managed, uid)
@@ -235,12 +232,12 @@ func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unst
 
 // patchMetadata changes the metadata of the object that was read. A merge patch, in which lists are replaced as a whole, never
 // fails for what somebody else has taken out: then the resourceVersion is another, and the error is errMoved.
-func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructured.Unstructured, metadata map[string]any, manager string) (*unstructured.Unstructured, error) {
+func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructured.Unstructured, metadata map[string]any, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
-	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager, DryRun: dryRun})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
 		return nil, errMoved
 	}

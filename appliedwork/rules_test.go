@@ -13,9 +13,9 @@ import (
 var rules = []ruletest.Rule{
 	// Apply.
 	{Name: "the intent is recorded first", Test: "TestSafeApply/the_intent", Edits: []ruletest.Edit{
-		{"applier_record.go", "\t\t\tif !item.done {\n\t\t\t\tinv.put(item.intent(inv))", "\t\t\tif false {\n\t\t\t\tinv.put(item.intent(inv))"}}},
+		{"applier_record.go", "\t\t\t\tinv.put(item.intent(inv))\n", ""}}},
 	{Name: "the owner reference is part of the request", Test: "TestSafeApply/the_owner_reference", Edits: []ruletest.Edit{
-		{"managed.go", "if !unowned {", "if false {"}}},
+		{"managed.go", "if !f.unowned {", "if false {"}}},
 	{Name: "a field manager for each AppliedWork", Test: "TestSafeApply/each_AppliedWork", Edits: []ruletest.Edit{
 		{"managed.go", "{ return prefix + \"-\" + string(uid) }", "{ return prefix }"}}},
 	{Name: "nothing is applied while it is terminating", Test: "TestSafeApply/nothing_is_applied", Edits: []ruletest.Edit{
@@ -24,37 +24,39 @@ var rules = []ruletest.Rule{
 	{Name: "terminating is looked at in the write of the intent", Test: "TestSafeApply/nothing_is_applied_when", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
 	{Name: "create, not apply", Test: "TestSafeApply/what_somebody_else_makes", Edits: []ruletest.Edit{
-		{"applier_object.go", ".Create(ctx, manifest, metav1.CreateOptions{FieldManager: item.manager})", ".Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: item.manager, Force: true})"}}},
+		{"applier_object.go", "client.Create(ctx, manifest, metav1.CreateOptions{\n\t\tFieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it\n\t\tDryRun: r.dryRun(),\n\t})", "client.Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: item.manager, Force: true})"}}},
 	{Name: "no adoption unasked", Test: "TestSafeApply/nothing_is_adopted", Edits: []ruletest.Edit{
 		{"applier_object.go", "if adoption == AdoptAlways ||", "if true ||"}}},
 	{Name: "an adoption has the resourceVersion", Test: "TestSafeApply/what_is_adopted", Edits: []ruletest.Edit{
-		{"applier_object.go", "\tif action == ActionAdopted || item.version", "\tif item.version"}}},
+		{"applier_object.go", "\tif action == ActionAdopted || item.options.ResourceVersion", "\tif item.options.ResourceVersion"}}},
 	{Name: "values of an object are for its version", Test: "TestSafeApply/what_has_values", Edits: []ruletest.Edit{
-		{"applier_object.go", "if action == ActionAdopted || item.version != \"\" {", "if action == ActionAdopted {"}}},
+		{"applier_object.go", "if action == ActionAdopted || item.options.ResourceVersion != \"\" || item.ignored != nil {", "if action == ActionAdopted {"}}},
+	{Name: "live values of ignored fields are for their version", Test: "TestSafeApply/an_ignored_field", Edits: []ruletest.Edit{
+		{"applier_object.go", " || item.ignored != nil {", " {"}}},
 	{Name: "an apply has the UID", Test: "TestSafeApply/what_is_changed", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tbody.SetUID(live.GetUID())\n", ""}}},
 	{Name: "an entry stays when its outcome is not known or it failed", Test: "TestSafeApply/an_(outcome|update)", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tr.tracker.setCondition(inv, outcome(", "\t\tfor _, item := range r.items {\n\t\t\tif item.change.Action == ActionFailed {\n" +
-			"\t\t\t\tinv.remove([]v1alpha1.AppliedResourceMeta{{ResourceIdentifier: item.id, UID: inv.uid(item.change.Key)}})\n\t\t\t}\n\t\t}\n\t\tr.tracker.setCondition(inv, outcome("}}},
+			"\t\t\t\tinv.remove([]v1alpha1.AppliedResourceMeta{{ResourceIdentifier: item.id, UID: inv.entry(item.change.Key).UID}})\n\t\t\t}\n\t\t}\n\t\tr.tracker.setCondition(inv, outcome("}}},
 	{Name: "a new object has an intent of its own", Test: "TestSafeApply/a_new_object", Edits: []ruletest.Edit{
 		{"applier_record.go", "\tif i.live != nil {\n", "\tif true {\n"},
-		{"applier_object.go", "uid != \"\" {", "uid == \"none\" {"}}},
+		{"applier_object.go", "uid != \"\" && !r.dry {", "uid == \"none\" {"}}},
 	{Name: "protected namespaces get no owner", Test: "TestSafeApply/a_protected", Edits: []ruletest.Edit{
-		{"applier_object.go", "unowned := isProtected(item.change.Key)", "unowned := false"}}},
+		{"applier_object.go", "r.isProtected(item.change.Key) || r.opts", "r.opts"}}},
 
 	// What is decided.
 	{Name: "an owner reference is the evidence", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
 		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self):\n\t\treturn Retain\n", ""}}},
 	{Name: "a reference that was taken out releases", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
-		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self) && entry.UID != \"\" && entry.UID == live.GetUID():\n\t\treturn Release\n", ""}}},
+		{"decide.go", "entry.UID != \"\" && entry.UID == live.GetUID() || ", ""}}},
 	{Name: "our reference counts whatever the UID", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
 		{"decide.go", "\tdefault:\n\t\treturn Delete", "\tcase entry.UID != \"\" && entry.UID != live.GetUID():\n\t\treturn Retain\n\tdefault:\n\t\treturn Delete"}}},
 	{Name: "another owner keeps it", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
-		{"decide.go", "if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {", "if false {"}}},
+		{"decide.go", "return !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID)", "return false"}}},
 	{Name: "another inventory keeps it", Test: "TestDecideDeletion|TestSafePrune/what_another", Edits: []ruletest.Edit{
-		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if listed.UID == \"none\" {"}}},
+		{"decide.go", "return listed.UID != o.Self && !listed.Terminating", "return listed.UID == \"none\""}}},
 	{Name: "an intent is a claim", Test: "TestSafePrune/what_another", Edits: []ruletest.Edit{
-		{"decide.go", "if listed.UID != o.Self && !listed.Terminating {", "if listed.UID != o.Self && !listed.Terminating && listed.Applied {"}}},
+		{"decide.go", "return listed.UID != o.Self && !listed.Terminating", "return listed.UID != o.Self && !listed.Terminating && listed.Applied"}}},
 	{Name: "versions are no identity", Test: "TestDiff", Edits: []ruletest.Edit{
 		{"table.go", "a.Kind == b.Kind && a.Group == b.Group\n}\n\nfunc sameR", "a.Kind == b.Kind && a.Group == b.Group && a.Version == b.Version\n}\n\nfunc sameR"}}},
 
@@ -76,7 +78,7 @@ var rules = []ruletest.Rule{
 	{Name: "an entry stays while its object is being deleted", Test: "TestSafePrune/an_entry", Edits: []ruletest.Edit{
 		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
 	{Name: "an intent stays for the grace period", Test: "TestSafePrune/an_intent", Edits: []ruletest.Edit{
-		{"pruner_object.go", "!r.settled(item.change.Key) {", "false {"}}},
+		{"pruner_object.go", "!r.intents.settled(r.work.UID, item.change.Key, r.dry) {", "false {"}}},
 	{Name: "not served is not absent", Test: "TestSafePrune/a_path", Edits: []ruletest.Edit{
 		{"cluster.go", "\tcase IsTypeNotServed(err):\n", "\tcase false:\n"}}},
 	{Name: "not served for long", Test: "TestSafePrune/a_kind_that_is_away", Edits: []ruletest.Edit{
@@ -99,7 +101,7 @@ var rules = []ruletest.Rule{
 	{Name: "a container waits for its content", Test: "TestSafeGuards/a_namespace_with_what_does_not_go", Edits: []ruletest.Edit{
 		{"guards.go", "\tif r.dry {\n", "\tif true {\n"}}},
 	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{
-		{"guards.go", "\tif isProtected(key) {\n", "\tif false {\n"}}},
+		{"guards.go", "\tcase r.isProtected(key):\n", "\tcase false:\n"}}},
 	{Name: "a CRD with what is not ours stays", Test: "TestSafeGuards/a_CRD", Edits: []ruletest.Edit{
 		{"guards.go", "return decision != Delete && decision != Wait, nil", "return false && decision != Wait, nil"}}},
 	{Name: "nothing desired is a mistake", Test: "TestSafeGuards/everything", Edits: []ruletest.Edit{

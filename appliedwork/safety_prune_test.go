@@ -256,7 +256,7 @@ func TestSafeGuards(t *testing.T) {
 			if err := s.tracker.RecordApplied(s.t.Context(), s.work, entry(id, "system")); err != nil {
 				s.t.Fatal(err)
 			}
-			blocked(s, spaces+"kube-system", appliedwork.NamespaceProtected)
+			blocked(s, spaces+"kube-system", appliedwork.Protected)
 		},
 		"a CRD with what is another's": func(s *scene) {
 			s.serveThings("v1")

@@ -215,6 +215,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
+		"an ignored field that others change meanwhile stays": ignoredRace,
 		"an outcome that is not known keeps the entry": func(s *scene) {
 			lost := errors.New("lost")
 			s.see = func(request *http.Request, _ []byte) {

@@ -32,7 +32,10 @@ func NewTracker(opts Options) (*Tracker, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	return &Tracker{cluster: &cluster{opts: opts, kinds: newKinds(opts.Discovery, opts.Clock)}}, nil
+	return &Tracker{cluster: &cluster{
+		opts: opts, kinds: newKinds(opts.Discovery, opts.Clock), intents: newIntents(opts.Clock, opts.IntentGrace),
+		access: newAccess(opts.Reviews, opts.Clock),
+	}}, nil
 }
 
 // Ensure returns the AppliedWork of a name, which it creates if there is none. The error is [ErrNameCollision] when there
@@ -72,7 +75,9 @@ func (t *Tracker) RecordIntent(ctx context.Context, work *v1alpha1.AppliedWork, 
 			return fmt.Errorf("%w: %s", ErrTerminating, work.Name)
 		}
 		for _, id := range objects {
-			inv.put(v1alpha1.AppliedResourceMeta{ResourceIdentifier: id, UID: inv.uid(KeyOf(id))})
+			e := inv.entry(KeyOf(id))
+			e.ResourceIdentifier = id
+			inv.put(e)
 		}
 		return nil
 	})

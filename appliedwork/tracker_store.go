@@ -202,9 +202,13 @@ func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
 
 // annotate sets an annotation, or takes it away when the value is nil, if the AppliedWork is what was read.
 func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": s.work.UID, "resourceVersion": s.raw.GetResourceVersion(), "annotations": map[string]any{name: value},
-	}})
+	return t.patchMain(ctx, s, map[string]any{"annotations": map[string]any{name: value}})
+}
+
+// patchMain merges metadata into an AppliedWork, if that is what was read.
+func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]any) error {
+	metadata["uid"], metadata["resourceVersion"] = s.work.UID, s.raw.GetResourceVersion()
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
@@ -213,7 +217,7 @@ func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any
 		return errMoved
 	}
 	if err != nil {
-		return fmt.Errorf("annotate AppliedWork %s: %w", s.work.Name, err)
+		return fmt.Errorf("patch the metadata of AppliedWork %s: %w", s.work.Name, err)
 	}
 	read, err := decodeShard(raw)
 	if err != nil {

@@ -7,26 +7,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/observe"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// WaitGone waits, by watching, until no object that the AppliedWork has in its status, or in its inventory where that still
-// exists, is there with its owner reference, and then, if the AppliedWork is being deleted, until it is gone, or until ctx
-// ends. After a [Collector.Teardown] or [Collector.Release] that is not done it waits for what is being deleted only, as the
-// others wait for the next pass. That an AppliedWork is gone does not prove that its objects are, as Kubernetes' collector
-// deletes them after it: give the one that was read before. The error is that of ctx, an [ErrInvalidInput], a
-// [*TypeNotServedError] for a kind of which nothing can be known, unless its CRD was of the work too and is gone, or the API
-// server's.
+// WaitGone waits, by watching, until the objects of an AppliedWork are gone or have lost its owner reference, then, if the
+// AppliedWork is being deleted, until it is gone, or until ctx ends. After a [Collector.Teardown] or [Collector.Release] that is
+// not done it waits only for what is being deleted, as the other objects wait for the next pass.
+//
+// An AppliedWork that is gone does not prove that its objects are: Kubernetes' garbage collector deletes them after it. Then
+// WaitGone waits for the objects that the given AppliedWork has in its status. If those are not all, because it has none or has
+// shards, WaitGone lists all kinds of the cluster to find them, and a kind that cannot be listed is an error.
+//
+// The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError] for a kind of which nothing can be known, unless its
+// CRD was of the work too and is gone, or the API server's.
 func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) error {
 	if err := checkWork(work); err != nil {
 		return err
@@ -39,6 +42,10 @@ func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) er
 		wait.passes = inv.main().Annotations[v1alpha1.AnnotationTerminating] != "" && inv.main().DeletionTimestamp == nil
 	case !errors.Is(err, ErrTerminating):
 		return err
+	case len(wait.entries) == 0 || shardsOf(work) > 0:
+		if err := wait.survey(ctx); err != nil {
+			return err
+		}
 	}
 	if err := wait.group(ctx); err != nil {
 		return err
@@ -75,6 +82,27 @@ type goneWait struct {
 type location struct {
 	resource        schema.GroupVersionResource
 	kind, namespace string
+}
+
+// survey finds the objects that have an owner reference to the AppliedWork. It begins again while kinds come and go.
+func (w *goneWait) survey(ctx context.Context) error {
+	for attempt := 0; ; attempt++ {
+		owned, unread, err := w.ownedBy(ctx, defaultConcurrency, func(r metav1.OwnerReference) bool { return r.UID == w.work.UID })
+		if err != nil {
+			return err
+		}
+		if len(unread) == 0 {
+			w.entries = slices.AppendSeq(w.entries, maps.Values(owned[w.work.UID]))
+			return nil
+		}
+		kind := slices.Min(slices.Collect(maps.Keys(unread)))
+		if !IsTypeNotServed(unread[kind]) || attempt == attempts {
+			return fmt.Errorf("wait for the objects of AppliedWork %s to go: list %s: %w", w.work.Name, kind, unread[kind])
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
 }
 
 func (w *goneWait) counts(obj *unstructured.Unstructured) bool {
@@ -114,7 +142,7 @@ func (w *goneWait) group(ctx context.Context) error {
 // withoutType returns nil when a kind is not served because its CRD is gone, which takes all objects with it before it goes.
 // Who does not know that a kind has a CRD knows nothing of its objects.
 func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resource string, err error) error {
-	w.kinds.forget(ctx, gk.Group)
+	w.kinds.forget(gk.Group)
 	notServed := &TypeNotServedError{Kind: gk, Err: err}
 	crd := resource + "." + gk.Group
 	if !slices.ContainsFunc(w.entries, func(e v1alpha1.AppliedResourceMeta) bool {
@@ -134,75 +162,25 @@ func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resourc
 
 // waitGone waits until none of the objects with these names is there for which counts holds.
 func waitGone(ctx context.Context, client dynamic.ResourceInterface, names map[string]bool, counts func(*unstructured.Unstructured) bool) error {
-	var options metav1.ListOptions
-	if len(names) == 1 {
-		for name := range names {
-			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+	present := maps.Clone(names)
+	see := func(name string, obj *unstructured.Unstructured) {
+		if obj != nil && counts(obj) {
+			present[name] = true
+		} else {
+			delete(present, name)
 		}
 	}
+	gone := func() bool { return len(present) == 0 }
 	for {
-		gone, err := watchGone(ctx, client, options, names, counts)
-		if gone || err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		err := observe.Objects(ctx, client, names, see, gone)
+		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			return err
+		}
+		if gone() {
+			return nil
 		}
 		if err := pause(ctx, attempts); err != nil { // the watch ended, or what was listed is too old: list again
 			return err
 		}
 	}
-}
-
-// watchGone lists and watches, and returns true when all are gone, or false when the watch has ended.
-func watchGone(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions, names map[string]bool, counts func(*unstructured.Unstructured) bool) (bool, error) {
-	present := map[string]bool{}
-	version, err := listAll(ctx, client, options, func(obj *unstructured.Unstructured) {
-		if names[obj.GetName()] && counts(obj) {
-			present[obj.GetName()] = true
-		}
-	})
-	if err != nil || len(present) == 0 {
-		return err == nil, err
-	}
-	options.ResourceVersion, options.AllowWatchBookmarks = version, true
-	w, err := client.Watch(ctx, options)
-	if err != nil {
-		return false, err
-	}
-	defer w.Stop()
-	return follow(ctx, w, present, counts), nil
-}
-
-func listAll(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions, visit func(*unstructured.Unstructured)) (version string, err error) {
-	options.Limit = pageSize
-	for {
-		page, err := client.List(ctx, options)
-		if err != nil {
-			return "", err
-		}
-		for i := range page.Items {
-			visit(&page.Items[i])
-		}
-		version = page.GetResourceVersion()
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return version, nil
-		}
-	}
-}
-
-// follow reads a watch until all that was present is gone, and returns true, or until the watch or ctx ends.
-func follow(ctx context.Context, w watch.Interface, present map[string]bool, counts func(*unstructured.Unstructured) bool) bool {
-	for len(present) > 0 {
-		select {
-		case <-ctx.Done():
-			return false
-		case event, ok := <-w.ResultChan():
-			obj, is := event.Object.(*unstructured.Unstructured)
-			if !ok || event.Type == watch.Error {
-				return false
-			}
-			if is && event.Type != watch.Bookmark && (event.Type == watch.Deleted || !counts(obj)) {
-				delete(present, obj.GetName())
-			}
-		}
-	}
-	return true
 }

@@ -53,6 +53,7 @@ func ExampleNew() {
 	var hub func() (reconciler.Want, error) // in place of one
 	r, err := reconciler.New(reconciler.Options{
 		Options: appliedwork.Options{Client: client, Discovery: disco},
+		Hub:     "hub1",
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return hub() }),
 	})
 	if err != nil {
@@ -60,7 +61,7 @@ func ExampleNew() {
 		return
 	}
 	ctx := context.Background()
-	work, err := r.Tracker().Ensure(ctx, "shop", v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+	work, err := r.Tracker().Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -80,16 +81,20 @@ func ExampleNew() {
 	step("removed:")
 	// Output:
 	// wanted:  1 object <nil>
-	// lost:    1 object what work cluster1/shop wants: the hub cannot be reached
+	// lost:    1 object get the desired objects of work cluster1/shop: the hub cannot be reached
 	// removed: 0 object <nil>
 }
 
-// Client, Discovery and Desired are required.
+// Client, Discovery, Desired and Hub are required.
 func ExampleNew_invalid() {
 	desired := reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 		return reconciler.Want{}, nil
 	})
-	_, err := reconciler.New(reconciler.Options{Desired: desired})
+	_, err := reconciler.New(reconciler.Options{Desired: desired, Hub: "hub1"})
 	fmt.Println(errors.Is(err, appliedwork.ErrInvalidInput), err)
-	// Output: true invalid input: Options.Client is required
+	_, err = reconciler.New(reconciler.Options{Desired: desired})
+	fmt.Println(err)
+	// Output:
+	// true invalid input: Options.Client is required
+	// invalid input: Options.Hub is required: the Reconciler serves the AppliedWorks of that hub. For other names, set Options.Owns
 }

@@ -4,31 +4,35 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-const defaultRetryAfter = 10 * time.Second
+const (
+	defaultRetryAfter = 10 * time.Second
+	defaultResync     = 10 * time.Minute
+)
 
 // Want is what a work wants on the cluster.
 type Want struct {
@@ -39,13 +43,15 @@ type Want struct {
 	// Evicted says that the hub does not want anything of the work here: it is torn down after a grace period, which a Want
 	// without it ends.
 	Evicted bool
+	// Policies, where they are set, replace Options.Policies for this work.
+	Policies *appliedwork.Policies
 }
 
 // Desired knows what works want.
 type Desired interface {
-	// Desired returns what a work wants, for each AppliedWork of the cluster that Options.Owns does not leave out: Removed for
-	// one that the hub does not know deletes the objects of another hub's. After an error nothing is applied and nothing deleted, and it is asked again.
-	// It may be called concurrently.
+	// Desired returns what a work wants. It is called for the AppliedWorks that Options.Hub or Options.Owns selects. After an
+	// error nothing is applied or deleted, and Desired is called again, also while a work that was removed is torn down. It may be
+	// called concurrently.
 	Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
 }
 
@@ -57,33 +63,92 @@ func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (W
 	return f(ctx, work)
 }
 
-// Options are the options of a Reconciler. Options.Client, Options.Discovery and Desired are required.
+// Watcher watches objects that were applied, and is the source of requests for the controller. Package dynamicwatcher/source
+// has one; see the example.
+type Watcher interface {
+	// Watch replaces the objects that are watched for an AppliedWork. Each change of one becomes a request with the name of the
+	// AppliedWork. Without objects, the watches of the AppliedWork end.
+	Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedResourceMeta) error
+	source.Source
+}
+
+// Options are the options of a Reconciler. Options.Client, Options.Discovery, Desired, and one of Hub and Owns are required.
 type Options struct {
 	appliedwork.Options
 	// ControllerName is the name of the controller that SetupWithManager adds, in its logs and metrics: ASCII letters, digits and
 	// underscores. Controllers of one process have different names, so that an agent of several hubs names the controller of each
 	// of its Reconcilers. Defaults to "appliedwork".
 	ControllerName string
-	// Desired knows what works want.
+	// Desired returns what works want.
 	Desired Desired
-	// Owns says which AppliedWorks are this agent's: those of others, as of the agent of another hub, are left alone, and Desired
-	// is not asked about them. The spec does not name the hub; with the names of appliedwork.NameFor it is
-	//
-	//	work.Name == appliedwork.NameFor(hub, work.Spec.WorkNamespace, work.Spec.WorkName)
-	//
-	// Defaults to all on the cluster. It may be called concurrently.
+	// Hub is the name of the hub. The Reconciler serves the AppliedWorks that appliedwork.NameFor names for the hub, and leaves
+	// all others alone.
+	Hub string
+	// Owns selects AppliedWorks with other names, in place of Hub. An AppliedWork that it selects by mistake is pruned or torn
+	// down if Desired does not know it. It may be called concurrently.
 	Owns func(work *v1alpha1.AppliedWork) bool
+	// Policies decide which objects stay when a work does not have them any more. Set them here, and not in Apply, Prune, Evict
+	// and Teardown: all of them use these.
+	Policies appliedwork.Policies
 	// Apply, Prune and Evict are how it is done. An empty work prunes all only with Prune.AllowEmpty.
 	Apply appliedwork.ApplyOptions
 	Prune appliedwork.PruneOptions
 	Evict appliedwork.EvictOptions
+	// PruneIncomplete prunes even if some of the objects of the work could not be applied. Use it where what must go is in the way
+	// of what must come. By default such a work is pruned when all its objects are applied, so that a new version that does not
+	// work does not delete the old one.
+	PruneIncomplete bool
 	// Teardown is how a work that is removed ends.
 	Teardown appliedwork.TeardownOptions
 	// RetryAfter is when to look again at what is pending. Defaults to 10 seconds.
 	RetryAfter time.Duration
+	// Resync is how often each AppliedWork is reconciled without a change, which repairs what others have changed. The times of
+	// several AppliedWorks spread by up to a tenth. Defaults to 10 minutes; a negative value turns it off.
+	Resync time.Duration
+	// Watcher watches the applied objects, so that a change by others is repaired at once. Defaults to none.
+	Watcher Watcher
 	// NoAudit leaves out the survey before the first work, which lists all objects of the cluster once: it finds what requests of
 	// an earlier process have made after that had ended.
 	NoAudit bool
+}
+
+func (o Options) withDefaults() (Options, error) {
+	invalid := func(format string, args ...any) (Options, error) {
+		return o, fmt.Errorf("%w: "+format, append([]any{appliedwork.ErrInvalidInput}, args...)...)
+	}
+	switch {
+	case o.Desired == nil:
+		return invalid("Options.Desired is required")
+	case o.Hub == "" && o.Owns == nil:
+		return invalid("Options.Hub is required: the Reconciler serves the AppliedWorks of that hub. For other names, set Options.Owns")
+	case o.Hub != "" && o.Owns != nil:
+		return invalid("Options.Hub is %q and Options.Owns is set: set one of them", o.Hub)
+	case strings.ContainsFunc(o.ControllerName, notInNames):
+		return invalid("Options.ControllerName is %q: it has ASCII letters, digits and underscores only", o.ControllerName)
+	case o.RetryAfter < 0:
+		return invalid("Options.RetryAfter is negative")
+	}
+	for name, p := range map[string]appliedwork.Policies{
+		"Apply": o.Apply.Policies, "Prune": o.Prune.Policies, "Evict.Teardown": o.Evict.Teardown.Policies, "Teardown": o.Teardown.Policies,
+	} {
+		if !reflect.ValueOf(p).IsZero() {
+			return invalid("Options.%s.Policies is set: set Options.Policies", name)
+		}
+	}
+	if o.Owns == nil {
+		o.Owns = func(work *v1alpha1.AppliedWork) bool {
+			return work.Name == appliedwork.NameFor(o.Hub, work.Spec.WorkNamespace, work.Spec.WorkName)
+		}
+	}
+	o.ControllerName = cmp.Or(o.ControllerName, "appliedwork")
+	o.RetryAfter = cmp.Or(o.RetryAfter, defaultRetryAfter)
+	o.Resync = cmp.Or(o.Resync, defaultResync)
+	return o, nil
+}
+
+// use sets the policies of all that is done for a work.
+func (o *Options) use(p appliedwork.Policies) {
+	o.Apply.Policies, o.Prune.Policies, o.Teardown.Policies, o.Evict.Teardown.Policies = p, p, p, p
 }
 
 // Reconciler reconciles AppliedWorks. It may be used concurrently.
@@ -93,32 +158,20 @@ type Reconciler struct {
 	applier   *appliedwork.Applier
 	pruner    *appliedwork.Pruner
 	collector *appliedwork.Collector
-
-	mu        sync.Mutex
-	untracked map[types.UID][]v1alpha1.AppliedResourceMeta // by AppliedWork; nil until the cluster was looked at
+	earlier   earlier
 }
 
 // New returns a Reconciler. The error is an appliedwork.ErrInvalidInput.
 func New(opts Options) (*Reconciler, error) {
-	if opts.Desired == nil {
-		return nil, fmt.Errorf("%w: Options.Desired is required", appliedwork.ErrInvalidInput)
-	}
-	if strings.ContainsFunc(opts.ControllerName, notInNames) {
-		return nil, fmt.Errorf("%w: Options.ControllerName is %q: it has ASCII letters, digits and underscores only", appliedwork.ErrInvalidInput, opts.ControllerName)
-	}
-	if opts.ControllerName == "" {
-		opts.ControllerName = "appliedwork"
-	}
-	if opts.RetryAfter < 0 {
-		return nil, fmt.Errorf("%w: Options.RetryAfter is negative", appliedwork.ErrInvalidInput)
-	}
-	if opts.RetryAfter == 0 {
-		opts.RetryAfter = defaultRetryAfter
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
 	}
 	tracker, err := appliedwork.NewTracker(opts.Options)
 	if err != nil {
 		return nil, err
 	}
+	opts.use(opts.Policies)
 	return &Reconciler{
 		opts: opts, tracker: tracker, applier: appliedwork.NewApplier(tracker), pruner: appliedwork.NewPruner(tracker),
 		collector: appliedwork.NewCollector(tracker),
@@ -139,14 +192,18 @@ func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	// The status is what we write: it is no reason to reconcile.
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	return builder.ControllerManagedBy(m).Named(r.opts.ControllerName).For(watched, builder.WithPredicates(changed)).Complete(r)
+	b := builder.ControllerManagedBy(m).Named(r.opts.ControllerName).For(watched, builder.WithPredicates(changed))
+	if r.opts.Watcher != nil {
+		b = b.WatchesRawSource(r.opts.Watcher)
+	}
+	return b.Complete(r)
 }
 
 // Reconcile brings one AppliedWork to what its work wants.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, r.watch(&v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: request.Name}}, nil)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -155,38 +212,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, work); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
+	opts := r.opts // as they are for this work
 	switch {
 	case work.Labels[v1alpha1.LabelShardOf] != "":
 		return reconcile.Result{}, nil // it is part of another
-	case r.opts.Owns != nil && !r.opts.Owns(work):
+	case !r.opts.Owns(work):
 		return reconcile.Result{}, nil
 	case work.Annotations[v1alpha1.AnnotationTerminating] == "Release":
 		changes, err := r.collector.Release(ctx, work, appliedwork.ReleaseOptions{})
-		return r.result(ctx, work, changes, err)
-	case work.Annotations[v1alpha1.AnnotationTerminating] != "" && work.Annotations[v1alpha1.AnnotationEvictionStart] != "":
-		return r.teardown(ctx, work, r.opts.Evict.Teardown) // as it was begun
-	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
-		return r.teardown(ctx, work, r.opts.Teardown)
-	case work.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil // Kubernetes' collector does it
+		return r.end(ctx, work, changes, err)
+	case work.DeletionTimestamp != nil && work.Annotations[v1alpha1.AnnotationTerminating] == "":
+		return reconcile.Result{}, r.watch(work, nil) // Kubernetes' collector deletes the objects
 	}
-	return r.reconcile(ctx, work)
+	want, err := r.opts.Desired.Desired(ctx, work)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get the desired objects of work %s/%s: %w", work.Spec.WorkNamespace, work.Spec.WorkName, err)
+	}
+	if want.Policies != nil {
+		opts.use(*want.Policies)
+	}
+	switch { // what was begun is finished, with the policies of the work
+	case work.Annotations[v1alpha1.AnnotationTerminating] != "" && work.Annotations[v1alpha1.AnnotationEvictionStart] != "":
+		return r.teardown(ctx, work, opts.Evict.Teardown)
+	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
+		return r.teardown(ctx, work, opts.Teardown)
+	}
+	return r.reconcile(ctx, work, want, opts)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) (reconcile.Result, error) {
-	want, err := r.opts.Desired.Desired(ctx, work)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("what work %s/%s wants: %w", work.Spec.WorkNamespace, work.Spec.WorkName, err)
-	case want.Evicted && !want.Removed:
-		eviction, err := r.collector.Evict(ctx, work, r.opts.Evict)
+func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, want Want, opts Options) (reconcile.Result, error) {
+	if want.Evicted && !want.Removed {
+		eviction, err := r.collector.Evict(ctx, work, opts.Evict)
 		if eviction == nil || eviction.Changes == nil {
 			if err != nil {
 				return reconcile.Result{}, err
 			}
 			return reconcile.Result{RequeueAfter: eviction.Remaining}, nil
 		}
-		return r.result(ctx, work, eviction.Changes, err)
+		return r.end(ctx, work, eviction.Changes, err)
 	}
 	if work.Annotations[v1alpha1.AnnotationEvictionStart] != "" {
 		if err := r.collector.CancelEviction(ctx, work); err != nil {
@@ -194,62 +257,86 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork) 
 		}
 	}
 	if want.Removed {
-		return r.teardown(ctx, work, r.opts.Teardown)
+		return r.teardown(ctx, work, opts.Teardown)
 	}
-	if err := r.audit(ctx, work); err != nil {
+	audited, err := r.audit(ctx, work)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	applied, applyErr := r.applier.Apply(ctx, work, want.Objects, r.opts.Apply)
-	pruned, pruneErr := r.pruner.Prune(ctx, work, want.Objects, r.opts.Prune)
-	both := &appliedwork.ChangeSet{Entries: append(applied.Entries, pruned.Entries...)}
-	return r.result(ctx, work, both, errors.Join(applyErr, pruneErr))
+	changes, err := r.applier.Apply(ctx, work, want.Objects, opts.Apply)
+	if opts.PruneIncomplete || err == nil && changes.Done() {
+		objects, prune := withoutReadOnly(want.Objects, opts)
+		pruned, pruneErr := r.pruner.Prune(ctx, work, objects, prune)
+		changes.Entries, err = append(changes.Entries, pruned.Entries...), errors.Join(err, pruneErr)
+	}
+	if r.opts.Watcher != nil {
+		entries, entriesErr := r.tracker.Entries(ctx, work)
+		if entriesErr == nil {
+			entriesErr = r.watch(work, entries)
+		}
+		err = errors.Join(err, entriesErr)
+	}
+	return r.result(ctx, work, changes, audited, err)
+}
+
+// withoutReadOnly takes objects that are only read from those that are desired: what was applied of them before is released.
+func withoutReadOnly(objects []*unstructured.Unstructured, opts Options) ([]*unstructured.Unstructured, appliedwork.PruneOptions) {
+	prune := opts.Prune
+	var out []*unstructured.Unstructured
+	for _, obj := range objects {
+		key, err := appliedwork.Identify(obj)
+		if err != nil || opts.Apply.ByKey[key].Strategy != appliedwork.StrategyReadOnly {
+			out = append(out, obj)
+			continue
+		}
+		if prune.Policies.ByKey = maps.Clone(prune.Policies.ByKey); prune.Policies.ByKey == nil {
+			prune.Policies.ByKey = map[appliedwork.Key]appliedwork.Policy{}
+		}
+		prune.Policies.ByKey[key] = appliedwork.PolicyOrphan
+	}
+	return out, prune
 }
 
 func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts appliedwork.TeardownOptions) (reconcile.Result, error) {
 	changes, err := r.collector.Teardown(ctx, work, opts)
-	return r.result(ctx, work, changes, err)
+	return r.end(ctx, work, changes, err)
 }
 
-// audit records what an earlier process has left untracked of a work, once for each that there was when this process began.
-func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) error {
-	if r.opts.NoAudit {
+// end is result for a work that ends: what is left of it is not repaired.
+func (r *Reconciler) end(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
+	if watchErr := r.watch(work, nil); watchErr != nil {
+		err = errors.Join(err, watchErr)
+	}
+	result, err := r.result(ctx, work, changes, true, err)
+	if changes.Done() {
+		result.RequeueAfter = 0
+	}
+	return result, err
+}
+
+func (r *Reconciler) watch(work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta) error {
+	if r.opts.Watcher == nil {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.untracked == nil {
-		survey, err := r.collector.Survey(ctx, appliedwork.SurveyOptions{})
-		if err != nil {
-			return fmt.Errorf("look for what an earlier process has left untracked: %w", err)
-		}
-		if n := len(survey.Unread); n > 0 {
-			klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "unread", n, "err", first(survey.Unread))
-		}
-		r.untracked = survey.Untracked
+	if err := r.opts.Watcher.Watch(work, entries); err != nil {
+		return fmt.Errorf("watch the objects of %s: %w", work.Name, err)
 	}
-	objects := r.untracked[work.UID]
-	if len(objects) == 0 {
-		return nil
-	}
-	if err := r.tracker.RecordApplied(ctx, work, objects...); err != nil {
-		return fmt.Errorf("record what is untracked of %s: %w", work.Name, err)
-	}
-	klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", len(objects))
-	delete(r.untracked, work.UID)
 	return nil
 }
 
-// first returns one of the errors, the same each time.
-func first(errs map[string]error) error {
-	name := slices.Min(slices.Collect(maps.Keys(errs)))
-	return fmt.Errorf("%s: %w", name, errs[name])
-}
-
-// result retries errors with the controller's backoff, and looks again at what is pending.
-func (r *Reconciler) result(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
+// result retries errors with the controller's backoff, looks again at what is pending, and comes back to repair what others
+// change.
+func (r *Reconciler) result(
+	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, audited bool, err error,
+) (reconcile.Result, error) {
 	klog.FromContext(ctx).V(2).Info("Reconciled an AppliedWork", "appliedWork", work.Name, "changes", changes.String())
-	if err != nil || changes.Done() {
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
+	case !changes.Done() || !audited:
+		return reconcile.Result{RequeueAfter: r.opts.RetryAfter}, nil
+	case r.opts.Resync < 0:
+		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: r.opts.RetryAfter}, nil
+	return reconcile.Result{RequeueAfter: wait.Jitter(r.opts.Resync, 0.1)}, nil
 }

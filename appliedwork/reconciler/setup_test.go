@@ -25,6 +25,7 @@ func options(name string) reconciler.Options {
 	return reconciler.Options{
 		Options:        appliedwork.Options{Client: client, Discovery: disco},
 		ControllerName: name,
+		Hub:            "hub1",
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return reconciler.Want{}, nil
 		}),

@@ -26,7 +26,7 @@ const (
 	CRDName = "appliedworks." + GroupName
 	// schemaRevision grows with each change of the schema in a release, so that an older program does not take fields
 	// away that a newer one has added.
-	schemaRevision         = 1
+	schemaRevision         = 2
 	annotationSchema       = GroupName + "/schema-revision"
 	establishedCheckPeriod = 50 * time.Millisecond
 )

@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,6 +47,12 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 	if err := unstructured.SetNestedSlice(merged.Object, list, "spec", "versions"); err != nil {
 		return live, false
 	}
+	labels := merged.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, ours.GetLabels())
+	merged.SetLabels(labels)
 	setSchemaRevision(merged, schemaRevision)
 	return merged, true
 }

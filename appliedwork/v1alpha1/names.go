@@ -29,4 +29,11 @@ const (
 	// AnnotationAppliedHashPrefix begins the annotation of an object that has the hash of the manifest that was applied last;
 	// the UID of the AppliedWork is the rest, as an object may have several.
 	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
+	// AnnotationAdoptedPrefix begins the annotation of an object that was adopted; the UID of the AppliedWork is the rest. It is
+	// for CRDs that do not have the field of [AppliedResourceMeta].
+	AnnotationAdoptedPrefix = GroupName + "/adopted-"
+	// AnnotationPrune is for users, on a manifest or on the object of a cluster: with the value "disabled" the object stays when its
+	// work ends or does not have it any more. An object that the work does not have any more is not known any more: then annotate
+	// its Namespace too.
+	AnnotationPrune = GroupName + "/prune"
 )

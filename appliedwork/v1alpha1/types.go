@@ -17,6 +17,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="applyset.kubernetes.io/is-parent-type=true"
 // +kubebuilder:printcolumn:name="Work",type=string,JSONPath=`.spec.workName`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.workNamespace`
 // +kubebuilder:printcolumn:name="Resources",type=integer,JSONPath=`.status.resourceCount`
@@ -85,6 +86,11 @@ type AppliedResourceMeta struct {
 	// known of the outcome.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
+
+	// Adopted reports that the object existed before it was applied for the work, and that no other AppliedWork owned it.
+	// By default such an object is not deleted with the work.
+	// +optional
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // ResourceIdentifier is what it takes to reach an object.

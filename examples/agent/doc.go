@@ -14,7 +14,8 @@
 //
 // What a work has brought belongs to an AppliedWork on the cluster (kubectl get appliedworks). The process may be killed at
 // any moment: the next one goes on where it was. One at a time is enough: give a Deployment of it one replica and the strategy
-// Recreate. When no agent is to come back, delete the AppliedWorks, and everything goes.
+// Recreate. When no agent is to come back, delete the AppliedWorks: what they own is deleted. What the deleteOption leaves, and
+// adopted objects without a deleteOption, stays.
 //
 // # The parts
 //
@@ -23,7 +24,7 @@
 //	internal/controller  the queue: which work is served when; finalizers, deletion, eviction, what is watched
 //	internal/manifest    what the manifests are, and which configurations of the work are for which
 //	internal/spoke       the managed cluster: update strategies, executors, AppliedWorks
-//	internal/ignore      fields that are left to others
+//	internal/ignore      which fields are left to others
 //	internal/jsonpath    where a JSON path leads
 //	internal/rules       condition rules: CEL and well-known
 //	internal/feedback    feedback rules: JSON paths and well-known fields
@@ -54,7 +55,7 @@
 //	  deleteOption                   for objects that leave the work, and for all when it ends
 //	    propagationPolicy
 //	      Foreground                 deleted, and so is what they own, before the work goes; the default
-//	      Orphan                     left, without the owner reference
+//	      Orphan                     left; they have no owner reference at any time
 //	      SelectivelyOrphan          those of the rules are left, the others are deleted
 //	    selectivelyOrphans
 //	      .orphaningRules            group, resource, namespace and name, each exactly
@@ -100,13 +101,14 @@
 //	        WellKnownConditions      Jobs and Pods: whether they have finished. With the condition Healthy: whether the kinds of
 //	                                 interpreter/native are
 //	        CEL
-//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, a cost of 1,000,000 in all, 250 ms
+//	      celExpressions             all must be true; object is the object. Bounded: 16 KiB, 2,000 parts, a cost of 1,000,000, 250 ms
 //	      message                    of the condition
 //	      messageExpression          a text in CEL, from object and result; "" leaves the message
 //	  executor.subject
 //	    type                         ServiceAccount
 //	    serviceAccount               applies, reads and deletes the objects, by impersonation. What it may not do is said
-//	                                 on the manifest and on the work. The agent may require one: see Rights
+//	                                 on the manifest and on the work. It must be allowed to delete what it applies, unless
+//	                                 that stays when the work ends. The agent may require one: see Rights
 //	status
 //	  conditions                     written when something changed, with the generation they are about
 //	    Applied, Available           all manifests are; else how many are not, and why the first is not
@@ -158,6 +160,12 @@
 // and, after each start, a list of metadata to find its objects. The agent does not watch an object
 // that the executor may not read. It tries to read that object as the executor every --poll.
 //
+// The objects have an owner reference to the AppliedWork, and go with it: Kubernetes' garbage collector deletes them, whatever
+// the executor may do. Therefore the agent creates a SubjectAccessReview before it writes an object. The executor must be allowed to
+// create or patch the object, and to delete it where it gets the owner reference. Objects that the deleteOption leaves, and adopted
+// objects that stay, need no right to delete. The agent asks for a whole namespace first, and by name if that is denied. It
+// remembers the answer for 10 s. An object that is unchanged is not written, and keeps its owner reference.
+//
 // When a work ends, its objects are deleted as the executor in the work. If the agent refuses that
 // executor, or the work has lost it, the objects are deleted as the executor with which the work
 // was applied last. An eviction uses that executor too. If the agent refuses both, nothing is
@@ -176,6 +184,7 @@
 // Applied=False, and the object stays as it is. --adopt unowned adopts objects without owners.
 // --adopt always adopts all objects, as OCM's agent does, including those of other works: two works
 // can then have one object, and an object can move from one work to another without being deleted.
+// An adopted object that no work owned stays when the work ends, unless the work has a deleteOption.
 // An agent that is restarted or installed again finds the objects of its works by the AppliedWorks
 // and their owner references.
 //
@@ -187,7 +196,7 @@
 // says RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
 // itself and not the others.
 //
-// Some calls cannot be interrupted: a match of a regular expression, a comparison, sort. They take steps before they begin. One call
+// Calls cannot be interrupted, so they take steps before they begin: for the texts that they read, and what they make. One call
 // may take 1,000,000 steps, one evaluation 4,000,000. A step is about 10 ns or 10 bytes. In regular expressions counted repeats
 // multiply: a compiled expression has at most 4,096 instructions, and each 8 instructions take a step for each byte of the text.
 // Compiled CEL expressions are kept within 16 MiB.
@@ -205,9 +214,9 @@
 // # Drift
 //
 // Each object is watched by itself, with metadata only. What somebody changes or deletes is applied again at once, and the
-// status follows the objects. A manifest of a kind that the cluster does not have waits for its CRD. Nothing is polled but
-// what wants to be, and objects beyond --max-watches; what failed is tried again with growing pauses of at most a minute.
-// Objects that the agent may not watch are polled, and the work says so.
+// status follows the objects. A manifest of a kind that the cluster does not have waits for its CRD. Polled, every --poll, are
+// feedback of type Poll, objects beyond --max-watches, and objects that the agent may not watch: the work says so. What failed is
+// tried again with growing pauses of at most a minute.
 //
 // Two works, or a work and a controller, that want one object otherwise would change it for ever. When an object was changed and
 // applied again four times, the work says that it is Contested, and it is applied with growing pauses of at most a minute, until
@@ -217,8 +226,8 @@
 //
 // An AppliedWork whose work the hub does not have any more, although nobody has seen its deletion, is removed after
 // --eviction-grace, by the delete option and the executor that the work had. The hub must say that it does not have it: not to
-// reach it is no reason. Over a broker a source that is away cannot be told from one that has nothing, so there eviction is off
-// unless it is asked for.
+// reach it is no reason. Over a broker eviction is off unless --eviction-grace is given: a source that has lost its works, and
+// creates them again, would have them removed meanwhile.
 //
 // # Several hubs
 //
@@ -239,25 +248,28 @@
 //   - What exists is not adopted unless --adopt always is given, and rules do not read Secrets without --secret-feedback. OCM's agent
 //     does both. Executors can be required here.
 //   - Executors are impersonated for all requests about objects but watches, which have metadata only. OCM's asks for access
-//     reviews and applies by itself. So here the API server decides, by whatever means, and an executor must be allowed to get,
-//     list, create, patch and delete what its works have.
+//     reviews and applies by itself. Here the API server decides, by whatever means, and access reviews only add the deletion by an
+//     owner reference. An executor must be allowed to get, list, create, patch and delete what its works have.
 //   - Field managers have the UID of the AppliedWork at their end.
 //   - Which fields of ignoreFields are ours, the API server's managed fields say, and not a hash of the manifest: OnSpokeChange
 //     holds also when the manifest has changed. A field that the agent manages itself is not reset by ignoring it.
 //   - CEL has the extensions of cel-go for strings, lists, sets and math. OCM's agent has those for strings, and the libraries of
 //     Kubernetes (quantity, url, ip, cidr, semver, format, find, and sum, min and max of lists), which are not here.
 //   - A conflict has the reason ApplyConflict, as the API says.
-//   - Complete manifests stay so when their object is gone. The agent carries out ttlSecondsAfterFinished; there the hub does.
-//   - ReadOnly objects that do not exist are Available=False; Applied is True.
-//   - Progressing and Degraded are reported without rules. What Orphan leaves loses its owner reference when the work ends
-//     or does not have it any more, not before: who deletes an AppliedWork by hand deletes that too.
+//   - Complete manifests stay so when their object is gone. The agent carries out ttlSecondsAfterFinished, but for the deletion
+//     of the work over a broker; there the hub does.
+//   - A ReadOnly object that does not exist is Applied=True and Available=False.
+//   - Progressing and Degraded are reported without rules.
+//   - Objects that the deleteOption leaves, and adopted objects without a deleteOption, never have an owner reference: they stay
+//     also if somebody deletes the AppliedWork. OCM's agent deletes adopted objects without a deleteOption.
 //   - The inventory is AppliedWork (multicluster.x-k8s.io), not AppliedManifestWork. Objects of the other agent are adopted with
 //     --adopt unowned: delete its ManifestWorks with the delete option Orphan first.
 //
 // # Metrics and probes
 //
-// With --listen :8080 the agent serves /healthz, which is 200 while the process is there, and /readyz, which is 503 with the reason while
-// the API server of the cluster has not answered since the start, the works of the hub are not known, or the broker is away or does not let the agent ask for them, for the probes of a Deployment, and /metrics for Prometheus:
+// With --listen :8080 the agent serves the probes of a Deployment and metrics. /healthz is 200 while the process runs. /readyz is 503
+// with the reason until the API server of the cluster has answered and the works of the hub are known, and while the broker is
+// away or refuses the agent's topics. /metrics is for Prometheus:
 //
 //	spokewire_agent_works                             how many works there are
 //	spokewire_agent_work_conditions{type,status}      how many of them are Applied, Available, Progressing, Degraded, Complete,
@@ -277,8 +289,9 @@
 // # Access
 //
 // On the cluster: what package appliedwork lists under Access, watch on the kinds of works, get, create, update and watch on
-// customresourcedefinitions, and impersonate on the service accounts of executors. With the admission plugin
-// OwnerReferencesPermissionEnforcement the executors themselves need update on appliedworks/finalizers. Works without an
-// executor need what they bring to be allowed to the agent; with --require-executor the agent needs of that only watch. On a hub's API server: get, list, watch, patch and delete on
-// manifestworks and patch on manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
+// customresourcedefinitions, and, for executors, impersonate on their service accounts and create on subjectaccessreviews
+// (authorization.k8s.io). With the admission plugin OwnerReferencesPermissionEnforcement the executors themselves need update on
+// appliedworks/finalizers. Works without an executor need what they bring to be allowed to the agent; with --require-executor the
+// agent needs of that only watch. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
+// manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
 package main

@@ -196,6 +196,9 @@ func checkReleaseDenied(t *testing.T, g *ground) {
 
 func (g *ground) reconciler(t *testing.T, opts reconciler.Options) *reconciler.Reconciler {
 	t.Helper()
+	if opts.Hub == "" && opts.Owns == nil {
+		opts.Owns = func(*v1alpha1.AppliedWork) bool { return true } // only the one of the request is reconciled
+	}
 	opts.Options = appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())}
 	r, err := reconciler.New(opts)
 	if err != nil {
@@ -222,9 +225,10 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return reconciler.Want{Evicted: true}, nil
 		}),
-		Evict: appliedwork.EvictOptions{GracePeriod: time.Nanosecond, Teardown: appliedwork.TeardownOptions{Policies: appliedwork.Policies{
+		Evict: appliedwork.EvictOptions{GracePeriod: time.Nanosecond},
+		Policies: appliedwork.Policies{
 			Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "denied", Name: "left"}},
-		}}},
+		},
 	})
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "policy"}}
 	eventually(t, "the first pass is not done", func() error {
@@ -256,9 +260,7 @@ func checkOtherHub(t *testing.T, g *ground) {
 	spec := v1alpha1.AppliedWorkSpec{WorkName: "shop", WorkNamespace: "cluster1"}
 	agent := func(hub string) *reconciler.Reconciler {
 		return g.reconciler(t, reconciler.Options{
-			Owns: func(w *v1alpha1.AppliedWork) bool {
-				return w.Name == appliedwork.NameFor(hub, w.Spec.WorkNamespace, w.Spec.WorkName)
-			},
+			Hub: hub,
 			Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 				if hub == "empty" {
 					return reconciler.Want{Removed: true}, nil // it knows no work

@@ -69,6 +69,7 @@ func checkRefusals(t *testing.T, g *ground) {
 	g.create(namespaceOf("refusals"))
 	work := x.ensure(t, "refusals")
 	a, b := configMapOf("refusals", "a", "1"), configMapOf("refusals", "b", "1")
+	deleteAdopted := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
 	apply := func(opts appliedwork.ApplyOptions, objects ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
 		return x.applier.Apply(t.Context(), work, objects, opts)
 	}
@@ -107,7 +108,7 @@ func checkRefusals(t *testing.T, g *ground) {
 		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &refused) || refused.UID != g.get(b).GetUID() {
 			t.Error(err)
 		}
-		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true}, a, b)
+		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true, Policies: deleteAdopted}, a, b)
 		if err != nil {
 			t.Error(err)
 		}
@@ -120,7 +121,7 @@ func checkRefusals(t *testing.T, g *ground) {
 			t.Fatal(err)
 		}
 		var conflict *appliedwork.OwnershipConflictError
-		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &conflict) || len(conflict.Fields) == 0 {
+		if _, err := apply(appliedwork.ApplyOptions{Policies: deleteAdopted}, a, b); !errors.As(err, &conflict) || len(conflict.Fields) == 0 {
 			t.Error(err)
 		}
 	})
@@ -131,7 +132,7 @@ func checkRefusals(t *testing.T, g *ground) {
 	})
 	t.Run("undecodable manifest", func(t *testing.T) {
 		var blocked *appliedwork.PruneBlockedError
-		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil}, appliedwork.PruneOptions{})
+		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil}, appliedwork.PruneOptions{Policies: deleteAdopted})
 		if !errors.As(err, &blocked) || blocked.Reason != appliedwork.ManifestUnknown || g.get(b) == nil {
 			t.Errorf("%v: %v", changes, err)
 		}
@@ -142,7 +143,7 @@ func checkRefusals(t *testing.T, g *ground) {
 		if _, err := g.at(live).Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: deleteAdopted})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,11 +240,14 @@ func checkReleaseAndEvict(t *testing.T, g *ground) {
 	}
 	// Adopted again, and evicted at once.
 	work = x.ensure(t, "evict")
-	if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, role}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}); err != nil {
+	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Policies: policies}
+	if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, role}, opts); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the grace period ends", func() error {
-		evicted, err := x.collector.Evict(t.Context(), work, appliedwork.EvictOptions{GracePeriod: time.Nanosecond})
+		opts := appliedwork.EvictOptions{GracePeriod: time.Nanosecond, Teardown: appliedwork.TeardownOptions{Policies: policies}}
+		evicted, err := x.collector.Evict(t.Context(), work, opts)
 		if err == nil && (evicted.Changes == nil || !evicted.Changes.Done()) {
 			err = fmt.Errorf("%+v", evicted)
 		}

@@ -58,6 +58,7 @@ func checkReconciler(t *testing.T, g *ground) {
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return (*hub.Load())()
 		}),
+		Owns:       func(work *v1alpha1.AppliedWork) bool { return work.Name == "reconciler" },
 		RetryAfter: 200 * time.Millisecond,
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func checkReconciler(t *testing.T, g *ground) {
 	eventually(t, "the condition says why", func() error {
 		live := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`))
 		text := fmt.Sprint(live.Object["status"])
-		if !strings.Contains(text, "AdoptionRefused") || !strings.Contains(text, "resourceCount:3") {
+		if !strings.Contains(text, "AdoptionRefused") || !strings.Contains(text, "resourceCount:2") {
 			return errors.New(text)
 		}
 		return nil

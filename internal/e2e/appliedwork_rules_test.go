@@ -9,25 +9,32 @@ import (
 	"github.com/spokewire/sdk-go/internal/ruletest"
 )
 
-// appliedWorkRules are those that the campaigns must miss when they are taken out: what shows that their judge bites. The tests
-// of package appliedwork show each rule by itself; these are the ones that only rivals, late requests and the log of a real
-// API server make visible together.
+// appliedWorkRules are those that the campaigns, or a check on a real API server, must miss when they are taken out. The tests of
+// package appliedwork show the other rules.
 var appliedWorkRules = []ruletest.Rule{
 	{Name: "the intent is recorded first", Test: campaignOnly, Edits: []ruletest.Edit{
-		{"applier_record.go", "\t\t\tif !item.done {\n\t\t\t\tinv.put(item.intent(inv))", "\t\t\tif false {\n\t\t\t\tinv.put(item.intent(inv))"}}},
+		{"applier_record.go", "\t\t\t\tinv.put(item.intent(inv))\n", ""}}},
 	{Name: "the owner reference is part of the request", Test: campaignOnly, Edits: []ruletest.Edit{
-		{"managed.go", "if !unowned {", "if false {"}}},
+		{"managed.go", "if !f.unowned {", "if false {"}}},
 	{Name: "deletions have preconditions", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"pruner_object.go", "Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}, ", "Preconditions: &metav1.Preconditions{UID: &uid}, "},
 		{"pruner_object.go", "live, uid, rv := item.live, item.live.GetUID(), item.live.GetResourceVersion()", "live, uid := item.live, item.live.GetUID()"}}},
 	{Name: "an owner reference is the evidence", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self):\n\t\treturn Retain\n", ""}}},
 	{Name: "another owner keeps it", Test: campaignOnly, Edits: []ruletest.Edit{
-		{"decide.go", "if !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID) {", "if false {"}}},
+		{"decide.go", "return !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID)", "return false"}}},
 	{Name: "not served is not absent", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"cluster.go", "\tcase IsTypeNotServed(err):\n", "\tcase false:\n"}}},
 	{Name: "another AppliedWork keeps it", Test: handoverOnly, Edits: []ruletest.Edit{
-		{"decide.go", "policy == PolicyOrphan || owners.claimed(live.GetOwnerReferences()):", "policy == PolicyOrphan:"}}},
+		{"decide.go", "policy == PolicyOrphan || owners.claimed(live):", "policy == PolicyOrphan:"}}},
+	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
+		{"applier_object.go", "\t\tif action == ActionAdopted {\n\t\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
+	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
+		{"applier_object.go", "isKept(item.source) || isKept(item.live) || hasTracesOfOthers", "hasTracesOfOthers"}}},
+	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
+		{"applier_object.go", "return other.id.Namespace == item.id.Name && r.stays(other)", "return false"}}},
+	{Name: "what stays has no reference of ours", Test: "^TestAppliedWork$/^OrphanOfOthers$", Edits: []ruletest.Edit{
+		{"applier_object.go", "if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {", "if false {"}}},
 }
 
 const (

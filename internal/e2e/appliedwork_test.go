@@ -30,6 +30,15 @@ func TestAppliedWork(t *testing.T) {
 		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample}, check{"Story", checkStory},
 		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Refusals", checkRefusals},
 		check{"ReleaseAndEvict", checkReleaseAndEvict},
+		check{"RefusedApply", checkRefusedApply}, check{"WaitGoneAfterwards", checkWaitGoneAfterwards}, check{"Detached", checkDetached},
+		check{"FieldConflict", checkFieldConflict}, check{"FirstWrite", checkFirstWrite}, check{"Recreated", checkRecreated},
+		check{"LargeAnnotations", checkLargeAnnotations}, check{"Protected", checkProtected}, check{"SlowDiscovery", checkSlowDiscovery},
+		check{"OrphanWithoutAgent", checkOrphanWithoutAgent}, check{"Adopted", checkAdopted},
+		check{"Drift", checkDrift}, check{"Newcomer", checkNewcomer},
+		check{"Owners", checkOwners}, check{"Strategies", checkStrategies}, check{"Plan", checkPlan}, check{"RefusedMigration", checkRefusedMigration},
+		check{"NotRecreated", checkNotRecreated}, check{"ContainersOfLeft", checkContainersOfLeft}, check{"OrphanOfOthers", checkOrphanOfOthers},
+		check{"ReconciledPolicies", checkReconciledPolicies}, check{"ForgivingKeys", checkForgivingKeys}, check{"Kept", checkKept}, check{"Recreate", checkRecreate},
+		check{"Migrate", checkMigrate}, check{"ApplySet", checkApplySet}, check{"IgnoreFields", checkIgnoreFields}, check{"Executor", checkExecutor},
 	)
 }
 
@@ -46,6 +55,7 @@ func TestAppliedWorkUpstreamCRD(t *testing.T) {
 	t.Parallel()
 	newGround(t, groundOptions{crd: workAPICRD()}).run(t,
 		check{"Helpers", checkHelpers}, check{"Trouble", checkTrouble}, check{"Guards", checkGuards},
+		check{"UnservedVersion", checkUnservedVersion}, check{"OrphanWithoutAgent", checkOrphanWithoutAgent}, check{"Detached", checkDetached},
 	)
 }
 

@@ -33,7 +33,7 @@ func deleteOptions(s *scene) {
 	// It holds for what leaves the work too, and what is left can be taken over.
 	s.create("again", selective)
 	s.applied("again")
-	s.owns("again", s.configMap("stays", ""), s.configMap("goes", ""))
+	s.ownsBut("again", []string{s.configMap("stays", "")}, s.configMap("goes", ""))
 	s.update("again", func(spec *workv1.ManifestWorkSpec) { spec.Workload.Manifests = nil })
 	eventually(s.t, "what has left the work is gone or left", func() error {
 		if s.get(s.configMap("goes", "")) != nil || len(s.get(s.configMap("stays", "")).GetOwnerReferences()) > 0 {

@@ -40,10 +40,18 @@ func executors(s *scene) {
 		)
 	})
 	s.absent(secret)
+	// It would be deleted with the AppliedWork by Kubernetes' garbage collector, which the executor may not do.
 	grant(`["configmaps","secrets"]`, `["get","list","create","patch"]`)
+	s.until("w", "reports that the executor may not delete", func(w *workv1.ManifestWork) error {
+		return has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestApplied, metav1.ConditionFalse,
+			`user "`+user+`" cannot delete resource "secrets"`)
+	})
+	s.absent(secret)
+	grant(`["configmaps","secrets"]`, `["get","list","create","patch","delete"]`)
 	s.applied("w")
 	s.owns("w", s.configMap("allowed", ""), secret)
 
+	grant(`["configmaps","secrets"]`, `["get","list","create","patch"]`)
 	s.delete("w")
 	eventually(s.t, "the denied deletion is reported", func() error {
 		w, err := s.work("w")
@@ -59,12 +67,25 @@ func executors(s *scene) {
 	s.gone("w")
 	s.absent(secret, s.configMap("allowed", ""))
 
+	// What stays when the work ends need not be deleted.
+	grant(`["configmaps"]`, `["get","list","create","patch"]`)
+	work := s.sample("executor.yaml")
+	work.Workload = spec(s.configMap("kept", "1")).Workload
+	work.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+	s.create("kept", work)
+	s.applied("kept")
+	s.delete("kept")
+	s.gone("kept")
+	if s.value("kept") != "1" {
+		s.t.Error("the object is gone")
+	}
+
 	// What is recorded of other works is nothing to an executor, to read or to change.
 	s.create("other", spec(s.configMap("other", "1")))
 	s.applied("other")
 	record := s.record("other")
 	theirs := fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q,"labels":{"changed":"1"}}}`, record.Name)
-	work := s.sample("executor.yaml")
+	work = s.sample("executor.yaml")
 	work.Workload = spec(theirs).Workload
 	s.create("records", work)
 	s.until("records", "reports the denial", func(w *workv1.ManifestWork) error {

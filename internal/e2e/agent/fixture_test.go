@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -238,8 +239,35 @@ func (s *scene) record(name string) *v1alpha1.AppliedWork {
 	return record
 }
 
+// settled returns a work whose status was not written for some polls of the agent.
+func (s *scene) settled(name string) *workv1.ManifestWork {
+	s.t.Helper()
+	var last *workv1.ManifestWork
+	since := time.Now()
+	eventually(s.t, "the status of "+name+" is settled", func() error {
+		w, err := s.work(name)
+		if err != nil {
+			return err
+		}
+		if last == nil || w.ResourceVersion != last.ResourceVersion {
+			last, since = w, time.Now()
+		}
+		if time.Since(since) < 3*time.Second {
+			return errors.New("it was just written")
+		}
+		return nil
+	})
+	return last
+}
+
 // owns requires the AppliedWork of a work to own the objects and to record them, and nothing else.
 func (s *scene) owns(name string, manifests ...string) *v1alpha1.AppliedWork {
+	s.t.Helper()
+	return s.ownsBut(name, nil, manifests...)
+}
+
+// ownsBut is owns for a work that also records objects which it does not own, as they stay when it ends.
+func (s *scene) ownsBut(name string, kept []string, manifests ...string) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	record := s.record(name)
 	if record == nil {
@@ -260,8 +288,15 @@ func (s *scene) owns(name string, manifests ...string) *v1alpha1.AppliedWork {
 			s.t.Errorf("%s with UID %s, owned by %v, is recorded as %q, %v", key, live.GetUID(), live.GetOwnerReferences(), recorded[key], err)
 		}
 	}
-	if len(recorded) != len(manifests) {
-		s.t.Errorf("%d objects of %s are recorded, want %d: %v", len(recorded), name, len(manifests), recorded)
+	for _, manifest := range kept {
+		live := s.get(manifest)
+		key, err := appliedwork.Identify(live)
+		if err != nil || len(live.GetOwnerReferences()) > 0 || recorded[key] != string(live.GetUID()) {
+			s.t.Errorf("%s, owned by %v, is recorded as %q, %v", key, live.GetOwnerReferences(), recorded[key], err)
+		}
+	}
+	if n := len(manifests) + len(kept); len(recorded) != n {
+		s.t.Errorf("%d objects of %s are recorded, want %d: %v", len(recorded), name, n, recorded)
 	}
 	return record
 }

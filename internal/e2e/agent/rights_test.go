@@ -99,7 +99,7 @@ func (s *scene) asked(path string) func() []string {
 	}
 }
 
-// reading is the work of a hub that wants to know what is in an object.
+// reading is the work of a hub that tries to read an object.
 func (s *scene) reading(manifest, resource, field string) workv1.ManifestWorkSpec {
 	work := spec(manifest)
 	obj := s.object(manifest)
@@ -126,7 +126,8 @@ func tells(w *workv1.ManifestWork, text string) bool {
 
 const required = "ExecutorRefused Failed to apply manifest: the agent requires an executor, and the work has none"
 
-// workWithoutExecutor: nothing is applied or read for a work without an executor, and the work says so.
+// workWithoutExecutor: the agent applies and reads nothing for a work without an executor, and the
+// work's status reports it.
 func (s *scene) workWithoutExecutor() {
 	s.existing(s.configMap("theirs", "confidential"))
 	asked := s.asked("/namespaces/" + s.ns + "/")

@@ -95,8 +95,8 @@ func (s *scene) adoption(adopted string, refused ...string) {
 	s.delete("w")
 	s.gone("w")
 	s.absent(s.configMap("new", ""))
-	if adopted != "" {
-		s.absent(s.configMap(adopted, ""))
+	if adopted != "" && s.value(adopted) != "ours" {
+		s.t.Errorf("%s existed before the work, and was deleted with it", adopted)
 	}
 	for _, name := range refused {
 		if got := s.value(name); got != "theirs" {

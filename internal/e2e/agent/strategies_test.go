@@ -20,7 +20,8 @@ func strategies(s *scene) {
 	work := s.sample("update-strategies.yaml")
 	s.create("w", work)
 	s.applied("w")
-	record := s.owns("w", web, s.configMap("created-once", ""), s.configMap("updated", ""))
+	once := []string{s.configMap("created-once", "")} // it existed before
+	record := s.ownsBut("w", once, web, s.configMap("updated", ""))
 	if got := s.value("created-once") + " " + s.value("only-read") + " " + s.value("updated"); got != "theirs theirs 1" {
 		s.t.Errorf("the values are %s", got)
 	}
@@ -82,11 +83,11 @@ func strategies(s *scene) {
 		}))
 	})
 	s.applied("w")
-	s.owns("w", web, s.configMap("created-once", ""))
+	s.ownsBut("w", once, web)
 	s.delete("w")
 	s.gone("w")
-	s.absent(web, s.configMap("created-once", ""))
-	if got := s.value("updated") + " " + s.value("only-read"); got != "2 theirs" {
+	s.absent(web)
+	if got := s.value("updated") + " " + s.value("only-read") + " " + s.value("created-once"); got != "2 theirs theirs" {
 		s.t.Errorf("the values are %s", got)
 	}
 }

@@ -29,6 +29,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.spokewire.sdk-go.appliedwork.v1alpha1.AppliedResourceMeta
   map:
     fields:
+    - name: adopted
+      type:
+        scalar: boolean
     - name: group
       type:
         scalar: string

@@ -55,6 +55,22 @@ func Add(ctx context.Context, spent time.Duration) {
 	}
 }
 
+// Left returns [ErrExceeded] when nothing is left: then nothing is compiled either.
+func Left(ctx context.Context) error {
+	if b, ok := ctx.Value(key{}).(*Budget); ok {
+		return b.check()
+	}
+	return nil
+}
+
+func (b *Budget) check() error {
+	if b.expressions >= Most || b.spent >= Together {
+		b.exceeded = true
+		return ErrExceeded
+	}
+	return nil
+}
+
 // Evaluate calls evaluate for one expression, with a context that ends after limit, or when nothing is left of the budget: it
 // must return the error of its context then.
 // The error is [ErrExceeded], says that it takes longer than limit, or is that of evaluate.
@@ -63,11 +79,10 @@ func Evaluate(ctx context.Context, limit time.Duration, evaluate func(context.Co
 	if !ok {
 		b = &Budget{}
 	}
-	left := Together - b.spent
-	if b.expressions >= Most || left <= 0 {
-		b.exceeded = true
-		return ErrExceeded
+	if err := b.check(); err != nil {
+		return err
 	}
+	left := Together - b.spent
 	b.expressions++
 	bounded, cancel := context.WithTimeout(ctx, min(limit, left))
 	defer cancel()

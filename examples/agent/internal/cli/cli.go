@@ -56,7 +56,7 @@ How works are served:
                           for any characters, as in shop/*. Other executors are refused, and works
                           without one (default: any executor)
   --secret-feedback       let the rules of works read Secrets: feedback, conditions, and paths of
-                          ignoreFields; what is in them then goes to the hub
+                          ignoreFields; their contents then go to the hub
   --adopt WHEN            what to do with objects that exist and no work of the agent has made:
                           never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
@@ -185,7 +185,8 @@ func (o *Options) check(flags command.Flags) error {
 			return errors.New("--broker is missing: give the broker's URL, or --transport kube")
 		}
 		if len(o.Sources) == 0 {
-			return errors.New("--source is missing: name the source to serve, as --source hub; repeat the flag for others")
+			return errors.New("--source is missing: name the source to serve, " +
+				"as --source hub; repeat the flag for others")
 		}
 	case Kube:
 		foreign, other = mqttOnly, MQTT

@@ -54,7 +54,7 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 		}),
 		// What is not there yet, as the kind of a definition that comes later, is applied when it is there.
 		MissingKind:       dynamicwatcher.Wait,
-		MaxDelay:          gather,
+		BatchWindow:       gather,
 		MinInterval:       leastInterval,
 		Name:              "work-agent",
 		MetricsRegisterer: metrics,

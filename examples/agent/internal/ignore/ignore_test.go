@@ -6,6 +6,8 @@ package ignore_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 )
 
@@ -27,20 +30,19 @@ spec:
   template: {spec: {containers: [{name: log, image: "log:1", ports: [{containerPort: 80}]}, {name: web, image: "web:1"}]}}
   args: [x, v, z]
 `
-	// live has one container more, and everything is another than in the manifest.
+	// live has more than the manifest.
 	live = `
 apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: web
-  labels: {a/b: live, c~d: live}
-  managedFields: [{manager: %s, operation: Apply, fieldsType: FieldsV1, fieldsV1: %s}]
+  labels: {a/b: live}
+  managedFields: [{manager: ours, time: "2026-01-01T00:00:00Z"}]
 spec:
   replicas: 7
-  template: {spec: {containers: [{name: more, image: more}, {name: log, image: "log:live", ports: [{containerPort: 80, protocol: TCP}]}, {name: web, image: "web:live", tty: true}]}}
-  args: [x, q]
+  template: {spec: {containers: [{name: more, image: more}, {name: web, image: "web:live"}]}}
+status: {time: now}
 `
-	owned = `{"f:metadata":{"f:labels":{"f:a/b":{}}},"f:spec":{"f:replicas":{},"f:args":{},"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:name":{},"f:image":{}}}}}}}`
 )
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
@@ -61,123 +63,69 @@ func parseText(text string) *unstructured.Unstructured {
 	return obj
 }
 
-func liveFor(t *testing.T, manager, fields string) *unstructured.Unstructured {
+// find returns the options for a rule.
+func find(t *testing.T, m, live *unstructured.Unstructured, field workv1.IgnoreField) (appliedwork.ObjectOptions, error) {
 	t.Helper()
-	return parse(t, strings.Replace(strings.Replace(live, "%s", manager, 1), "%s", fields, 1))
+	var options appliedwork.ObjectOptions
+	err := ignore.Find(t.Context(), m, live, []workv1.IgnoreField{field}, &options)
+	return options, err
 }
 
-func ours(manager string) bool { return manager == "ours" }
-
-// TestApply: what is left out of the manifest, or set to what is on the cluster.
-func TestApply(t *testing.T) {
-	const all = "all"
+// TestFind: the pointers to what each kind of rule names.
+func TestFind(t *testing.T) {
+	const container = "/spec/template/spec/containers"
 	for _, tt := range []struct {
-		name   string
-		field  workv1.IgnoreField
-		fields string // of the agent
-		want   string // a JSON merge patch on the manifest
+		name  string
+		field workv1.IgnoreField
+		want  []string
 	}{
-		{"nothing of ours", workv1.IgnoreField{JSONPaths: []string{".spec.replicas"}}, `{}`, `{"spec":{"replicas":null}}`},
-		{"what is ours is kept as it is", workv1.IgnoreField{JSONPaths: []string{".spec.replicas"}}, owned, `{"spec":{"replicas":7}}`},
-		{"braces", workv1.IgnoreField{JSONPaths: []string{"{$.spec.replicas}"}}, owned, `{"spec":{"replicas":7}}`},
-		{"a pointer", workv1.IgnoreField{JSONPointers: []string{"/spec/replicas"}}, `{}`, `{"spec":{"replicas":null}}`},
-		{"an escaped one", workv1.IgnoreField{JSONPointers: []string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}}, owned, `{"metadata":{"labels":{"a/b":"live","c~d":null}}}`},
-		{"jq", workv1.IgnoreField{JQPathExpressions: []string{".spec | .replicas, .nothing"}}, `{}`, `{"spec":{"replicas":null}}`},
-		{"an item by its name, ours", workv1.IgnoreField{JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}, owned,
-			`{"spec":{"template":{"spec":{"containers":[{"name":"log","image":"log:1","ports":[{"containerPort":80}]},{"name":"web","image":"web:live"}]}}}}`},
-		{"an item by its name, not ours", workv1.IgnoreField{JQPathExpressions: []string{`.spec.template.spec.containers[] | select(.name == "log") | .image`}}, owned,
-			`{"spec":{"template":{"spec":{"containers":[{"name":"log","ports":[{"containerPort":80}]},{"name":"web","image":"web:1"}]}}}}`},
-		{"of an item of ours only our part", workv1.IgnoreField{JSONPaths: []string{`.spec.template.spec.containers[1]`}}, owned,
-			`{"spec":{"template":{"spec":{"containers":[{"name":"log","image":"log:1","ports":[{"containerPort":80}]},{"name":"web","image":"web:live"}]}}}}`},
-		{"items that are left out one after the other", workv1.IgnoreField{JSONPointers: []string{"/spec/args/0", "/spec/args/1"}}, `{}`, `{"spec":{"args":["z"]}}`},
-		{"an atomic list of ours", workv1.IgnoreField{JSONPaths: []string{".spec.args"}}, owned, `{"spec":{"args":["x","q"]}}`},
-		{"a path that leads nowhere", workv1.IgnoreField{JSONPaths: []string{".spec.nothing.at.all"}, JSONPointers: []string{"/spec/nothing", "/spec/args/9"}, JQPathExpressions: []string{".spec.nothing"}}, owned, `{}`},
-		{"changed by nobody", workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".spec.replicas"}}, owned, `{}`},
-		{"changed by somebody", workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".spec.replicas"}}, `{"f:spec":{"f:args":{}}}`, `{"spec":{"replicas":null}}`},
-		{"not there yet", workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokeChange, JSONPaths: []string{".spec.template.spec.containers[0].ports[0].containerPort"}}, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"log\"}":{"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}}}}}}}`, `{}`},
-		{all, workv1.IgnoreField{JSONPaths: []string{".spec"}}, `{}`, `{"spec":null}`},
+		{"a JSON path", workv1.IgnoreField{JSONPaths: []string{".spec.replicas"}}, []string{"/spec/replicas"}},
+		{"braces", workv1.IgnoreField{JSONPaths: []string{"{$.spec.replicas}"}}, []string{"/spec/replicas"}},
+		{"a pointer", workv1.IgnoreField{JSONPointers: []string{"/spec/replicas", "/spec/nothing"}}, []string{"/spec/replicas", "/spec/nothing"}},
+		{"escapes", workv1.IgnoreField{JQPathExpressions: []string{".metadata.labels[]"}}, []string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}},
+		{"jq", workv1.IgnoreField{JQPathExpressions: []string{".spec | .replicas, .nothing"}}, []string{"/spec/replicas"}},
+		{"an item by a JSON path", workv1.IgnoreField{JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}, []string{container + "/1/image"}},
+		{"an item by jq", workv1.IgnoreField{JQPathExpressions: []string{`.spec.template.spec.containers[] | select(.name == "log") | .image`}}, []string{container + "/0/image"}},
+		{"the last item", workv1.IgnoreField{JQPathExpressions: []string{".spec.args[-1]"}}, []string{"/spec/args/2"}},
+		{"nothing", workv1.IgnoreField{JSONPaths: []string{".spec.nothing.at.all"}, JQPathExpressions: []string{".spec.nothing"}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.field.Condition == "" {
-				tt.field.Condition = workv1.IgnoreFieldsConditionOnSpokePresent
-			}
 			m := parse(t, manifest)
-			got, err := ignore.Apply(t.Context(), m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{tt.field}, ours)
-			if err != nil {
-				t.Fatal(err)
+			for _, obj := range []*unstructured.Unstructured{nil, m} {
+				got, err := find(t, m, obj, tt.field)
+				if diff := cmp.Diff(appliedwork.ObjectOptions{IgnoreFields: tt.want}, got); err != nil || diff != "" {
+					t.Error(err, diff)
+				}
 			}
-			if diff := cmp.Diff(patched(t, tt.want), got.Object); diff != "" {
-				t.Error(diff)
+			tt.field.Condition = workv1.IgnoreFieldsConditionOnSpokeChange
+			got, err := find(t, m, m, tt.field)
+			if diff := cmp.Diff(appliedwork.ObjectOptions{IgnoreChangedFields: tt.want}, got); err != nil || diff != "" {
+				t.Error(err, diff)
 			}
 			if diff := cmp.Diff(parse(t, manifest).Object, m.Object); diff != "" {
 				t.Errorf("the manifest has changed: %s", diff)
 			}
-			// An object that does not exist gets everything.
-			if got, err := ignore.Apply(t.Context(), m, nil, []workv1.IgnoreField{tt.field}, ours); err != nil || !cmp.Equal(got.Object, m.Object) {
-				t.Errorf("%v, %v", got, err)
-			}
 		})
 	}
 }
 
-// patched is the manifest after a merge patch.
-func patched(t *testing.T, patch string) map[string]any {
-	t.Helper()
-	obj := parse(t, manifest)
-	var p map[string]any
-	if err := json.Unmarshal([]byte(patch), &p); err != nil {
-		t.Fatal(err)
-	}
-	var merge func(into, from map[string]any)
-	merge = func(into, from map[string]any) {
-		for name, value := range from {
-			sub, isObject := value.(map[string]any)
-			switch {
-			case value == nil:
-				delete(into, name)
-			case isObject:
-				merge(into[name].(map[string]any), sub)
-			default:
-				into[name] = value
-			}
-		}
-	}
-	merge(obj.Object, p)
-	raw, err := obj.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, string(raw)).Object
-}
-
-// TestGoneFromManifest: who takes a field out of the manifest as he has it ignored wants it left as it is.
+// TestGoneFromManifest: expressions find on the cluster what the manifest does not have any more. Items of lists may be at other
+// places there.
 func TestGoneFromManifest(t *testing.T) {
 	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{name: web}]}}}}")
-	for _, tt := range []struct {
-		name      string
-		condition workv1.IgnoreFieldsCondition
-		fields    string
-		want      any // replicas, and labels
-	}{
-		{"ours", workv1.IgnoreFieldsConditionOnSpokePresent, owned, []any{int64(7), map[string]any{"a/b": "live"}}},
-		{"not ours", workv1.IgnoreFieldsConditionOnSpokePresent, `{"f:spec":{"f:args":{}}}`, []any{nil, nil}},
-		{"changed by nobody", workv1.IgnoreFieldsConditionOnSpokeChange, owned, []any{nil, nil}},
+	rule := workv1.IgnoreField{JSONPaths: []string{".spec.replicas", `.spec.template.spec.containers[?(@.name=="web")].image`, "..time"}, JQPathExpressions: []string{".metadata.labels", ".spec.template"}}
+	for condition, want := range map[workv1.IgnoreFieldsCondition]appliedwork.ObjectOptions{
+		workv1.IgnoreFieldsConditionOnSpokePresent: {IgnoreFields: []string{"/spec/template", "/spec/replicas", "/metadata/labels"}},
+		workv1.IgnoreFieldsConditionOnSpokeChange:  {IgnoreChangedFields: []string{"/spec/template"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			rule := workv1.IgnoreField{Condition: tt.condition, JSONPointers: []string{"/spec/replicas"}, JQPathExpressions: []string{".metadata.labels"},
-				JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}
-			got, err := ignore.Apply(t.Context(), m, liveFor(t, "ours", tt.fields), []workv1.IgnoreField{rule}, ours)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec := got.Object["spec"].(map[string]any)
-			if diff := cmp.Diff(tt.want, []any{spec["replicas"], got.Object["metadata"].(map[string]any)["labels"]}); diff != "" {
-				t.Error(diff)
-			}
-			if diff := cmp.Diff(m.Object["spec"].(map[string]any)["template"], spec["template"]); diff != "" {
-				t.Errorf("items of lists: %s", diff)
-			}
-		})
+		rule.Condition = condition
+		if needs := ignore.NeedsLive([]workv1.IgnoreField{rule}); needs != (condition == workv1.IgnoreFieldsConditionOnSpokePresent) {
+			t.Errorf("%s: NeedsLive is %t", condition, needs)
+		}
+		got, err := find(t, m, parse(t, live), rule)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
 	}
 }
 
@@ -188,7 +136,7 @@ var manyTimes = "select(any(" + strings.Repeat("..|", 12) + "..; . == \"nothing\
 func TestJQ(t *testing.T) {
 	m := parse(t, manifest)
 	apply := func(text string) error {
-		_, err := ignore.Apply(t.Context(), m, nil, []workv1.IgnoreField{{JQPathExpressions: []string{text}}}, ours)
+		_, err := find(t, m, nil, workv1.IgnoreField{JQPathExpressions: []string{text}})
 		return err
 	}
 	for _, good := range []string{
@@ -242,8 +190,8 @@ func TestErrors(t *testing.T) {
 		{"jq with a slice", ".spec.args[1:]", workv1.IgnoreField{JQPathExpressions: []string{".spec.args[1:]"}}, "slices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, obj := range []*unstructured.Unstructured{nil, liveFor(t, "ours", owned)} {
-				_, err := ignore.Apply(t.Context(), parse(t, manifest), obj, []workv1.IgnoreField{tt.field}, ours)
+			for _, obj := range []*unstructured.Unstructured{nil, parse(t, live)} {
+				_, err := find(t, parse(t, manifest), obj, tt.field)
 				var path *ignore.Error
 				if !errors.As(err, &path) || path.Path != tt.path || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%v, want %q", err, tt.want)
@@ -290,13 +238,36 @@ func TestJSONPath(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			m := parse(t, object)
-			got, err := ignore.Apply(t.Context(), m, m, []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: []string{path}}}, ours)
+			got, err := find(t, m, m, workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: []string{path}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if raw, _ := json.Marshal(got.Object["l"]); string(raw) != want {
+			if raw, _ := json.Marshal(left(m.Object, "", got.IgnoreFields).(map[string]any)["l"]); string(raw) != want {
 				t.Errorf("%s, want %s", raw, want)
 			}
 		})
 	}
+}
+
+// left returns a value at a place without what pointers lead to.
+func left(value any, at string, pointers []string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		rest := map[string]any{}
+		for name, sub := range value {
+			if place := at + "/" + name; !slices.Contains(pointers, place) {
+				rest[name] = left(sub, place, pointers)
+			}
+		}
+		return rest
+	case []any:
+		rest := []any{}
+		for i, sub := range value {
+			if place := fmt.Sprint(at, "/", i); !slices.Contains(pointers, place) {
+				rest = append(rest, left(sub, place, pointers))
+			}
+		}
+		return rest
+	}
+	return value
 }

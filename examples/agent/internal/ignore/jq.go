@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/itchyny/gojq"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
@@ -17,7 +18,7 @@ import (
 )
 
 // byJQ evaluates a path expression of jq.
-func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[string]any) ([]path, error) {
+func byJQ(ctx context.Context, steps *budget.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
 	if len(text) > longestJQ {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestJQ)
 	}
@@ -34,7 +35,7 @@ func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[st
 	if err != nil {
 		return nil, err
 	}
-	content, err := json.Marshal(manifest)
+	content, err := json.Marshal(obj.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +43,11 @@ func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[st
 	if err := json.Unmarshal(content, &input); err != nil {
 		return nil, err
 	}
-	var paths []path
+	var pointers []string
 	for results := code.RunWithContext(ctx, input); ; {
 		result, ok := results.Next()
 		if !ok {
-			return paths, steps.Err() // "?" and "//" drop the error of a function
+			return pointers, steps.Err() // "?" and "//" drop the error of a function
 		}
 		if err, failed := result.(error); failed {
 			return nil, err
@@ -62,9 +63,13 @@ func byJQ(ctx context.Context, steps *budget.Steps, text string, manifest map[st
 			return nil, err
 		}
 		if exists {
-			paths = append(paths, p)
+			pointer, err := pointerTo(steps, p)
+			if err != nil {
+				return nil, err
+			}
+			pointers = append(pointers, pointer)
 		}
-		if len(paths) > jsonpath.Most {
+		if len(pointers) > jsonpath.Most {
 			return nil, fmt.Errorf("it finds more than %d fields", jsonpath.Most)
 		}
 	}
@@ -88,8 +93,8 @@ func test(steps *budget.Steps, text, pattern any) any {
 }
 
 // jqPath: jq returns paths to what is not there as well.
-func jqPath(found []any, at any) (p path, exists bool, err error) {
-	p = make(path, 0, len(found))
+func jqPath(found []any, at any) (p []any, exists bool, err error) {
+	p = make([]any, 0, len(found))
 	for _, step := range found {
 		switch step := step.(type) {
 		case string:

@@ -30,7 +30,22 @@ func TestHostileExpressions(t *testing.T) {
 	square := func(f string) string {
 		return "[lists.range(1000)].map(a, a.map(i, a)).map(b, b.map(i, b)).all(c, " + f + ")"
 	}
+	obj.Object["m"], obj.Object["n"] = strings.Repeat("a", 1<<20), strings.Repeat("1", 1<<20)
+	loop := func(of, body, operator string) string {
+		return "lists.range(90).all(i, [object." + of + "].all(x, " + strings.Repeat(body+operator, 250) + "false))"
+	}
 	for name, expression := range map[string]string{
+		"sizes":               loop("m", "x.size() > 0", " && "),
+		"bytes in a list":     "[object.m].all(x, [" + strings.Repeat("bytes(x), ", 900) + "bytes(x)].size() == 0)",
+		"bytes":               loop("m", "bytes(x) == b''", " || "),
+		"int":                 loop("n", "int(x) == 1", " || "),
+		"double":              loop("n", "double(x) == 1.0", " || "),
+		"bool":                loop("n", "bool(x)", " || "),
+		"keys":                loop("m", "has(object[x].a)", " || "),
+		"prefixes":            loop("m", "!x.startsWith(x)", " || "),
+		"wide list":           "[" + strings.Repeat("[],", 5000) + "[]] == []",
+		"wide map":            "{" + strings.Repeat("1:{},", 3000) + "1:{}} == {}",
+		"wide dyn":            strings.Repeat("dyn(1) == dyn('') || ", 700) + "false",
 		"matches":             `object.x.matches("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$")`,
 		"matches at run time": `object.x.matches(["(a?){1000}", "b$"].map(r, r + r).join())`,
 		"large program":       `"a".matches("(` + strings.Repeat("ab", 1500) + `){1000}")`,
@@ -121,7 +136,7 @@ func TestEveryFunctionIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These take constant time, or read a text once. CEL counts their cost and bounds their results.
+	// These take constant time, or read a text once, which takes steps too. CEL counts their cost and bounds their results.
 	const known = `!_ -_ @not_strictly_false _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?._ _?_:_ _[?_] _[_] __not_strictly_false__ _in_ _||_
 		bool bytes contains double duration dyn endsWith first getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds
 		getMinutes getMonth getSeconds hasConditions hasValue in int last math.abs math.bitAnd math.bitNot math.bitOr math.bitShiftLeft

@@ -31,12 +31,14 @@ const (
 	stepsVariable = "#steps"
 	// perItem and perEntry are the steps for an item of a new list and for an entry of a new map.
 	perItem, perEntry = 8, 32
+	// mostNodes bounds the parts of an expression: the time of the type checker grows with their square. 2,000 take 0.2 s.
+	mostNodes = 2_000
 	// mostNesting bounds the sum of the cubes of the depths of all parts of an expression. The time of the type checker
 	// grows with the sum: 200 nested lists took 1 s and 471 MiB.
 	mostNesting = 50_000_000
 )
 
-// work maps each function that may take long to the number of steps of a call.
+// work maps functions to the number of steps of a call. All others read the texts among their arguments once: see [read].
 var work = map[string]func(args []ref.Val) int{
 	operators.Add:           added,
 	operators.Equals:        compared,
@@ -94,14 +96,15 @@ var operations = map[string]func(*budget.Steps, []ref.Val) ref.Val{
 // bounded returns the decorator that makes calls and literals take steps.
 func bounded(env *cel.Env) (interpreter.InterpretableDecoratorV2, error) {
 	bindings := map[string][]*functions.Overload{}
-	for name := range work {
-		function, ok := env.Functions()[name]
-		if !ok {
-			return nil, fmt.Errorf("CEL's %s cannot be limited", name)
-		}
+	for name, function := range env.Functions() {
 		var err error
 		if bindings[name], err = function.Bindings(); err != nil {
 			return nil, err
+		}
+	}
+	for name := range work {
+		if len(bindings[name]) == 0 && operations[name] == nil {
+			return nil, fmt.Errorf("CEL's %s cannot be limited", name)
 		}
 	}
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
@@ -109,15 +112,18 @@ func bounded(env *cel.Env) (interpreter.InterpretableDecoratorV2, error) {
 		case interpreter.InterpretableCall:
 			workOf, ok := work[node.Function()]
 			if !ok {
-				return i, nil
+				workOf = read
 			}
 			operation, ok := operations[node.Function()]
+			nonStrict := false
 			if !ok {
-				if operation = operationOf(bindings[node.Function()], node); operation == nil {
+				overload := overloadOf(bindings[node.Function()], node)
+				if overload == nil {
 					return nil, fmt.Errorf("CEL's %s cannot be limited", node.Function())
 				}
+				operation, nonStrict = operationOf(overload), overload.NonStrict
 			}
-			return &call{node, node.Args(), workOf, operation}, nil
+			return &call{node, node.Args(), workOf, operation, nonStrict}, nil
 		case interpreter.InterpretableConstructor:
 			steps := perItem * len(node.InitVals())
 			if node.Type() != types.ListType {
@@ -129,27 +135,29 @@ func bounded(env *cel.Env) (interpreter.InterpretableDecoratorV2, error) {
 	}, nil
 }
 
-// operationOf returns the function of a call, as CEL's planner finds it; nil for none.
-func operationOf(bindings []*functions.Overload, node interpreter.InterpretableCall) func(*budget.Steps, []ref.Val) ref.Val {
+// overloadOf returns the binding of a call, as CEL's planner finds it; nil for none.
+func overloadOf(bindings []*functions.Overload, node interpreter.InterpretableCall) *functions.Overload {
 	for _, id := range []string{node.OverloadID(), node.Function()} {
-		i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == id })
-		if i < 0 {
-			continue
-		}
-		to := bindings[i]
-		return func(_ *budget.Steps, args []ref.Val) ref.Val {
-			switch {
-			case to.OperandTrait != 0 && !args[0].Type().HasTrait(to.OperandTrait):
-				return types.MaybeNoSuchOverloadErr(args[0])
-			case len(args) == 1 && to.Unary != nil:
-				return to.Unary(args[0])
-			case len(args) == 2 && to.Binary != nil:
-				return to.Binary(args[0], args[1])
-			}
-			return to.Function(args...)
+		if i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == id }); i >= 0 {
+			return bindings[i]
 		}
 	}
 	return nil
+}
+
+// operationOf returns the function of a binding.
+func operationOf(to *functions.Overload) func(*budget.Steps, []ref.Val) ref.Val {
+	return func(_ *budget.Steps, args []ref.Val) ref.Val {
+		switch {
+		case to.OperandTrait != 0 && (len(args) == 0 || !args[0].Type().HasTrait(to.OperandTrait)):
+			return types.MaybeNoSuchOverloadErr(args[0])
+		case len(args) == 1 && to.Unary != nil:
+			return to.Unary(args[0])
+		case len(args) == 2 && to.Binary != nil:
+			return to.Binary(args[0], args[1])
+		}
+		return to.Function(args...)
+	}
 }
 
 // call takes steps before it begins.
@@ -158,6 +166,7 @@ type call struct {
 	args      []interpreter.InterpretableV2
 	work      func([]ref.Val) int
 	operation func(*budget.Steps, []ref.Val) ref.Val
+	nonStrict bool // the function takes errors
 }
 
 // Exec implements [interpreter.InterpretableV2].
@@ -167,7 +176,7 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		args[i] = arg.Exec(frame)
 	}
 	for _, arg := range args {
-		if types.IsUnknownOrError(arg) {
+		if !c.nonStrict && types.IsUnknownOrError(arg) {
 			return arg
 		}
 	}
@@ -213,6 +222,9 @@ func nodesOf(expression *cel.Ast) (nodes int, err error) {
 		nesting += e.Depth() * e.Depth() * e.Depth()
 		return false
 	})
+	if nodes > mostNodes {
+		return nodes, fmt.Errorf("it has %d parts, more than %d: split it into several expressions", nodes, mostNodes)
+	}
 	if nesting > mostNesting {
 		return nodes, errors.New("it is nested too deeply: split it into several expressions")
 	}
@@ -306,6 +318,20 @@ func joined(args []ref.Val) int {
 		length += sizeOf(args[0]) * len(textOf(args[1]))
 	}
 	return length
+}
+
+// read is for functions that read each text once. They may copy it, also into an error.
+func read(args []ref.Val) int {
+	steps := 1
+	for _, v := range args {
+		switch v := v.(type) {
+		case types.String:
+			steps += len(v) / 2
+		case types.Bytes:
+			steps += len(v) / 2
+		}
+	}
+	return steps
 }
 
 // lengthOf is about how long values are as texts, and no more than it takes to know that it is too much.

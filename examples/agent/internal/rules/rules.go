@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,6 +138,9 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 
 // eval evaluates an expression, which must have a T.
 func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, variables map[string]any) (none T, err error) {
+	if err := budget.Left(ctx); err != nil {
+		return none, err
+	}
 	start := time.Now()
 	program, err := e.compile(env, text)
 	budget.Add(ctx, time.Since(start))
@@ -180,19 +184,28 @@ func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
 	return p.Program, p.err
 }
 
+// firstOf returns the first error of the compiler. All of them quote the expression: a thousand would have 16 MiB.
+func firstOf(issues *cel.Issues, text string) error {
+	if len(issues.Errors()) == 0 {
+		return nil
+	}
+	return errors.New(issues.Errors()[0].ToDisplayString(common.NewTextSource(text)))
+}
+
 // program compiles an expression, and returns the number of its parts too.
 func (e *Evaluator) program(env *cel.Env, text string) (cel.Program, int, error) {
 	ast, issues := env.Parse(text)
-	if issues.Err() != nil {
-		return nil, 0, issues.Err()
+	if err := firstOf(issues, text); err != nil {
+		return nil, 0, err
 	}
 	nodes, err := nodesOf(ast)
 	if err != nil {
 		return nil, 0, err
 	}
-	if ast, issues = env.Check(ast); issues.Err() != nil {
-		return nil, 0, issues.Err()
+	ast, issues = env.Check(ast)
+	if err := firstOf(issues, text); err != nil {
+		return nil, 0, err
 	}
-	p, err := env.Program(ast, cel.CostLimit(costLimit), cel.CustomDecoratorV2(e.bound), cel.InterruptCheckFrequency(100))
+	p, err := env.Program(ast, cel.CostLimit(costLimit), cel.CustomDecoratorV2(e.bound), cel.InterruptCheckFrequency(1))
 	return p, nodes, err
 }

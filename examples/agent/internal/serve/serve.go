@@ -53,5 +53,6 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Start serves until ctx ends.
 func (s *Server) Start(ctx context.Context) error {
-	return httpserve.Serve(ctx, s.listener, httpserve.Options{Handler: s.handler, MaxConns: maxConns, AnswerTimeout: answerTimeout})
+	return httpserve.Serve(ctx, s.listener,
+		httpserve.Options{Handler: s.handler, MaxConns: maxConns, AnswerTimeout: answerTimeout})
 }

@@ -25,12 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 )
 
-const (
-	// readers is how many objects of a work are read at a time.
-	readers = 8
-	// attempts is how often an object is applied that others change at the same time, until it waits for the next time.
-	attempts = 5
-)
+// readers is how many objects of a work are read at a time.
+const readers = 8
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
@@ -165,7 +161,7 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	if err != nil {
 		return err
 	}
-	if err := c.send(ctx, id, record, r); err != nil {
+	if err := c.send(ctx, id, record, policies, r); err != nil {
 		return err
 	}
 	// The hub has said what it wants: nothing is as good a wish as any other.
@@ -175,37 +171,24 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	return nil
 }
 
-// send applies what the update strategies want sent. What somebody else has changed between reading and applying it is
-// looked at again.
-func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, r *Result) error {
-	var left []int
-	for i := range r.Outcomes {
-		if o := &r.Outcomes[i]; o.Err == nil && !o.Kept {
-			left = append(left, i)
-		}
+// send applies what the update strategies want sent, in one call, so that namespaces and definitions come before what needs them.
+func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, policies appliedwork.Policies, r *Result) error {
+	options := appliedwork.ApplyOptions{
+		Adoption: c.options.Adoption, Policies: policies, FieldManager: workv1.DefaultFieldManager,
+		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}, Executor: id.executor,
 	}
-	for range attempts {
-		changed, err := c.sendOnce(ctx, id, record, r, left)
-		if left = changed; err != nil || len(left) == 0 {
-			return err
-		}
-	}
-	return nil // in the outcomes
-}
-
-// sendOnce applies some of the manifests in one call, so that namespaces and definitions come before what needs them. It returns
-// those whose objects have changed meanwhile.
-func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, r *Result, of []int) (changed []int, err error) {
-	options := appliedwork.ApplyOptions{Adoption: c.options.Adoption, FieldManager: workv1.DefaultFieldManager, ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}}
 	var objects []*unstructured.Unstructured
 	var sent []int
-	for _, i := range of {
+	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
+		if o.Err != nil || o.Kept {
+			continue
+		}
 		o.owner = record.UID
 		var obj *unstructured.Unstructured
 		var with appliedwork.ObjectOptions
 		err := recovery.Call(ctx, "preparing the manifest", func() (err error) {
-			obj, with, err = id.toSend(ctx, o, record)
+			obj, with, err = id.toSend(ctx, o)
 			return err
 		})
 		switch {
@@ -218,7 +201,7 @@ func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.A
 	}
 	changes, err := id.applier.Apply(ctx, record, objects, options)
 	if len(changes.Entries) == 0 && err != nil {
-		return nil, err // nothing was applied at all
+		return err // nothing was applied at all
 	}
 	for n, i := range sent {
 		change := changes.Entries[n]
@@ -228,15 +211,12 @@ func (c *Cluster) sendOnce(ctx context.Context, id *identity, record *v1alpha1.A
 		if o.Pending && o.Err == nil {
 			o.Err = errors.New("it is not applied yet")
 		}
-		if errors.Is(o.Err, appliedwork.ErrChanged) {
-			changed = append(changed, i)
-		}
 	}
 	r.Changed = r.Changed || changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured, appliedwork.ActionAdopted) > 0
 	if changes.Err() != nil {
-		return changed, nil // in the outcomes
+		return nil // in the outcomes
 	}
-	return nil, err
+	return err
 }
 
 // look reads the objects that applying them has not shown.

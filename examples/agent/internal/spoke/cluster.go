@@ -7,8 +7,9 @@
 // is in it and what is not, is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go.
 //
 // A work with an executor is applied, read and deleted as that service account, by impersonation:
-// the API server decides what it may do. Only the AppliedWork is the agent's own, and the watches,
-// which have metadata only. An object that the executor may not read is not watched. With
+// the API server decides what it may do. The agent also asks whether the account may delete what it
+// applies, because the owner reference deletes the object with the AppliedWork. Only the AppliedWork
+// is the agent's own, and the watches, which have metadata only. An object that the executor may not read is not watched. With
 // [Options.Executors] nothing is requested for a work without an executor.
 package spoke
 
@@ -28,6 +29,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/utils/lru"
@@ -66,8 +68,8 @@ type Options struct {
 	// executor, and the agent's own rights without one.
 	Executors []string
 	// SecretFeedback lets the rules of works read Secrets: feedback rules, condition rules, and
-	// JSON paths and jq expressions of ignoreFields. The hub can learn from each of them what is in
-	// a Secret. Defaults to false: such rules are refused, and the Secrets are applied.
+	// JSON paths and jq expressions of ignoreFields. Each of them can show a Secret to the
+	// hub. Defaults to false: such rules are refused, and the Secrets are applied.
 	SecretFeedback bool
 	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
 	EvictionGrace time.Duration
@@ -79,6 +81,7 @@ type Cluster struct {
 	config    *rest.Config
 	discovery *discovery.DiscoveryClient
 	agent     *identity
+	reviews   appliedwork.SubjectAccessReviews
 	executors *lru.Cache // of identities, by the user's name
 
 	mu       sync.Mutex
@@ -106,6 +109,11 @@ func New(o Options) (*Cluster, error) {
 	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return nil, err
 	}
+	reviews, err := authorization.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	c.reviews = reviews.SubjectAccessReviews()
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.discovery))
 	if c.agent, err = c.newIdentity(config, ""); err != nil {
 		return nil, err

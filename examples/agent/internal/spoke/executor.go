@@ -84,12 +84,19 @@ func accountOf(executor *workv1.ManifestWorkExecutor) (string, error) {
 		return "", errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
 	}
 	for _, wrong := range validation.IsDNS1123Label(account.Namespace) {
-		return "", fmt.Errorf("invalid spec.executor.subject.serviceAccount.namespace: %.100q: %s", account.Namespace, wrong)
+		return "", fmt.Errorf("invalid spec.executor.subject.serviceAccount.namespace: %.100q: %s",
+			account.Namespace, wrong)
 	}
 	for _, wrong := range validation.IsDNS1123Subdomain(account.Name) {
 		return "", fmt.Errorf("invalid spec.executor.subject.serviceAccount.name: %.100q: %s", account.Name, wrong)
 	}
 	return account.Namespace + "/" + account.Name, nil
+}
+
+// groupsOf returns the groups of a service account, given its user name.
+func groupsOf(user string) []string {
+	namespace := strings.Split(user, ":")[2]
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 }
 
 // userOf returns the user name of the service account of an executor.

@@ -19,7 +19,8 @@ import (
 
 // identity is who makes the requests for a work's objects: the agent, or an executor.
 type identity struct {
-	user      string // empty for the agent
+	user      string                // empty for the agent
+	executor  *appliedwork.Executor // nil for the agent
 	client    dynamic.Interface
 	tracker   *appliedwork.Tracker
 	applier   *appliedwork.Applier
@@ -63,8 +64,9 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 		return nil, err
 	}
 	id := &identity{user: user, client: client}
-	options := appliedwork.Options{Client: client, Metadata: objects, Discovery: c.discovery}
+	options := appliedwork.Options{Client: client, Metadata: objects, Discovery: c.discovery, Reviews: c.reviews}
 	if c.agent != nil {
+		id.executor = &appliedwork.Executor{User: user, Groups: groupsOf(user)}
 		// An executor needs no access to AppliedWorks for that, and has none by it: those among its manifests are its own affair.
 		options.Inventory = c.agent.client
 	}
@@ -75,7 +77,7 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain says whose rights are missing, and in the words of a work or of the agent what can be
+// explain names the account without the rights, and in the terms of a work or of the agent what can be
 // done.
 func (id *identity) explain(err error) error {
 	if adoption := (*appliedwork.AdoptionError)(nil); errors.As(err, &adoption) {

@@ -31,8 +31,8 @@ type Removal struct {
 // call it again while it is not done. The objects are deleted as the executor that the work names;
 // or, if the agent refuses that one, as the executor with which the work was applied last. If the
 // agent refuses both, nothing is deleted and the error is an [*ExecutorError]. The error is a
-// [*ForeignError] where what is on the cluster may be of this very work, recorded under another
-// address of its hub.
+// [*ForeignError] if the cluster has a work of this name from another hub: it may be this work,
+// recorded under an earlier address of the hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
 	if err == nil && record == nil {
@@ -147,6 +147,8 @@ func (s *settings) policies() (appliedwork.Policies, error) {
 	if s.DeleteOption == nil {
 		return p, nil
 	}
+	// An option that is set holds for all objects. Without it, objects that existed before the work stay.
+	p.Adopted = appliedwork.PolicyDelete
 	switch s.DeleteOption.PropagationPolicy {
 	case "", workv1.DeletePropagationPolicyTypeForeground:
 	case workv1.DeletePropagationPolicyTypeOrphan:

@@ -15,51 +15,26 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 )
 
-// ownerManager is the field manager of what is on an object that is created only and was there before: the reference to its
-// AppliedWork.
-const ownerManager = workv1.DefaultFieldManager + "-owner"
-
 // toSend returns what is to be applied for a manifest, and how; nil for nothing.
-func (id *identity) toSend(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+func (id *identity) toSend(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	switch o.Strategy() {
 	case workv1.UpdateStrategyTypeReadOnly:
 		return nil, appliedwork.ObjectOptions{}, nil
-	case workv1.UpdateStrategyTypeUpdate:
+	case workv1.UpdateStrategyTypeUpdate: // as StrategyUpdate, but an executor needs the right to patch, which is what is requested
 		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Force: true}, nil
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return id.createOnly(ctx, o, record)
+		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Strategy: appliedwork.StrategyCreateOnly}, nil
 	case workv1.UpdateStrategyTypeServerSideApply:
-		return id.serverSideApply(ctx, o, record)
+		return id.serverSideApply(ctx, o)
 	}
 	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
 }
 
-// createOnly leaves an object that is there as it is, but for the reference by which it goes with the work.
-func (id *identity) createOnly(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
-	live, err := id.live(ctx, o)
-	switch {
-	case err != nil:
-		return nil, appliedwork.ObjectOptions{}, err
-	case live == nil:
-		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}, nil
-	case live.GetDeletionTimestamp() == nil && appliedwork.IsOwnedBy(live, record.UID):
-		o.Live = live
-		return nil, appliedwork.ObjectOptions{}, nil
-	}
-	bare := &unstructured.Unstructured{}
-	bare.SetGroupVersionKind(o.Object.GroupVersionKind())
-	bare.SetNamespace(o.Key.Namespace)
-	bare.SetName(o.Key.Name)
-	// What an earlier strategy has applied is left, too.
-	return bare, appliedwork.ObjectOptions{FieldManager: ownerManager, Force: true, Partial: true}, nil
-}
-
 // serverSideApply leaves the fields that the work wants ignored.
-func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1alpha1.AppliedWork) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	with := appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}
 	config := o.Config.UpdateStrategy.ServerSideApply
 	if config == nil {
@@ -78,16 +53,15 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome, record *v1a
 	if err := guard(o, config.IgnoreFields); err != nil {
 		return nil, with, err
 	}
-	live, err := id.live(ctx, o)
-	if err != nil {
-		return nil, with, err
+	var live *unstructured.Unstructured
+	if ignore.NeedsLive(config.IgnoreFields) {
+		var err error
+		if live, err = id.live(ctx, o); err != nil {
+			return nil, with, err
+		}
 	}
-	ours := func(manager string) bool { return strings.HasSuffix(manager, "-"+string(record.UID)) }
-	obj, err := ignore.Apply(ctx, o.Object, live, config.IgnoreFields, ours)
-	if live != nil {
-		with.ResourceVersion = live.GetResourceVersion() // what is sent for fields that are ignored is what they are there
-	}
-	return obj, with, err
+	err := ignore.Find(ctx, o.Object, live, config.IgnoreFields, &with)
+	return o.Object, with, err
 }
 
 // guard refuses fields of a guarded Secret that are found by comparing values: whether one is

@@ -42,7 +42,9 @@ var errSecret = errors.New("rules do not read Secrets: take the rules out, or st
 // unusable returns why rules cannot be evaluated, or cannot be the type of a condition.
 func unusable(guarded bool, rules []workv1.ConditionRule) (metav1.Condition, bool) {
 	if guarded && len(rules) > 0 {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error()}, true
+		return metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error(),
+		}, true
 	}
 	var texts []string
 	for _, rule := range rules {

@@ -205,7 +205,9 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 	}
 	if o.Guarded {
-		return nil, metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error()}
+		return nil, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error(),
+		}
 	}
 	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
 	if t := o.Config.BadScrapeType; t != "" {

@@ -19,6 +19,9 @@ type AppliedResourceMetaApplyConfiguration struct {
 	// UID is the UID of the object when it was last applied. Empty means that it was about to be applied and nothing is
 	// known of the outcome.
 	UID *types.UID `json:"uid,omitempty"`
+	// Adopted reports that the object existed before it was applied for the work, and that no other AppliedWork owned it.
+	// By default such an object is not deleted with the work.
+	Adopted *bool `json:"adopted,omitempty"`
 }
 
 // AppliedResourceMetaApplyConfiguration constructs a declarative configuration of the AppliedResourceMeta type for use with
@@ -88,5 +91,13 @@ func (b *AppliedResourceMetaApplyConfiguration) WithName(value string) *AppliedR
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *AppliedResourceMetaApplyConfiguration) WithUID(value types.UID) *AppliedResourceMetaApplyConfiguration {
 	b.UID = &value
+	return b
+}
+
+// WithAdopted sets the Adopted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Adopted field is set to the value of the last call.
+func (b *AppliedResourceMetaApplyConfiguration) WithAdopted(value bool) *AppliedResourceMetaApplyConfiguration {
+	b.Adopted = &value
 	return b
 }

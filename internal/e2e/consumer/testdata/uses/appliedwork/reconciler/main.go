@@ -33,6 +33,7 @@ func main() {
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Options: appliedwork.Options{Client: client, Discovery: disco},
+		Hub:     "hub",
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return reconciler.Want{Removed: true}, nil
 		}),

@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var secretKind = schema.GroupKind{Kind: "Secret"}
+
+// Redacted takes the place of values of Secrets in a [FieldChange].
+const Redacted = "(redacted)"
+
+// FieldChange is a field of an object that Apply would change.
+type FieldChange struct {
+	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list
+	// whose items have no names has its index.
+	Path string
+	// Before and After are the values; nil where there is no field. A value of a Secret's data is [Redacted].
+	Before, After any
+}
+
+// String returns the change on one line.
+func (c FieldChange) String() string { return fmt.Sprintf("%s: %v -> %v", c.Path, c.Before, c.After) }
+
+// dryRun is for the options of a request.
+func (r *applyRun) dryRun() []string {
+	if r.dry {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
+
+// awaits reports whether an object cannot be checked because its namespace is created by the same call.
+func (r *applyRun) awaits(item *applyItem, err error) bool {
+	if !r.dry || !apierrors.IsNotFound(err) || item.live != nil {
+		return false
+	}
+	namespace := Key{Kind: namespaceKind.Kind, Name: item.id.Namespace}
+	return slices.ContainsFunc(r.items, func(other *applyItem) bool {
+		return other.change.Key == namespace && other.change.Action == ActionCreated
+	})
+}
+
+// reduced returns what an apply would leave of an object, given what the dry run of the apply has left: Apply would first make
+// all our fields those of the manager's last apply, so that those go which the manifest lacks. The API server sets their defaults.
+func (r *applyRun) reduced(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ours, reduced := r.isOurs(item), applied.DeepCopy()
+	removeUnkept(reduced.Object, fieldsOf(item.live, ours), keptFields(applied, item.manager, ours))
+	patch, err := json.Marshal(mergePatch(content(item.live, ""), content(reduced, "")))
+	if err != nil {
+		return nil, err
+	}
+	return r.resource(item.mapping, item.id.Namespace).Patch(ctx, item.id.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: item.manager, DryRun: r.dryRun()})
+}
+
+// mergePatch returns the JSON merge patch from one object to another.
+func mergePatch(from, to map[string]any) map[string]any {
+	patch := map[string]any{}
+	for name, old := range from {
+		now, ok := to[name]
+		below, isObject := old.(map[string]any)
+		object, still := now.(map[string]any)
+		switch {
+		case !ok:
+			patch[name] = nil
+		case isObject && still:
+			if sub := mergePatch(below, object); len(sub) > 0 {
+				patch[name] = sub
+			}
+		case !equality.Semantic.DeepEqual(old, now):
+			patch[name] = now
+		}
+	}
+	for name, now := range to {
+		if _, ok := from[name]; !ok {
+			patch[name] = now
+		}
+	}
+	return patch
+}
+
+// compare notes which fields of an object a dry run would change.
+func (r *applyRun) compare(item *applyItem) {
+	before, after := item.live, item.change.Live
+	if before == nil || after == nil || before == after {
+		return
+	}
+	fields := differences(nil, "", content(before, r.work.UID), content(after, r.work.UID))
+	if item.change.Key.GroupKind() == secretKind {
+		for n := range fields {
+			fields[n].redact()
+		}
+	}
+	item.change.Fields = fields
+	if len(fields) == 0 && item.change.Action == ActionConfigured {
+		item.change.Action = ActionUnchanged
+	}
+}
+
+// redact hides values of a Secret. Its annotations may have it as a whole, as kubectl writes it.
+func (c *FieldChange) redact() {
+	if !strings.HasPrefix(c.Path, ".data") && !strings.HasPrefix(c.Path, ".metadata.annotations") {
+		return
+	}
+	for _, value := range []*any{&c.Before, &c.After} {
+		if *value != nil {
+			*value = Redacted
+		}
+	}
+}
+
+// content returns an object without what each write changes.
+func content(obj *unstructured.Unstructured, uid types.UID) map[string]any {
+	obj = obj.DeepCopy()
+	for _, field := range serverFields {
+		unstructured.RemoveNestedField(obj.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", hashAnnotation(uid))
+	if len(obj.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations")
+	}
+	return obj.Object
+}
+
+// differences appends the fields in which two values differ, ordered by their paths.
+func differences(out []FieldChange, path string, before, after any) []FieldChange {
+	if equality.Semantic.DeepEqual(before, after) {
+		return out
+	}
+	if before == nil || after == nil {
+		return append(out, FieldChange{path, before, after})
+	}
+	old, oldOK := fieldsByName(before)
+	now, nowOK := fieldsByName(after)
+	if !oldOK || !nowOK {
+		return append(out, FieldChange{path, before, after})
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(now)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		out = differences(out, path+name, old[name], now[name])
+	}
+	return out
+}
+
+// fieldsByName returns the fields of an object or the items of a list, by what they add to a path; false for other values.
+func fieldsByName(value any) (fields map[string]any, ok bool) {
+	fields = map[string]any{}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			if strings.ContainsAny(name, "./[") {
+				name = fmt.Sprintf("[%q]", name)
+			} else {
+				name = "." + name
+			}
+			fields[name] = field
+		}
+	case []any:
+		for i, item := range value {
+			fields[itemName(i, item)] = item
+		}
+		if len(fields) < len(value) { // two with one name
+			return nil, false
+		}
+	default:
+		return nil, false
+	}
+	return fields, true
+}
+
+func itemName(index int, item any) string {
+	if object, ok := item.(map[string]any); ok {
+		if name, ok := object["name"].(string); ok {
+			return keyPath(map[string]any{"name": name})
+		}
+	}
+	return fmt.Sprintf("[%d]", index)
+}
+
+// keptFields returns the fields of the last apply of a manager, and those of the managers that are not ours.
+func keptFields(obj *unstructured.Unstructured, manager string, ours func(manager string) bool) map[string]any {
+	fields := map[string]any{}
+	for _, e := range obj.GetManagedFields() {
+		applied := e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
+		var set map[string]any
+		if (applied || !ours(e.Manager)) && e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
+			merge(fields, set)
+		}
+	}
+	return fields
+}
+
+// removeUnkept removes from a value the fields of one set that are not in another.
+func removeUnkept(value any, fields, kept map[string]any) {
+	for name, node := range fields {
+		below, _ := node.(map[string]any)
+		keptBelow, isKept := kept[name].(map[string]any)
+		if text, ok := strings.CutPrefix(name, "f:"); ok {
+			object, _ := value.(map[string]any)
+			switch sub := object[text].(type) {
+			case map[string]any:
+				removeUnkept(sub, below, keptBelow)
+				if !isKept && len(sub) == 0 {
+					delete(object, text)
+				}
+			case []any:
+				if isKept || len(below) > 0 {
+					object[text] = withoutUnkept(sub, below, keptBelow)
+				} else {
+					delete(object, text)
+				}
+			default:
+				if !isKept {
+					delete(object, text)
+				}
+			}
+		}
+	}
+}
+
+// withoutUnkept is removeUnkept for a list.
+func withoutUnkept(list []any, fields, kept map[string]any) []any {
+	for name, node := range fields {
+		below, _ := node.(map[string]any)
+		keptBelow, isKept := kept[name].(map[string]any)
+		if text, ok := strings.CutPrefix(name, "k:"); ok {
+			var keys map[string]any
+			if json.Unmarshal([]byte(text), &keys) != nil {
+				continue
+			}
+			list = slices.DeleteFunc(list, func(item any) bool {
+				object, ok := item.(map[string]any)
+				if !ok || !hasKeys(object, keys) {
+					return false
+				}
+				removeUnkept(object, below, keptBelow)
+				return !isKept
+			})
+		}
+		if text, ok := strings.CutPrefix(name, "v:"); ok && !isKept {
+			var v any
+			if json.Unmarshal([]byte(text), &v) == nil {
+				list = slices.DeleteFunc(list, func(item any) bool { return fmt.Sprint(item) == fmt.Sprint(v) })
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// isRefusal reports whether an error proves that a request changed nothing.
+func isRefusal(err error) bool {
+	var adoption *AdoptionError
+	var conflict *OwnershipConflictError
+	if errors.As(err, &adoption) || errors.As(err, &conflict) || errors.Is(err, ErrChanged) || errors.Is(err, errMoved) ||
+		errors.Is(err, ErrInvalidObject) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}
+
+// isInvalid reports whether the API server has refused an object because of a field.
+func isInvalid(err error, field string) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
+}
+
+// isImmutable reports whether the API server has refused to change immutable fields, for no other reason: each cause names a
+// field, and says so after the value. Admission policies and webhooks name no field.
+func isImmutable(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		said := c.Message[strings.LastIndex(c.Message, ": ")+1:]
+		known := c.Type == metav1.CauseTypeFieldValueInvalid || c.Type == metav1.CauseTypeForbidden
+		return c.Field == "" || !known || !strings.Contains(said, "immutable") && !strings.Contains(said, "updates to")
+	})
+}
+
+// isDryRunRefused reports whether a webhook has refused a request only because it was a dry run.
+func isDryRunRefused(err error) bool {
+	return strings.Contains(err.Error(), "does not support dry run")
+}
+
+// conflictOf returns the error for fields that others manage; nil for any other error.
+func conflictOf(key Key, err error) *OwnershipConflictError {
+	var status apierrors.APIStatus
+	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
+		return nil
+	}
+	conflict := &OwnershipConflictError{Key: key, Err: err}
+	for _, cause := range status.Status().Details.Causes {
+		conflict.Fields = append(conflict.Fields, cause.Field+": "+cause.Message)
+		conflict.paths = append(conflict.paths, cause.Field)
+	}
+	return conflict
+}
+
+// isWithNobody reports whether all fields of a conflict lost their manager, as by a release. The API server names a manager for
+// them all the same.
+func (e *OwnershipConflictError) isWithNobody() bool {
+	return e != nil && !slices.ContainsFunc(e.Fields, func(field string) bool {
+		return !strings.Contains(field, `conflict with "before-first-apply"`)
+	})
+}
+
+// withOthers returns the conflict with managers that are not ours; nil for none.
+func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *OwnershipConflictError {
+	others := &OwnershipConflictError{Key: e.Key, Err: e.Err}
+	for i, field := range e.Fields {
+		_, rest, _ := strings.Cut(field, `conflict with "`)
+		if manager, _, _ := strings.Cut(rest, `"`); !ours(manager) {
+			others.Fields, others.paths = append(others.Fields, field), append(others.paths, e.paths[i])
+		}
+	}
+	if len(others.Fields) == 0 {
+		return nil
+	}
+	return others
+}
+
+// withoutConflicts removes the fields of a conflict from a manifest, and reports whether it found them all.
+func withoutConflicts(manifest *unstructured.Unstructured, conflict *OwnershipConflictError, live *unstructured.Unstructured, ours func(manager string) bool) bool {
+	theirs := map[string]any{}
+	for _, e := range live.GetManagedFields() {
+		var set map[string]any
+		if !ours(e.Manager) && e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
+			merge(theirs, set)
+		}
+	}
+	left := map[string]bool{}
+	for _, path := range conflict.paths {
+		left[path] = true
+	}
+	removeFields(manifest.Object, theirs, "", left)
+	return len(left) == 0
+}
+
+// removeFields removes the fields with one of the paths from a value, and their paths. A path is written as the API server
+// writes it: .spec.containers[name="a"].image.
+func removeFields(value any, fields map[string]any, path string, paths map[string]bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, node := range fields {
+			name, ok := strings.CutPrefix(name, "f:")
+			sub, exists := value[name]
+			if !ok || !exists {
+				continue
+			}
+			at := path + "." + name
+			if paths[at] {
+				delete(value, name)
+				delete(paths, at)
+				continue
+			}
+			if node, ok := node.(map[string]any); ok {
+				removeFields(sub, node, at, paths)
+			}
+		}
+	case []any:
+		for name, node := range fields {
+			text, ok := strings.CutPrefix(name, "k:")
+			node, isMap := node.(map[string]any)
+			var keys map[string]any
+			if !ok || !isMap || json.Unmarshal([]byte(text), &keys) != nil {
+				continue
+			}
+			for _, item := range itemsWith(value, keys) {
+				removeFields(item, node, path+keyPath(keys), paths)
+			}
+		}
+	}
+}
+
+// keyPath writes the keys of a list item as the API server does.
+func keyPath(keys map[string]any) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		text, err := json.Marshal(keys[name])
+		if err != nil {
+			return ""
+		}
+		parts = append(parts, name+"="+string(text))
+	}
+	return fmt.Sprintf("[%s]", strings.Join(parts, ","))
+}
+
+// mergeKeys are the fields by which the lists of Kubernetes' own kinds are merged.
+var mergeKeys = []string{
+	"name", "key", "type", "ip", "uid", "port", "containerPort", "mountPath", "devicePath", "topologyKey", "resourceName", "request",
+}
+
+// mayRepeatKeys reports whether a list may have two items with the same key, or a set the same item twice. A create accepts
+// that for some kinds, and an apply does not. Which field is the key is not known here, so it may report too many.
+func mayRepeatKeys(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, sub := range value {
+			if mayRepeatKeys(sub) {
+				return true
+			}
+		}
+	case []any:
+		type field struct{ name, value string }
+		seen := map[field]bool{}
+		repeats := func(name string, v any) bool {
+			f := field{name, fmt.Sprint(v)}
+			again := seen[f]
+			seen[f] = true
+			return again
+		}
+		for _, item := range value {
+			object, ok := item.(map[string]any)
+			if !ok {
+				if repeats("", item) {
+					return true
+				}
+				continue
+			}
+			for _, name := range mergeKeys {
+				if v, has := object[name]; has && repeats(name, v) {
+					return true
+				}
+			}
+			if mayRepeatKeys(object) {
+				return true
+			}
+		}
+	}
+	return false
+}

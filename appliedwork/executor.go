@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// answerLife is how long the answer of an access review counts.
+	answerLife = 10 * time.Second
+	// mostAnswers bounds the answers that are kept.
+	mostAnswers = 4096
+)
+
+// Executor is a user whose rights limit what [Applier.Apply] writes. Before it writes an object, it asks the API server whether the
+// user may create it, or patch it (update it with StrategyUpdate). Where the object gets our owner reference, the user must also be
+// allowed to delete it: deleting the AppliedWork deletes the object. An object that the policies leave needs no right to delete it.
+//
+// Rights are asked for all names of a namespace first and then by name, but for create, which has no name. Answers count for 10
+// seconds, so a change of rights takes effect after that time. An object that is as its manifest has it is not written, and needs
+// no rights. The requests themselves are those of [Options].Client: where that impersonates the user, the API server checks them too.
+type Executor struct {
+	// User is the name of the user, such as system:serviceaccount:shop:deployer. Required.
+	User string
+	// Groups are those of the user. Nothing is added: a service account needs system:serviceaccounts,
+	// system:serviceaccounts:<namespace> and system:authenticated.
+	Groups []string
+}
+
+// SubjectAccessReviews asks what a user may do. AuthorizationV1().SubjectAccessReviews() of a kubernetes.Interface implements it.
+type SubjectAccessReviews interface {
+	// Create returns a review with its status.
+	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+}
+
+func (e *Executor) validate(reviews SubjectAccessReviews) error {
+	switch {
+	case e == nil:
+		return nil
+	case e.User == "":
+		return fmt.Errorf("%w: ApplyOptions.Executor has no User", ErrInvalidInput)
+	case reviews == nil:
+		return fmt.Errorf("%w: ApplyOptions.Executor requires Options.Reviews", ErrInvalidInput)
+	}
+	return nil
+}
+
+// authorize returns an error if the executor may not do one of the verbs with the object of an item; it is Forbidden unless the
+// answer is not known.
+func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...string) error {
+	for _, verb := range verbs {
+		about := authorizationv1.ResourceAttributes{
+			Verb: verb, Group: item.mapping.resource.Group, Version: item.mapping.resource.Version,
+			Resource: item.mapping.resource.Resource, Namespace: item.id.Namespace,
+		}
+		a, err := r.access.ask(ctx, r.opts.Executor, about)
+		if err == nil && !a.allowed && verb != "create" {
+			about.Name = item.id.Name
+			a, err = r.access.ask(ctx, r.opts.Executor, about)
+		}
+		if err != nil {
+			return fmt.Errorf("ask whether user %q may %s %s: %w", r.opts.Executor.User, verb, item.change.Key, notForbidden(err))
+		}
+		if !a.allowed {
+			return r.forbidden(item, verb, a.reason)
+		}
+	}
+	return nil
+}
+
+// authorizeNew fails the items that are not ours yet and that the executor may not write, before they are recorded.
+func (r *applyRun) authorizeNew(ctx context.Context) {
+	if r.opts.Executor == nil {
+		return
+	}
+	parallel(ctx, len(r.items), r.opts.Concurrency, func(i int) {
+		if item := r.items[i]; item.mapped && !item.done && !item.ours && (item.live == nil || item.live.GetDeletionTimestamp() == nil) {
+			r.mayWrite(ctx, item)
+		}
+	})
+}
+
+// mayWrite reports whether the executor may write the object of an item, and do more with it. It fails an item whose object may not
+// be written.
+func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string) bool {
+	if r.opts.Executor == nil {
+		return true
+	}
+	err := r.authorize(ctx, item, append(r.verbs(item), more...)...)
+	if err != nil {
+		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
+		item.refused = true
+	}
+	return err == nil
+}
+
+func (r *applyRun) forbidden(item *applyItem, verb, reason string) error {
+	resource := item.mapping.resource.GroupResource()
+	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", r.opts.Executor.User, verb, resource.Resource, resource.Group)
+	if item.id.Namespace != "" {
+		text += fmt.Sprintf(" in the namespace %q", item.id.Namespace)
+	}
+	if verb == "delete" {
+		text += ", which is needed as the object goes with its AppliedWork"
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	return apierrors.NewForbidden(resource, item.id.Name, errors.New(text))
+}
+
+// notForbidden hides that we may not ask: it is not the executor who may not.
+func notForbidden(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("create a SubjectAccessReview: %s", err.Error())
+	}
+	return err
+}
+
+// verbs returns what is done to the object of an item when it is written.
+func (r *applyRun) verbs(item *applyItem) []string {
+	verb := "create"
+	switch {
+	case item.live == nil:
+	case item.options.Strategy == StrategyUpdate:
+		verb = "update"
+	default:
+		verb = "patch"
+	}
+	if r.isUnowned(item) {
+		return []string{verb}
+	}
+	return []string{verb, "delete"}
+}
+
+// access asks for access reviews and keeps the answers for a short time. No lock is held during a request.
+type access struct {
+	reviews SubjectAccessReviews
+	clock   clock.PassiveClock
+
+	mu      sync.Mutex
+	answers map[question]*answer
+}
+
+type question struct {
+	user, groups string
+	about        authorizationv1.ResourceAttributes
+}
+
+type answer struct {
+	done    chan struct{}
+	until   time.Time // of the answer; guarded by access.mu
+	allowed bool      // valid when done is closed, as the following
+	reason  string
+	err     error
+	ended   bool // the context of the caller that made the request has ended
+}
+
+func newAccess(reviews SubjectAccessReviews, c clock.PassiveClock) *access {
+	return &access{reviews: reviews, clock: c, answers: map[question]*answer{}}
+}
+
+// ask returns an answer that is at most 10 seconds old, or waits for the same request of another caller.
+func (c *access) ask(ctx context.Context, e *Executor, about authorizationv1.ResourceAttributes) (*answer, error) {
+	q := question{e.User, fmt.Sprintf("%q", e.Groups), about}
+	for {
+		now := c.clock.Now()
+		c.mu.Lock()
+		a := c.answers[q]
+		ours := a == nil || now.After(a.until)
+		if ours {
+			c.makeRoomLocked(now)
+			a = &answer{done: make(chan struct{}), until: now.Add(answerLife)}
+			c.answers[q] = a
+		}
+		c.mu.Unlock()
+		if ours {
+			c.request(ctx, e, q, a)
+			return a, a.err
+		}
+		select {
+		case <-a.done:
+			if !a.ended {
+				return a, a.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// request fills in an answer. One that failed is not kept.
+func (c *access) request(ctx context.Context, e *Executor, q question, a *answer) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: e.User, Groups: e.Groups, ResourceAttributes: &q.about,
+	}}
+	review, a.err = c.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if a.err == nil {
+		a.allowed, a.reason = review.Status.Allowed && !review.Status.Denied, review.Status.Reason
+		if problem := review.Status.EvaluationError; problem != "" && !a.allowed {
+			a.reason = strings.TrimPrefix(a.reason+": "+problem, ": ")
+		}
+	}
+	a.ended = a.err != nil && ctx.Err() != nil
+	c.mu.Lock()
+	if a.err != nil && c.answers[q] == a {
+		delete(c.answers, q)
+	}
+	c.mu.Unlock()
+	close(a.done)
+}
+
+// makeRoomLocked removes old answers when there are many, and all when there are too many new ones.
+func (c *access) makeRoomLocked(now time.Time) {
+	if len(c.answers) < mostAnswers {
+		return
+	}
+	for q, a := range c.answers {
+		if now.After(a.until) {
+			delete(c.answers, q)
+		}
+	}
+	if len(c.answers) >= mostAnswers {
+		clear(c.answers)
+	}
+}

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health reports the status of objects on a cluster, and waits until applied objects are current. The status is computed by
+// kstatus, the library that kpt, Flux and cli-utils use.
+//
+//	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
+//	if err == nil {
+//		err = changes.Err()
+//	}
+//	if err != nil {
+//		return err
+//	}
+//	err = health.NewWaiter(tracker).Wait(ctx, objects, health.Options{
+//		Timeout: 5 * time.Minute,
+//		OnChange: func(e health.Event) {
+//			log.Printf("%s is %s: %s", e.Key, e.Result.Status, e.Result.Message)
+//		},
+//	})
+//	var notReady *health.NotReadyError
+//	if errors.As(err, &notReady) {
+//		log.Printf("%s is not current", notReady.Key)
+//	}
+//
+// # Differences from kstatus
+//
+// A Job is InProgress until it is complete. For kstatus, a running Job is Current. A Pod in the phase Failed is Failed. For kstatus,
+// that Pod is Current. Flux and kapp treat Jobs in the same way.
+//
+// # Custom resources
+//
+// The conditions Ready, Reconciling and Stalled decide about a custom resource, and so does status.observedGeneration. Without any of
+// them, the object is Current as soon as it exists. A controller should therefore set a condition from the start, for instance by a
+// default in the schema of its CRD.
+//
+// # Requests
+//
+// Wait makes a list and a watch for each kind and namespace. A single object is selected by its name; otherwise the API server sends
+// all objects of the kind in the namespace. Wait keeps the status of each object only. A broken or expired watch starts again with a
+// list. The pauses between attempts grow from 0.1 to 10 seconds.
+//
+// Wait needs the rights get, list and watch. Where list or watch is forbidden or not supported, Wait reads each object with get, with
+// the same pauses. An object that cannot be read is Unknown, and Wait tries again until its context ends: the missing right or the
+// missing CRD may follow.
+package health

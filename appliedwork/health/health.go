@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+)
+
+// Status is the state of an object. The values are those of kstatus.
+type Status string
+
+const (
+	// Current: the cluster has reached the state that the object describes.
+	Current Status = "Current"
+	// InProgress: a controller is working on the object, or has not seen its latest change.
+	InProgress Status = "InProgress"
+	// Failed: a controller has reported an error from which it may not recover.
+	Failed Status = "Failed"
+	// Terminating: the object is being deleted.
+	Terminating Status = "Terminating"
+	// NotFound: the object does not exist.
+	NotFound Status = "NotFound"
+	// Unknown: the object cannot be read, or has a status that cannot be read.
+	Unknown Status = "Unknown"
+)
+
+// maxMessage is the limit of Result.Message, in bytes.
+const maxMessage = 1024
+
+// Result is the status of an object and the reason for it.
+type Result struct {
+	Status Status
+	// Message is at most 1024 bytes. It may quote what a controller has written into a condition.
+	Message string
+}
+
+var (
+	jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
+	podKind = schema.GroupKind{Kind: "Pod"}
+)
+
+// Of computes the status of an object as it was read from an API server. The status is never [NotFound]. With an error, it is
+// [Unknown]. The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, or that of a status which cannot
+// be read.
+func Of(obj *unstructured.Unstructured) (Result, error) {
+	key, err := appliedwork.Identify(obj)
+	if err != nil {
+		return unknown(err), err
+	}
+	computed, err := compute(obj)
+	if err != nil {
+		err = fmt.Errorf("compute the status of %s: %w", key, err)
+		return unknown(err), err
+	}
+	result := Result{Status(computed.Status), limit(computed.Message)}
+	if result.Status != Current {
+		return result, nil
+	}
+	switch key.GroupKind() {
+	case jobKind:
+		if !isComplete(obj) {
+			result.Status = InProgress
+		}
+	case podKind:
+		if phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase"); phase == "Failed" {
+			result.Status = Failed
+		}
+	}
+	return result, nil
+}
+
+// compute calls kstatus, which panics on some malformed statuses of Pods.
+func compute(obj *unstructured.Unstructured) (result *status.Result, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("malformed status: %v", r)
+		}
+	}()
+	return status.Compute(obj)
+}
+
+func isComplete(job *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == "Complete" && condition["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func unknown(err error) Result { return Result{Unknown, limit(err.Error())} }
+
+// limit cuts a message, without half a character at its end.
+func limit(message string) string {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
+	}
+	return message
+}

@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// CheckIgnoreFields returns an error for the first JSON pointer that [ObjectOptions].IgnoreFields and IgnoreChangedFields do not
+// take for a manifest. Without a manifest only the pointers themselves are checked. The error is [ErrInvalidInput].
+func CheckIgnoreFields(manifest *unstructured.Unstructured, pointers ...string) error {
+	var object any
+	if manifest != nil {
+		object = manifest.Object
+	}
+	for _, pointer := range pointers {
+		tokens, err := parsePointer(pointer)
+		if err == nil {
+			err = fits(object, tokens)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %.1000q: %w", ErrInvalidInput, pointer, err)
+		}
+	}
+	return nil
+}
+
+// parsePointer returns the tokens of a JSON pointer (RFC 6901) to a field that can be left out.
+func parsePointer(text string) ([]string, error) {
+	if text == "" {
+		return nil, errors.New("it is the whole object: use the strategy CreateOnly or ReadOnly for that")
+	}
+	if !strings.HasPrefix(text, "/") {
+		return nil, errors.New("a JSON pointer begins with /")
+	}
+	for i := range len(text) {
+		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
+			return nil, errors.New("~ is written as ~0")
+		}
+	}
+	tokens := strings.Split(text[1:], "/")
+	for i, token := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	switch {
+	case tokens[0] == "apiVersion", tokens[0] == "kind":
+		return nil, fmt.Errorf("%s cannot be left out", tokens[0])
+	case tokens[0] == "metadata" && (len(tokens) == 1 || tokens[1] == "name" || tokens[1] == "namespace"):
+		return nil, errors.New("name and namespace cannot be left out")
+	}
+	return tokens, nil
+}
+
+// fits returns an error where a list needs a number.
+func fits(at any, tokens []string) error {
+	for _, token := range tokens {
+		switch value := at.(type) {
+		case map[string]any:
+			at = value[token]
+		case []any:
+			index, err := strconv.Atoi(token)
+			if err != nil || index < 0 || strconv.Itoa(index) != token {
+				return fmt.Errorf("the items of a list are numbered from 0: %q is not such a number", token)
+			}
+			if index >= len(value) {
+				return nil
+			}
+			at = value[index]
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// ignored are the fields of a manifest that are left to others.
+type ignored struct {
+	root ignoredField
+	text []byte // of all pointers
+}
+
+// ignoredField is a field that is ignored, or one above such fields.
+type ignoredField struct {
+	always    bool // whoever has it
+	ifChanged bool // when others have it
+	below     map[string]*ignoredField
+}
+
+// ignoredOf returns the ignored fields of a manifest; nil for none.
+func ignoredOf(manifest *unstructured.Unstructured, options ObjectOptions) (*ignored, error) {
+	if len(options.IgnoreFields) == 0 && len(options.IgnoreChangedFields) == 0 {
+		return nil, nil
+	}
+	all, result := [2][]string{}, &ignored{}
+	for i, pointers := range [][]string{options.IgnoreFields, options.IgnoreChangedFields} {
+		if err := CheckIgnoreFields(manifest, pointers...); err != nil {
+			return nil, err
+		}
+		all[i] = slices.Compact(slices.Sorted(slices.Values(pointers)))
+		for _, pointer := range all[i] {
+			tokens, err := parsePointer(pointer)
+			if err != nil {
+				return nil, err
+			}
+			for _, tokens := range asStored(manifest, tokens) {
+				f := result.root.at(tokens)
+				f.always, f.ifChanged = f.always || i == 0, f.ifChanged || i == 1
+			}
+		}
+	}
+	var err error
+	result.text, err = json.Marshal(all)
+	return result, err
+}
+
+// asStored returns the fields of data for those of stringData of a Secret.
+func asStored(manifest *unstructured.Unstructured, tokens []string) [][]string {
+	if gvk := manifest.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" || tokens[0] != "stringData" {
+		return [][]string{tokens}
+	}
+	if len(tokens) > 1 {
+		return [][]string{append([]string{"data"}, tokens[1:]...)}
+	}
+	var all [][]string
+	texts, _ := manifest.Object["stringData"].(map[string]any)
+	for name := range texts {
+		all = append(all, []string{"data", name})
+	}
+	return all
+}
+
+func (f *ignoredField) at(tokens []string) *ignoredField {
+	for _, token := range tokens {
+		if f.below == nil {
+			f.below = map[string]*ignoredField{}
+		}
+		if f.below[token] == nil {
+			f.below[token] = &ignoredField{}
+		}
+		f = f.below[token]
+	}
+	return f
+}
+
+// without removes the fields of IgnoreFields from a manifest.
+func (i *ignored) without(manifest *unstructured.Unstructured) {
+	i.root.leave(manifest.Object, livePart{})
+}
+
+// leaveTo has a manifest be what is applied to an object: the API server removes a field that its manager does not send any more, so
+// fields that are ours are sent as they are on the cluster.
+func (i *ignored) leaveTo(manifest, live *unstructured.Unstructured, ours func(manager string) bool) {
+	fields := fieldsOf(live, ours)
+	if len(fields) == 0 {
+		fields = nil
+	}
+	i.root.leave(manifest.Object, livePart{value: live.Object, exists: true, fields: fields})
+}
+
+// leave returns what is sent of a value, and whether anything is. It changes the value.
+func (f *ignoredField) leave(value any, live livePart) (any, bool) {
+	switch {
+	case f.always && live.isOurs():
+		return part(live.fields, live.value), true
+	case f.always, f.ifChanged && live.exists && live.fields == nil:
+		return nil, false
+	case len(f.below) == 0:
+		return value, true
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, below := range f.below {
+			sub, there := value[name]
+			if there {
+				sub, there = below.leave(sub, live.field(name))
+			} else {
+				sub, there = below.keep(live.field(name))
+			}
+			if there {
+				value[name] = sub
+			} else {
+				delete(value, name)
+			}
+		}
+	case []any:
+		items, rest := live.items(), []any{}
+		for i, item := range value {
+			sent := true
+			if below := f.below[strconv.Itoa(i)]; below != nil {
+				item, sent = below.leave(item, items.find(i, item))
+			}
+			if sent {
+				rest = append(rest, item)
+			}
+		}
+		return rest, true
+	}
+	return value, true
+}
+
+// keep returns what is sent of a field that was removed from the manifest: a user who leaves it to others wants it to stay. It
+// does not look into lists, whose items may be at other places on the cluster.
+func (f *ignoredField) keep(live livePart) (any, bool) {
+	if !live.isOurs() {
+		return nil, false
+	}
+	if f.always {
+		return part(live.fields, live.value), true
+	}
+	kept := map[string]any{}
+	for name, below := range f.below {
+		if sub, ok := below.keep(live.field(name)); ok {
+			kept[name] = sub
+		}
+	}
+	return kept, len(kept) > 0
+}
+
+// livePart is a part of the object on the cluster.
+type livePart struct {
+	value  any
+	exists bool
+	// fields are those that are ours, in the form of FieldsV1: none for nil, all for an empty map.
+	fields map[string]any
+}
+
+func (l livePart) isOurs() bool { return l.exists && l.fields != nil }
+
+func (l livePart) field(name string) livePart {
+	object, _ := l.value.(map[string]any)
+	value, exists := object[name]
+	return livePart{value, exists, l.below("f:" + name)}
+}
+
+func (l livePart) below(name string) map[string]any {
+	if l.fields != nil && len(l.fields) == 0 {
+		return l.fields
+	}
+	node, ok := l.fields[name]
+	if !ok {
+		return nil
+	}
+	if sub, _ := node.(map[string]any); sub != nil {
+		return sub
+	}
+	return map[string]any{}
+}
+
+// liveItems are the items of a list on the cluster, where they may be at other places than in the manifest.
+type liveItems struct {
+	of    livePart
+	list  []any
+	keys  [][]string                // the names of the keys by which items are ours
+	ours  map[string]map[string]any // the names of fields, by the values of their keys
+	byKey map[string]map[string]any // the items, by the values of their keys
+}
+
+func (l livePart) items() liveItems {
+	list, _ := l.value.([]any)
+	items := liveItems{of: l, list: list, ours: map[string]map[string]any{}, byKey: map[string]map[string]any{}}
+	known := map[string]bool{}
+	for name, node := range l.fields {
+		var keys map[string]any
+		text, ok := strings.CutPrefix(name, "k:")
+		if !ok || utiljson.Unmarshal([]byte(text), &keys) != nil {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(keys))
+		if joined := fmt.Sprintf("%q", names); !known[joined] {
+			known[joined] = true
+			items.keys = append(items.keys, names)
+		}
+		fields, _ := node.(map[string]any)
+		if fields == nil {
+			fields = map[string]any{}
+		}
+		items.ours[keyOf(keys, names)] = fields
+	}
+	for _, names := range append([][]string{{"name"}}, items.keys...) {
+		for _, item := range list {
+			if object, _ := item.(map[string]any); object != nil {
+				items.byKey[keyOf(object, names)] = object
+			}
+		}
+	}
+	return items
+}
+
+// keyOf returns the values of the keys of an item as text; empty where it lacks one. A port may lack its protocol.
+func keyOf(item map[string]any, names []string) string {
+	values := make([]any, 0, 2*len(names))
+	for _, name := range names {
+		value, ok := item[name]
+		if !ok && name != "protocol" {
+			return ""
+		}
+		if !ok {
+			value = "TCP"
+		}
+		values = append(values, name, value)
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// find returns what the list has of an item of the manifest: by its keys or its value in the record of managed fields, or by its
+// name, or by its place.
+func (l liveItems) find(index int, item any) livePart {
+	object, _ := item.(map[string]any)
+	for _, names := range l.keys {
+		key := keyOf(object, names)
+		if fields := l.ours[key]; fields != nil {
+			value, exists := l.byKey[key]
+			return livePart{value, exists, fields}
+		}
+	}
+	found := livePart{fields: l.of.fields}
+	if len(found.fields) > 0 {
+		if text, err := json.Marshal(item); err == nil {
+			if fields := l.of.below("v:" + string(text)); fields != nil {
+				return livePart{item, true, fields}
+			}
+		}
+		found.fields = nil
+	}
+	if object["name"] != nil {
+		found.value, found.exists = l.byKey[keyOf(object, []string{"name"})]
+	} else if index < len(l.list) {
+		found.value, found.exists = l.list[index], true
+	}
+	return found
+}
+
+// part returns what is ours of a value.
+func part(fields map[string]any, value any) any {
+	_, itself := fields["."]
+	object, isObject := value.(map[string]any)
+	list, isList := value.([]any)
+	if len(fields) == 0 || itself && len(fields) == 1 || !isObject && !isList {
+		return runtime.DeepCopyJSONValue(value)
+	}
+	if isObject {
+		result := map[string]any{}
+		for name := range fields {
+			if name, ok := strings.CutPrefix(name, "f:"); ok {
+				if field := (livePart{value, true, fields}).field(name); field.exists {
+					result[name] = part(field.fields, object[name])
+				}
+			}
+		}
+		return result
+	}
+	result, items := []any{}, livePart{value, true, fields}.items()
+	for _, item := range list {
+		if found := items.find(0, item); found.fields != nil {
+			result = append(result, items.part(item, found.fields))
+		}
+	}
+	return result
+}
+
+// part returns what is ours of an item, with its keys.
+func (l liveItems) part(item any, fields map[string]any) any {
+	result := part(fields, item)
+	object, _ := item.(map[string]any)
+	kept, _ := result.(map[string]any)
+	if kept == nil {
+		return result
+	}
+	for _, names := range l.keys {
+		for _, name := range names {
+			if value, ok := object[name]; ok {
+				kept[name] = value
+			}
+		}
+	}
+	return kept
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// earlier is what an earlier process has left untracked.
+type earlier struct {
+	mu        sync.Mutex // held for these fields, never for a request
+	surveying bool       // a caller lists the cluster now
+	surveyed  bool
+	untracked map[types.UID][]v1alpha1.AppliedResourceMeta // by AppliedWork
+}
+
+// audit records what an earlier process has left untracked of a work, once for each AppliedWork that there was when this process
+// began. It returns false while another caller still looks for that: the work goes on without, and is audited later.
+func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (done bool, err error) {
+	if r.opts.NoAudit {
+		return true, nil
+	}
+	e := &r.earlier
+	e.mu.Lock()
+	if e.surveying {
+		e.mu.Unlock()
+		return false, nil
+	}
+	e.surveying = !e.surveyed
+	survey, objects := e.surveying, e.untracked[work.UID]
+	delete(e.untracked, work.UID)
+	e.mu.Unlock()
+	if survey {
+		found, err := r.survey(ctx)
+		e.mu.Lock()
+		e.surveying = false
+		if err != nil {
+			e.mu.Unlock()
+			return false, err
+		}
+		objects = found[work.UID]
+		delete(found, work.UID)
+		e.surveyed, e.untracked = true, found
+		e.mu.Unlock()
+	}
+	if len(objects) == 0 {
+		return true, nil
+	}
+	if err := r.tracker.RecordApplied(ctx, work, objects...); err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.untracked[work.UID] = objects
+		return false, fmt.Errorf("record the untracked objects of %s: %w", work.Name, err)
+	}
+	klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", len(objects))
+	return true, nil
+}
+
+func (r *Reconciler) survey(ctx context.Context) (map[types.UID][]v1alpha1.AppliedResourceMeta, error) {
+	survey, err := r.collector.Survey(ctx, appliedwork.SurveyOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("look for what an earlier process has left untracked: %w", err)
+	}
+	if n := len(survey.Unread); n > 0 {
+		klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "unread", n, "err", first(survey.Unread))
+	}
+	return survey.Untracked, nil
+}
+
+// first returns one of the errors, the same each time.
+func first(errs map[string]error) error {
+	name := slices.Min(slices.Collect(maps.Keys(errs)))
+	return fmt.Errorf("%s: %w", name, errs[name])
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+)
+
+// checkExecutor: the RBAC rights of a service account decide what is written with the rights of an admin.
+func checkExecutor(t *testing.T, g *ground) {
+	const namespace, user = "executor", "system:serviceaccount:executor:deployer"
+	g.create(namespaceOf(namespace))
+	reviews := kubernetes.NewForConfigOrDie(g.Config()).AuthorizationV1().SubjectAccessReviews()
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	x := g.plain(func(o *appliedwork.Options) { o.Reviews, o.Clock = reviews, clock })
+	executor := &appliedwork.Executor{User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:executor", "system:authenticated"}}
+	role := func(rules string) *unstructured.Unstructured {
+		return parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"namespace":"executor","name":"deployer"},"rules":[%s]}`, rules)
+	}
+	rule := func(verbs, names string) string {
+		return `{"apiGroups":[""],"resources":["configmaps"],"verbs":[` + verbs + `],"resourceNames":[` + names + `]}`
+	}
+	// grant changes the role, and waits until the API server knows: whether the user may do something with an object has changed.
+	grant := func(verb, name string, allowed bool, rules ...string) {
+		t.Helper()
+		obj := role(strings.Join(rules, ","))
+		live := g.get(obj)
+		if live == nil {
+			g.create(obj)
+		} else {
+			obj.SetResourceVersion(live.GetResourceVersion())
+			if _, err := g.at(obj).Update(t.Context(), obj, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the role is known", func() error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Resource: "configmaps", Namespace: namespace, Name: name,
+			}}}
+			answer, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
+			if err == nil && answer.Status.Allowed != allowed {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+		clock.SetTime(clock.Now().Add(11 * time.Second))
+	}
+	work := x.ensure(t, "executor")
+	apply := func(opts appliedwork.ApplyOptions, result string, denied string, objects ...*unstructured.Unstructured) {
+		t.Helper()
+		opts.Executor = executor
+		changes, err := x.applier.Apply(t.Context(), work, objects, opts)
+		want(t, changes, result)
+		if denied == "" && err != nil || denied != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), denied)) {
+			t.Errorf("%v, want %q", err, denied)
+		}
+	}
+	a, b := configMapOf(namespace, "a", "1"), configMapOf(namespace, "b", "1")
+	g.create(parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"namespace":"executor","name":"deployer"},
+		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"deployer"},"subjects":[{"kind":"ServiceAccount","name":"deployer","namespace":"executor"}]}`))
+
+	// It may create, and not delete: the owner reference would delete in its name.
+	grant("create", "", true, rule(`"create","patch"`, ""))
+	apply(appliedwork.ApplyOptions{}, "1 failed", `user "`+user+`" cannot delete resource "configmaps"`, a)
+	if g.get(a) != nil {
+		t.Error("the object was created")
+	}
+	if entries, err := x.tracker.Entries(t.Context(), work); err != nil || len(entries) > 0 {
+		t.Errorf("recorded: %v, %v", entries, err)
+	}
+	orphan := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}}
+	apply(orphan, "1 created", "", a)
+	apply(appliedwork.ApplyOptions{}, "1 failed", "cannot delete", a) // it would get the reference
+	if owners := g.get(a).GetOwnerReferences(); len(owners) > 0 {
+		t.Errorf("it is owned by %v", owners)
+	}
+	g.create(configMapOf(namespace, "found", "users"))
+	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true}, "1 adopted", "", configMapOf(namespace, "found", "ours"))
+
+	// Rights for one name.
+	grant("delete", "a", true, rule(`"create"`, ""), rule(`"patch","delete"`, `"a"`))
+	apply(appliedwork.ApplyOptions{}, "1 configured, 1 failed", `configmaps "b" is forbidden: user "`+user+`" cannot delete resource "configmaps" in API group "" in the namespace "executor"`, a, b)
+	if !appliedwork.IsOwnedBy(g.get(a), work.UID) || g.get(b) != nil {
+		t.Error("the object that may be written was not, or the other was")
+	}
+
+	// A right that is revoked counts for as long as its answer does.
+	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
+	apply(appliedwork.ApplyOptions{}, "1 created, 1 unchanged", "", a, b)
+	grant("patch", "a", false, rule(`"create","delete"`, ""))
+	apply(appliedwork.ApplyOptions{}, "1 unchanged", "", a) // nothing is written
+	apply(appliedwork.ApplyOptions{}, "1 failed", "cannot patch", configMapOf(namespace, "a", "2"))
+	grant("patch", "a", true, rule(`"create","patch","delete"`, ""))
+	apply(appliedwork.ApplyOptions{}, "1 configured", "", configMapOf(namespace, "a", "2"))
+	now := clock.Now()
+	grant("patch", "a", false, rule(`"create","delete"`, ""))
+	clock.SetTime(now.Add(10 * time.Second))
+	apply(appliedwork.ApplyOptions{}, "1 configured", "", configMapOf(namespace, "a", "3"))
+	clock.SetTime(now.Add(11 * time.Second))
+	apply(appliedwork.ApplyOptions{}, "1 failed", "cannot patch", configMapOf(namespace, "a", "4"))
+	if value, _, _ := unstructured.NestedString(g.get(a).Object, "data", "value"); value != "3" {
+		t.Errorf("the value is %s", value)
+	}
+}

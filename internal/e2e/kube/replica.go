@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/spokewire/sdk-go/internal/daemon"
+)
+
+// StartReplica starts a second API server on the etcd of the first, and returns its Config. It ends with the test.
+func (c *Cluster) StartReplica() *rest.Config {
+	c.t.Helper()
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.apiServers()[0]))
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = listener.Close()
+	args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "--secure-port=") {
+			args[i] = fmt.Sprintf("--secure-port=%d", port)
+		}
+	}
+	replica, err := daemon.Start(args[0], args[1:]...)
+	if err != nil {
+		c.t.Fatalf("kube: start a replica of the API server: %v", err)
+	}
+	c.t.Cleanup(replica.Stop)
+	config := c.Config()
+	config.Host = fmt.Sprintf("127.0.0.1:%d", port)
+	client := discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient()
+	err = replica.WaitReady(startLimit, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return client.Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+	if err != nil {
+		c.t.Fatalf("kube: %v", err)
+	}
+	return config
+}
