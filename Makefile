@@ -46,7 +46,7 @@ kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd, once
 check: generate-diff fmt vet lint test ## everything that a change must pass
 
 test: kube ## all tests, with the race detector: the SDK, then end to end on real servers
-	$(GO) test -race -vet=off -p $(PACKAGES) ./... # half of them wait; make vet is for all
+	$(GO) test -race -vet=off -timeout 25m -p $(PACKAGES) ./... # half of them wait; make vet is for all
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
 	$(GO) test -race -vet=off -count=1 -p $(PACKAGES) -parallel 8 -timeout 40m ./... # mostly they wait; what they build is not seen by the cache
@@ -71,7 +71,7 @@ fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulatio
 	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
-	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
+	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover|Owners)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .
 	@set -e; for package in $$($(GO) list ./...); do \
 	  functions=$$($(GO) test -list '^Fuzz' $$package); \

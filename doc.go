@@ -20,7 +20,7 @@
 //
 // and on a managed cluster:
 //
-//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
+//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"my-controller"}})
 //	go agent.Start(ctx)
 //	works := agent.Clientset().WorkV1().ManifestWorks("cluster1")
 //

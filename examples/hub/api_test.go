@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
 		"--broker mqtt://x --dir d --leave-dir": "--leave-dir is for a hub without --dir",
 		"--broker mqtt://x --listen 8080":       `--listen "8080" is no address: write host:port or :port`,
-		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --allowed-host HOST",
+		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines, and there is no login",
 		"--broker mqtt://x --listen 10.0.0.1:0": "add --allowed-host HOST",
 		"--broker mqtt://x --allowed-host a:80": "write a name such as hub.example.com",
 		"--broker mqtt://x more":                `unknown argument "more"`,

@@ -20,7 +20,7 @@
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //
-// The hub keeps two files in --store: state.db has what there is to be and was, works.db what was written for agents. Keep, restore and remove them together.
+// The hub keeps two files in --store, a folder: state.db has what there is to be and was, works.db what was written for agents. Keep, restore and remove them together.
 // Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
 // file is an error, and not taken for a new one.
 //
@@ -70,6 +70,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -190,10 +191,18 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
 			return nil
 		}
-		say("serving at http://%s", listener.Addr())
+		say("serving at http://%s", reachable(listener.Addr()))
 		return serve.Serve(ctx, listener, served)
 	})
 	return group.Wait()
+}
+
+// reachable returns an address that a browser on this machine can open.
+func reachable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return addr.String()
 }
 
 // openWebhooks returns a caller of the allowed webhooks: authors of documents write the configurations, so they do not choose

@@ -104,6 +104,9 @@ func newHub(t *testing.T, broker *mosquitto.Broker) *hub {
 		t.Fatal(err)
 	}
 	background(t, source.Start)
+	if err := source.InventoryComplete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	factory := workinformers.NewSharedInformerFactory(source.Clientset(), 0)
 	informer := factory.Work().V1().ManifestWorks().Informer()
 	stop := make(chan struct{})

@@ -35,7 +35,8 @@ func Hosts(allowed []string, next, refuse http.Handler) http.Handler {
 		}
 		host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 		// Browsers always send a host.
-		if host == "" || Loopback(host) || slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, host) }) {
+		same := func(name string) bool { return strings.EqualFold(name, host) }
+		if host == "" || Loopback(host) || slices.ContainsFunc(allowed, same) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -157,7 +157,8 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		client := clientOf(c)
 		if l.enter(client) {
-			return &conn{Conn: c, timeout: l.options.WriteTimeout, leave: sync.OnceFunc(func() { l.leave(client) })}, nil
+			leave := sync.OnceFunc(func() { l.leave(client) })
+			return &conn{Conn: c, timeout: l.options.WriteTimeout, leave: leave}, nil
 		}
 		_ = c.Close()
 	}

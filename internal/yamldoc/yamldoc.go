@@ -80,7 +80,7 @@ func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 	if err != nil {
 		return nil, withoutValues(err)
 	}
-	if depthOf(out) > MaxDepth {
+	if Depth(out) > MaxDepth {
 		return nil, tooDeep()
 	}
 	return out, nil
@@ -139,8 +139,8 @@ func (c counter) count(n *yamlv3.Node) (size, error) {
 	return s, nil
 }
 
-// depthOf returns the number of objects and lists around the innermost value of a text in JSON.
-func depthOf(text []byte) (deepest int) {
+// Depth returns the number of objects and lists around the innermost value of a text in JSON.
+func Depth(text []byte) (deepest int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -73,9 +73,19 @@ func checkAllowed(hosts, services []string) error {
 	return nil
 }
 
-// metadata are addresses of clouds' metadata services that are not link-local.
-var metadata = []netip.Prefix{
+// refused are addresses of clouds' metadata services that are not link-local, and blocks that are this machine or lead to any
+// address of IPv4.
+var refused = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),          // this network
+	netip.MustParsePrefix("240.0.0.0/4"),        // reserved
+	netip.MustParsePrefix("::/96"),              // IPv4-compatible
+	netip.MustParsePrefix("::ffff:0:0:0/96"),    // IPv4-translated
+	netip.MustParsePrefix("64:ff9b:1::/48"),     // NAT64, for local use
+	netip.MustParsePrefix("2001::/32"),          // Teredo
+	netip.MustParsePrefix("2002::/16"),          // 6to4
+	netip.MustParsePrefix("fec0::/10"),          // site-local
 	netip.MustParsePrefix("fd00:ec2::254/128"),  // AWS
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle
@@ -94,7 +104,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 		b := addr.As16()
 		return checkAddress(netip.AddrFrom4([4]byte(b[12:])), allowed)
 	}
-	if addr.IsGlobalUnicast() && !slices.ContainsFunc(metadata, contains) {
+	if addr.IsGlobalUnicast() && !slices.ContainsFunc(refused, contains) {
 		return nil
 	}
 	return fmt.Errorf("%w: address %s is loopback, link-local, multicast or of a metadata service: see Options.AllowedAddresses", ErrNotAllowed, addr)

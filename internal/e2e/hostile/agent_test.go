@@ -77,6 +77,10 @@ var celExpressions = []string{
 	"'%s%s%s%s'.format([object.data.v, object.data.v, object.data.v, object.data.v]).size() > 0", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000),
 	strings.Repeat("!", 10_000) + "true", "1/0 == 1", "object", "object.nothing.at.all", "dyn([object]).map(x, [x, x]).map(x, [x, x]).size() == 1",
 	"object.data.v.find('((a{100}){100}){100}') == ''", "object.data.v.findAll('a*').size() > 0", "base64.encode(bytes(object.data.v)).size() > 0",
+	"[object.data.v].all(x, [" + strings.Repeat("bytes(x), ", 1599) + "bytes(x)].size() > 0)", "[object.data.v].all(x, [" + strings.Repeat("bytes(x), ", 600) + "bytes(x)].size() > 0)",
+	"lists.range(90).all(i, [object.data.v].all(x, " + strings.Repeat("x.size() > 0 && ", 300) + "true))",
+	"lists.range(90).all(i, [object.data.v].all(x, " + strings.Repeat("double(x) > 1.0 || ", 300) + "true))",
+	"{" + strings.Repeat("1: {}, ", 2000) + "1: {}} == {}", strings.Repeat("dyn(1) == dyn('') || ", 700) + "true",
 }
 
 // jsonPaths are of feedback rules.

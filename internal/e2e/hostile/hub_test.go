@@ -138,6 +138,20 @@ func TestHub(t *testing.T) {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(address, request, 200, 3*time.Second) }})
 	}
+	// The last: from here on the hub has 20 clusters.
+	attacks = append(attacks, attack{"templates that count on many clusters", func(*testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		for i := range 20 {
+			name := fmt.Sprint("many", i)
+			_, _ = api.call(ctx, "PUT", "/api/v1/clusters/"+name, documentHeader+"kind: Cluster\nmetadata: {name: "+name+"}\n")
+		}
+		counts := application("evil", "{{ range 90000 }}{{ end }}") + strings.Repeat("    - template: '{{ range 90000 }}{{ end }}'\n", 100)
+		_, _ = api.call(ctx, "PUT", "/api/v1/applications/evil", counts)
+		_, _ = api.call(ctx, "PUT", "/api/v1/placements/evil", place("evil"))
+		time.Sleep(500 * time.Millisecond)
+		_, _ = api.call(ctx, "DELETE", "/api/v1/placements/evil", "")
+	}})
 	v.withstand(attacks, serve)
 }
 

@@ -86,7 +86,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 	for i := range 5000 {
 		headers = append(headers, fmt.Sprint("x-", i), "x")
 	}
-	long := strings.Repeat("x", 1<<18)
+	long := strings.Repeat("x", 1<<20)
 	many := metadata.Pairs(headers...)
 	return map[string]func(context.Context) error{
 		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
@@ -97,7 +97,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 			return err
 		},
 		"an event that does not exist": func(ctx context.Context) error {
-			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", Event: strings.Repeat("x", 1<<17)})
+			_, err := engine.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "honest", Event: strings.Repeat("x", 1<<20)})
 			return err
 		},
 		"an update from nowhere": func(ctx context.Context) error {
@@ -186,7 +186,7 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 		attacks = append(attacks, attack{name, func(*testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 			defer cancel()
-			for range 40 {
+			for range 100 {
 				go func() {
 					for ctx.Err() == nil {
 						_ = call(ctx)

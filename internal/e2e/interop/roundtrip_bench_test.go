@@ -58,7 +58,22 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 	for i := range benchAgents {
 		benchTheirAgent(ctx, b, broker, fmt.Sprintf("cluster%d", i))
 	}
-	time.Sleep(3 * time.Second) // nothing tells when all have subscribed and resynced
+	for i := range works { // nothing tells when all have subscribed and resynced
+		for n, returned := 0, false; !returned; n++ {
+			ahead <- struct{}{}
+			probe := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d-%d", i, n)}}
+			probe.Spec.Workload.Manifests = manifests("probe")
+			if _, err := works[i].Create(ctx, probe, metav1.CreateOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			for end := time.Now().Add(3 * time.Second); !returned && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				returned = len(ahead) == 0
+			}
+			if !returned {
+				<-ahead
+			}
+		}
+	}
 	var group sync.WaitGroup
 	jobs := make(chan int)
 	value := strings.Repeat("v", 900)

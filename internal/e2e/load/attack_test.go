@@ -29,6 +29,9 @@ import (
 // memory does not count.
 const attackEnv = "SPOKEWIRE_LOAD_ATTACK"
 
+// attackBegins is the first line that the client prints, when it has been sent its work.
+const attackBegins = "attacking"
+
 // attackOrder is the content of attackEnv.
 type attackOrder struct {
 	Addr, User, Cluster string
@@ -49,7 +52,7 @@ func attack(order string) error {
 	if err := json.Unmarshal([]byte(order), &a.attackOrder); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), a.For+30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), a.For+time.Minute)
 	defer cancel()
 	client, err := a.dial(ctx)
 	if err != nil {
@@ -60,15 +63,11 @@ func attack(order string) error {
 	}}); err != nil {
 		return err
 	}
-	if err := publish(ctx, client, a.list("", codec.Chunk{}, nil)); err != nil {
+	spec, err := a.listed(ctx, client)
+	if err != nil {
 		return err
 	}
-	var spec *codec.Spec
-	select {
-	case spec = <-a.spec:
-	case <-ctx.Done():
-		return errors.New("the source has sent no work")
-	}
+	fmt.Println(attackBegins)
 	if err := a.run(ctx, spec); err != nil {
 		return err
 	}
@@ -76,6 +75,22 @@ func attack(order string) error {
 		fmt.Printf("%s: %d, ", kind, n.Load())
 	}
 	return nil
+}
+
+// listed asks for the cluster's works, as an agent does, until one is sent: the broker drops requests that exceed its queue.
+func (a *attacker) listed(ctx context.Context, client *paho.Client) (*codec.Spec, error) {
+	for {
+		if err := publish(ctx, client, a.list("", codec.Chunk{}, nil)); err != nil {
+			return nil, err
+		}
+		select {
+		case spec := <-a.spec:
+			return spec, nil
+		case <-time.After(2 * time.Second):
+		case <-ctx.Done():
+			return nil, errors.New("the source has sent no work")
+		}
+	}
 }
 
 func (a *attacker) dial(ctx context.Context) (*paho.Client, error) {

@@ -58,6 +58,7 @@ func start(t testing.TB, p process) {
 type wire struct {
 	cloudevents.Transport
 	connects, specs, statuses, others, bytes atomic.Int64 // sent
+	unread                                   atomic.Bool  // messages about the cluster "rogue" are dropped
 }
 
 func newWire(t testing.TB, options mqtt.Options) *wire {
@@ -71,6 +72,12 @@ func newWire(t testing.TB, options mqtt.Options) *wire {
 
 func (w *wire) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	w.connects.Add(1)
+	receive := o.Receive
+	o.Receive = func(m cloudevents.Message) {
+		if !w.unread.Load() || !strings.Contains(m.Topic, "/rogue/") {
+			receive(m)
+		}
+	}
 	conn, err := w.Transport.Connect(ctx, o)
 	if err != nil {
 		return nil, err

@@ -65,6 +65,7 @@ func TestTrouble10AgentRestartsWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
 	h := s.source(work.SourceOptions{})
+	h.inventoryComplete()
 	a := s.agent(work.AgentOptions{Sources: []string{"hub"}})
 	a.apply()
 	for _, name := range []string{"deleted", "equal"} {
@@ -127,6 +128,7 @@ func TestTrouble10InformersWaitForTheirSources(t *testing.T) {
 			h.create("cluster1", name, "1")
 			want = append(want, name)
 		}
+		h.inventoryComplete()
 	}
 	two.leave()
 	wire := newTap(s, nil)
@@ -166,6 +168,7 @@ func TestTrouble10InformersWaitForAnybody(t *testing.T) {
 	s := newScene(t, mosquitto.Options{})
 	h := s.source(work.SourceOptions{})
 	h.create("cluster1", "app", "1")
+	h.inventoryComplete()
 	wire := newTap(s, nil)
 	a := s.newAgent(work.AgentOptions{InitialSyncTimeout: timeout})
 	spy := spyOn(t, a.works(), listAndWatch())

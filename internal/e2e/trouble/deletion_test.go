@@ -49,6 +49,7 @@ func (tc absence) run(t *testing.T) {
 		return o
 	}
 	h := s.source(work.SourceOptions{Store: sourceFile.store()})
+	h.inventoryComplete()
 	a := s.agent(agentOptions())
 	a.apply()
 	h.create("cluster1", "app", "1")

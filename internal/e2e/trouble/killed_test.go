@@ -305,6 +305,7 @@ func runSource(t *testing.T) {
 	}
 	h := &hub{client: &client{t: t, log: &logbook{}}, Source: source, id: "hub"}
 	h.start(source)
+	h.inventoryComplete()
 	ctx, cancel := context.WithTimeout(t.Context(), killedLife)
 	defer cancel()
 	var group sync.WaitGroup

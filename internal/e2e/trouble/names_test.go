@@ -18,6 +18,8 @@ func TestTrouble11NameConflict(t *testing.T) {
 	s := newScene(t, mosquitto.Options{})
 	works := newFile(t)
 	one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+	one.inventoryComplete()
+	two.inventoryComplete()
 	options := func() work.AgentOptions {
 		return work.AgentOptions{Sources: []string{"one", "two"}, Store: works.store()}
 	}

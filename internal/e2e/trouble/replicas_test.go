@@ -31,6 +31,7 @@ func newReplicated(t *testing.T) *replicated {
 	t.Helper()
 	r := &replicated{scene: newScene(t, mosquitto.Options{}), store: work.NewMemoryStore()}
 	r.one, r.two = r.replica(r.store), r.replica(r.store)
+	r.one.inventoryComplete()
 	for i := range 3 {
 		a := r.agent(work.AgentOptions{ClusterName: fmt.Sprintf("c%d", i), Sources: []string{"hub"}})
 		r.spokes = append(r.spokes, a)

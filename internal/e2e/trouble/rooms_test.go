@@ -69,6 +69,9 @@ func TestTrouble09Rooms(t *testing.T) {
 	}
 	hubs := []*hub{s.source(work.SourceOptions{}, as("hub")), team()}
 	second := team()
+	for _, h := range hubs {
+		h.inventoryComplete()
+	}
 	var spokes []*spoke
 	for _, cluster := range []string{"cluster1", "cluster2"} {
 		a := s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub", "team"}}, as(cluster))

@@ -49,8 +49,9 @@ back again, and shows on a web page how everything is.
   --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
                        port, more than once for more (default: localhost and the loopback
                        addresses). Required where --listen is no loopback address: a page of
-                       another site could otherwise reach the hub by a name of its own. Probes
-                       and /metrics need it on loopback addresses only
+                       another site could otherwise reach the hub by a name of its own. With
+                       --listen on a loopback address, probes and /metrics refuse other hosts
+                       too; on other addresses they accept every host
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
@@ -156,7 +157,8 @@ func (o Options) validate(flags command.Flags) error {
 	case err != nil:
 		return fmt.Errorf("--listen %q is no address: write host:port or :port", o.Listen)
 	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
-		return fmt.Errorf("--listen %s can be reached from other machines: add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
+		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: "+
+			"put a proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":

@@ -82,7 +82,10 @@ func DecodeOne(data []byte) (*Document, error) {
 
 func decodeOne(part yamldoc.Document, where string) (*Document, error) {
 	if len(part.Text) > MaxBytes {
-		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part.Text), MaxBytes)}
+		return nil, &Error{
+			Where:   where,
+			Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part.Text), MaxBytes),
+		}
 	}
 	raw, err := part.StrictJSON()
 	if errors.As(err, new(*yamldoc.LimitError)) {

@@ -351,7 +351,10 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		case a.waits <- struct{}{}:
 			defer func() { <-a.waits }()
 		default:
-			return 0, nil, &failure{code: http.StatusServiceUnavailable, text: fmt.Sprintf("%d requests wait already: ask again later, or without wait", maxWaits)}
+			return 0, nil, &failure{
+				code: http.StatusServiceUnavailable,
+				text: fmt.Sprintf("%d requests wait already: ask again later, or without wait", maxWaits),
+			}
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()

@@ -16,8 +16,12 @@ import (
 // What a template may use on one cluster. The steps are the same on all machines, so that what is taken today is taken tomorrow. The time is for what steps do not
 // tell, such as the order of the keys of a large map.
 const (
-	maxSteps  = 1_000_000
-	maxTime   = 10 * time.Second
+	maxSteps = 1_000_000
+	maxTime  = 10 * time.Second
+	// together, and togetherOnCluster for each cluster, are what all templates of an application may take: others wait meanwhile.
+	together          = 4 * maxSteps
+	togetherOnCluster = 20_000
+
 	roundCost = 10  // of each round of a loop, beside what is in it
 	callCost  = 100 // of a template in a template, for its place on the stack
 )
@@ -26,7 +30,8 @@ const (
 // template, begins with a call of its own. See instrument.
 type meter struct {
 	clock clock.PassiveClock
-	steps int // that are left
+	steps int // that are left of an execution
+	all   int // that are left of the application
 	end   time.Time
 }
 
@@ -56,6 +61,9 @@ func (m *meter) step(line, cost int) (string, error) {
 }
 
 func (m *meter) spend(steps int) *tooLongError {
+	if m.all -= steps; m.all < 0 {
+		return &tooLongError{problem: fmt.Sprintf("the templates of the application take more than %d steps, and %d for each cluster", together, togetherOnCluster)}
+	}
 	if m.steps -= steps; m.steps < 0 {
 		return &tooLongError{problem: fmt.Sprintf("it takes more than %d steps on a cluster", maxSteps)}
 	}

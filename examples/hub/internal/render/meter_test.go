@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			c := clocktesting.NewFakePassiveClock(time.Now())
-			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{}, meter: meter{clock: c}}
+			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{}, meter: meter{clock: c, all: together}}
 			functions := r.functions()
 			functions["tick"] = func() string {
 				c.SetTime(c.Now().Add(tt.round))

@@ -116,7 +116,10 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
 	application := d.Object.(*document.Application)
-	r := &renderer{where: d.Where, objects: objects, check: check, values: map[string]string{}, meter: meter{clock: clock.RealClock{}}, left: maxApplication + len(clusters)*maxOnCluster}
+	r := &renderer{
+		where: d.Where, objects: objects, check: check, values: map[string]string{},
+		meter: meter{clock: clock.RealClock{}, all: together + len(clusters)*togetherOnCluster}, left: maxApplication + len(clusters)*maxOnCluster,
+	}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
@@ -193,7 +196,8 @@ func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
 		r.left -= len(made[i].Manifest)
 	}
 	if r.left < 0 {
-		return fmt.Errorf("the application makes more than %d bytes for %d clusters", maxApplication+clusters*maxOnCluster, clusters)
+		return fmt.Errorf("the application makes more than %d bytes for %d clusters",
+			maxApplication+clusters*maxOnCluster, clusters)
 	}
 	return nil
 }

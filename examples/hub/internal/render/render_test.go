@@ -17,6 +17,22 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 )
 
+// TestStepsOfApplication: what a template takes on one cluster is not there for each of many.
+func TestStepsOfApplication(t *testing.T) {
+	var names []string
+	for i := range 41 {
+		names = append(names, fmt.Sprintf("c%d", i))
+	}
+	template := "{{ range 90000 }}{{ end }}" + configMap("text")
+	if _, err := render.Render(application(t, template), clusters(t, names[:2]...), objects{}, nil); err != nil {
+		t.Error(err)
+	}
+	_, err := render.Render(application(t, template), clusters(t, names...), objects{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "the templates of the application take more than") {
+		t.Errorf("%v", err)
+	}
+}
+
 // objects are values by the text of their Ref.
 type objects map[string]string
 

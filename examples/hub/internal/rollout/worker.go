@@ -325,7 +325,9 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 }
 
 // states returns the state of each revision, the events under way and the contexts that are stopped.
-func (w *worker) states(ctx context.Context, r *record) (revisions []revisionState, busy []event, stopped []string, err error) {
+func (w *worker) states(ctx context.Context, r *record) (
+	revisions []revisionState, busy []event, stopped []string, err error,
+) {
 	for _, known := range r.Revisions {
 		id := ContextID(w.application, known.Number)
 		status, err := w.manager.engine.Status(ctx, id)

@@ -50,7 +50,8 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 
 // refuse answers a request for another host.
 func refuse(w http.ResponseWriter, r *http.Request) {
-	const problem = "this hub does not serve the host of the request: start it with --allowed-host for that host, or request localhost"
+	const problem = "this hub does not serve the host of the request: " +
+		"start it with --allowed-host for that host, or request localhost"
 	if strings.HasPrefix(r.URL.Path, "/api/") {
 		httpapi.Refuse(w, http.StatusMisdirectedRequest, problem)
 		return

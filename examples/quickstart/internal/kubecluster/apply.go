@@ -23,8 +23,11 @@ const fieldManager = "work-agent"
 
 // applyAll applies what is to be applied, in one call, so that namespaces and definitions come first. The error is of the
 // inventory, the others are in the results.
-func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, found found) error {
-	options := appliedwork.ApplyOptions{FieldManager: fieldManager, ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}}
+func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, policies appliedwork.Policies) error {
+	options := appliedwork.ApplyOptions{
+		Adoption: appliedwork.AdoptIfUnowned, Policies: policies, FieldManager: fieldManager,
+		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{},
+	}
 	var of []int
 	for i := range results {
 		r := &results[i]
@@ -44,7 +47,7 @@ func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, re
 	if len(of) == 0 {
 		return nil
 	}
-	return c.applyGroup(ctx, record, results, of, options, found)
+	return c.applyGroup(ctx, record, results, of, options)
 }
 
 // stays tells whether the update strategy leaves the object as it is.
@@ -62,33 +65,16 @@ func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
 	return false
 }
 
-// applyGroup applies objects, and adopts those that were there before, unless they belong to somebody. Adopted, they are
-// changed as the work wants it, and kept so; but as they were found they are left when the work ends.
-func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions, found found) error {
+// applyGroup applies objects, and adopts those that existed before, unless somebody owns them. Objects of other works are shared:
+// the last work that has one deletes it.
+func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) error {
 	changes, err := c.apply(ctx, record, results, of, options)
-	var there, shared []int
+	var shared []int
 	for n, change := range changes.Entries {
 		var refused *appliedwork.AdoptionError
-		switch {
-		case change.Action == appliedwork.ActionCreated:
-			delete(found, change.Key) // what was found is gone, and this is ours
-		case !errors.As(change.Err, &refused):
-		case len(refused.Owners) == 0:
-			there, found[change.Key] = append(there, of[n]), true
-		case allAppliedWorks(refused.Owners):
-			shared = append(shared, of[n]) // the last work that has it deletes it
-		default:
-			refused.Adoption = appliedwork.AdoptIfUnowned // which is what the message should be about
+		if errors.As(change.Err, &refused) && allAppliedWorks(refused.Owners) {
+			shared = append(shared, of[n])
 		}
-	}
-	if len(there) > 0 {
-		// First it is written down, as it must not be forgotten by a crash.
-		if err := c.remember(ctx, record, found); err != nil {
-			return err
-		}
-		options.Adoption = appliedwork.AdoptIfUnowned
-		_, adoptErr := c.apply(ctx, record, results, there, options)
-		err = errors.Join(err, adoptErr)
 	}
 	if len(shared) > 0 {
 		options.Adoption = appliedwork.AdoptAlways

@@ -3,14 +3,5 @@
 
 package kubecluster
 
-// What decides without a cluster, for tests.
-var (
-	Policies = policies
-	FoundIn  = foundIn
-)
-
-// Found is what was there before a work.
-type Found = found
-
-// AnnotationFound has it.
-const AnnotationFound = annotationFound
+// Policies is tested without a cluster.
+var Policies = policies

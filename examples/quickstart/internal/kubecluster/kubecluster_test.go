@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
@@ -152,32 +151,16 @@ func TestPolicies(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
 		option *workv1.DeleteOption
-		want   string // of a, b, and one that was found
+		want   string // of a and b
 	}{
-		{"no option deletes", nil, "Delete Delete Orphan"},
-		{"Foreground deletes", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete Orphan"},
-		{"Orphan leaves all", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan Orphan"},
-		{"rules leave what they name", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: rules}, "Orphan Delete Orphan"},
+		{"no option deletes", nil, "Delete Delete"},
+		{"Foreground deletes", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete"},
+		{"Orphan leaves all", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan"},
+		{"rules leave what they name", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: rules}, "Orphan Delete"},
 	} {
-		p := kubecluster.Policies(tt.option, kubecluster.Found{appliedwork.KeyOf(id("found")): true})
-		if got := fmt.Sprint(p.For(id("a")), " ", p.For(id("b")), " ", p.For(id("found"))); got != tt.want {
+		p := kubecluster.Policies(tt.option)
+		if got := fmt.Sprint(p.For(id("a")), " ", p.For(id("b"))); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.reason, got, tt.want)
 		}
-	}
-}
-
-// TestFound: what was found comes back from the annotation, in the same order each time.
-func TestFound(t *testing.T) {
-	found := kubecluster.Found{{Kind: "ConfigMap", Namespace: "n", Name: "b"}: true, {Kind: "ConfigMap", Namespace: "n", Name: "a"}: true, {Group: "g", Kind: "K", Name: "c"}: true}
-	record := &v1alpha1.AppliedWork{}
-	record.Annotations = map[string]string{kubecluster.AnnotationFound: found.String()}
-	if diff := cmp.Diff(found, kubecluster.FoundIn(record)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if again := kubecluster.FoundIn(record).String(); again != found.String() {
-		t.Errorf("%s, before %s", again, found)
-	}
-	if none := kubecluster.FoundIn(&v1alpha1.AppliedWork{}); len(none) > 0 {
-		t.Errorf("%v without an annotation", none)
 	}
 }

@@ -31,15 +31,15 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 		}
 		return results, false, nil
 	}
-	found := foundIn(record)
-	applyErr := c.applyAll(ctx, record, results, found)
-	// The hub has said what it wants: nothing is as good a wish as any other.
-	pruned, pruneErr := c.pruner.Prune(ctx, record, manifests(results), appliedwork.PruneOptions{Policies: policies(w.Spec.DeleteOption, found), AllowEmpty: true})
-	foundErr := c.forget(ctx, record, found, pruned)
+	policies := policies(w.Spec.DeleteOption)
+	applyErr := c.applyAll(ctx, record, results, policies)
+	// AllowEmpty: a work without manifests is valid.
+	opts := appliedwork.PruneOptions{Policies: policies, AllowEmpty: true}
+	pruned, pruneErr := c.pruner.Prune(ctx, record, manifests(results), opts)
 	for i := range results {
 		c.look(ctx, w, &results[i])
 	}
-	return results, !pruned.Done(), errors.Join(applyErr, pruneErr, foundErr)
+	return results, !pruned.Done(), errors.Join(applyErr, pruneErr)
 }
 
 // RemoveWork tears the work's AppliedWork down.
@@ -54,7 +54,7 @@ func (c *Cluster) RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again
 	if err != nil {
 		return false, err
 	}
-	policies := policies(w.Spec.DeleteOption, foundIn(record))
+	policies := policies(w.Spec.DeleteOption)
 	var changes *appliedwork.ChangeSet
 	if policies.Default == appliedwork.PolicyOrphan {
 		changes, err = c.collector.Release(ctx, record, appliedwork.ReleaseOptions{})
@@ -163,15 +163,11 @@ func manifests(results []cluster.Result) []*unstructured.Unstructured {
 	return objects
 }
 
-// policies is the delete option of a work, for the helpers. What was found stays in any case.
+// policies is the delete option of a work, for the helpers. Adopted objects stay in any case.
 //
 // Deletion is always in the background: to wait in the foreground would take half a minute for a kind that was just
 // defined, until the garbage collector has noticed it.
-func policies(option *workv1.DeleteOption, found found) appliedwork.Policies {
-	p := appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{}}
-	for key := range found {
-		p.ByKey[key] = appliedwork.PolicyOrphan
-	}
+func policies(option *workv1.DeleteOption) (p appliedwork.Policies) {
 	if option == nil {
 		return p
 	}
