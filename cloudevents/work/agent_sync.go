@@ -207,7 +207,9 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 			}
 		case !isDue(due, now, max(a.quiet(), slowestTry)):
 		default:
-			due = a.askAgainLocked(name, answer, now)
+			if due = a.askAgainLocked(name, answer, now); must && answer.tries+1 == mostTries {
+				a.logger.Info("Lists wait for a source that is away or has not called InventoryComplete", "source", name)
+			}
 		}
 		whole = false
 		next = earliestOf(next, due)

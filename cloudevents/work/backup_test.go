@@ -58,6 +58,33 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
+// TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start deletes nothing that a restored
+// Store lacks. A call after the source has detected the backup counts.
+func TestRestoredBackupDeclaredAtStart(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Profile: profile, Store: store})
+		a := s.agent(work.AgentOptions{Profile: profile})
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		h.create("cluster1", newWork("after", "1"))
+		s.settle()
+		h.kill()
+
+		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
+		h.complete()
+		time.Sleep(15 * time.Minute) // until a source of each profile has compared all
+		expectProbes(s.t, "declared at the start", h, "the store is older than what 1 clusters hold", "", "")
+		holding(s.t, "declared at the start", a, "after", "before")
+		h.complete()
+		time.Sleep(time.Minute)
+		expectProbes(s.t, "declared again", h, "", "", "")
+		holding(s.t, "declared again", a, "before")
+	})
+}
+
 // TestRestoredBackupOfAwayCluster: a cluster that was away while the restored source wrote and restarted is protected.
 func TestRestoredBackupOfAwayCluster(t *testing.T) {
 	inScene(t, func(s *scene) {

@@ -113,11 +113,11 @@
 //     overfill the outbox fails with TooManyRequests and a delay.
 //   - The metadata is checked by this module's apimachinery, so the words of a cause may be those of another
 //     release than your API server's.
-//   - On an agent, the first list, the end of a watch's initial events, and a Get or a change of a work that is not
-//     there wait until its sources have answered ([AgentOptions].InitialSyncTimeout): a work that has not arrived yet
-//     must not look as if it were gone. When the context ends first, the error is a Timeout that names the sources.
-//   - On a source, a work whose present version its agent has not confirmed for 30 s has one condition more in its
-//     status: [ConditionDelivered], with status False. It goes when the agent confirms the version.
+//   - On an agent, the first list, the end of a watch's initial events, and a Get or a change of an unknown work wait
+//     for all named sources. If the context ends first, the error is a Timeout that names the missing sources. See
+//     [AgentOptions].InitialSyncTimeout.
+//   - On a source, a work that its agent has not confirmed for 30 s gets the condition [ConditionDelivered] with status
+//     False. The source removes it when the agent confirms the version. Both are updates with a resourceVersion of their own.
 //
 // # Coming from the typed clientset
 //
@@ -142,37 +142,43 @@
 // With default options, and in both profiles where it is not said otherwise:
 //
 //   - A write that has returned is delivered, while the source's process lives or with a [Store], however often the
-//     broker, the agent or the connection goes away.
+//     broker, the agent or the connection goes away. When Start ends, a Store has every such write; without one, Start
+//     publishes them for at most DrainTimeout and logs how many are lost.
 //   - A message that is lost in silence, while both sides stay connected, is repaired within 90 s: a create, update,
-//     delete, status, list or answer. Ten thousand lost at once are repaired within 5 min, at most 256 at a time. Between
-//     peers of the profile ManifestBundle a lost status takes up to 10 min, as they know no digests.
-//   - What is not confirmed is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and in
-//     the metric works_unconfirmed.
-//   - Events that arrive late, twice or out of order turn nothing back. Each work has a version that orders all its
+//     delete, status, "gone", list, chunk, answer or end marker. Ten thousand lost at once are repaired within 5 min, at
+//     most 256 at a time. The source sends an unconfirmed work again after 10 s, then with backoff up to 5 min. Peers
+//     without digests (those of the profile ManifestBundle, and those that know only the enhancement) compare everything
+//     every 10 min instead, which repairs a lost status. With a negative ResyncInterval they do not.
+//   - A work that is not confirmed is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and
+//     in the metric works_unconfirmed. [Source.Clusters] also returns when each agent was last heard.
+//   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
-//     deletion. A version more than a day ahead of the clock is refused.
-//   - A list is whole, or it is an error: an agent that names its Sources returns no list before each of them has sent all
-//     its works. A source without a Store says so only after [Source.InventoryComplete]. Sources of the profile
-//     ManifestBundle do not say it: they are complete after a quiet time, see [AgentOptions].InitialSyncTimeout.
+//     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
+//   - A list is complete, or it is an error: an agent that names its Sources returns no list before each of them has sent
+//     all its works and called [Source.InventoryComplete], in this process or, with a Store, in an earlier one. Sources of
+//     the profile ManifestBundle mark no end: they count as complete after [AgentOptions].InitialSyncTimeout without an
+//     event. PartialSyncTimeout and a negative InitialSyncTimeout allow partial lists.
+//   - A restored backup, and a second process with the same ID, delete no works that they do not know: see Stores and
+//     replicas.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
-//     WatchCacheBytes in [SourceOptions]. So is the memory that one source can make an agent keep: see MaxSourceBytes in
-//     [AgentOptions].
+//     WatchCacheBytes in [SourceOptions]. The memory that one source can make an agent keep is bounded by MaxSourceBytes in
+//     [AgentOptions], except for statuses and for works that its Store has. Memory of works is freed when they are gone.
+//   - A call returns within 50 ms after its context has ended, also while a Store hangs.
 //   - An idle pair of source and agent of the profile ManifestWork costs one message of less than 300 bytes a minute.
 //
 // PROTOCOL.md next to this package has the rules and their reasons.
 //
-// Without a Store a source keeps its works in memory. After a restart its owner creates them anew: agents adopt
-// equal specs without applying them again and answer with their status at once. Works that are not created anew
-// stay on their clusters until [Source.InventoryComplete] says that no more will come. The first list of an agent that names
-// the source waits for that as well: works that are about to be created must not look as if they were gone. So every process
-// calls InventoryComplete when it has created all works; at once if there are none.
+// Without a Store a source keeps its works in memory. After a restart, create the works again: agents keep works with equal
+// specs and report their status at once. Works that are not created again stay on their clusters until
+// [Source.InventoryComplete] is called. The first list of an agent that names the source waits for that call too: otherwise the
+// agent could delete works that you are about to create again. So call InventoryComplete in every process without a Store
+// when all works are created, or at once if there are none. Works that the source then deletes are counted by the
+// metric works, state tombstone, until their agents report them gone.
 //
-// A source that restarts without a Store counts generations from 1 again. The agent's object is still the same, with its
-// UID, so its generation keeps the promise of an API server's: it never goes down, and goes up when the spec changes or the
-// deletion begins. A controller on the cluster may filter by it. Until the source has caught up it is higher than the
-// source's own. In what the controller reports the agent puts that right: an observedGeneration, of the work or of a
-// manifest, is at the source the generation of the work there if it is about the spec there, and lower if it is not; 0
-// is of before the restart.
+// A source that restarts without a Store counts generations from 1 again. On the agent, the generation of a work never
+// decreases, and increases when the spec changes or the deletion begins, so a controller may filter by it. The agent translates
+// each observedGeneration, of the work or of a manifest, to the generation at the source. The value is lower if the status is
+// about an older spec, and 0 if that spec is from before the restart.
 //
 // # Stores and replicas
 //
@@ -184,25 +190,28 @@
 //	err = source.Start(ctx) // until ctx has ended
 //	err = store.Close()
 //
-// A Store also keeps that InventoryComplete was called: once in its life is enough, and again where [Source.Healthy] asks for it.
+// A Store also keeps that [Source.InventoryComplete] was called. Call it once for each Store, and again when [Source.Healthy]
+// reports an incomplete inventory.
 //
-// Whoever reads sees a write at once; but a write returns, an event is published and what arrives is acknowledged only
-// when the store has it. Writers that wait share its transactions. While the store fails, writes fail with InternalError,
-// although what they wrote may show and is stored as soon as possible, Healthy says why, and the connection is given
-// up so that what arrives is sent again. A write whose context ends before the store has answered fails with Timeout in the
-// same way; errors.Is finds the context's error in it.
+// Reads return a write immediately. The write returns, and its event is published, only after the Store has saved it. In the
+// same way, a received event is acknowledged only after it is saved. Concurrent writes share transactions. While the Store fails,
+// writes return InternalError, but may still be visible and be stored later. The source then disconnects, so that events are
+// sent again, and Healthy returns the cause. If the context of a write ends first, the write returns a Timeout that
+// unwraps to the context's error; it may still be stored later.
 //
-// A source whose Store is a restored backup detects that when an agent shows a version that the Store has not given. It then
-// deletes no unknown works of that cluster, and Healthy returns an error, until [Source.InventoryComplete] is called. With the
-// profile ManifestBundle, an agent that returns after [Source.Forget] and a restart looks the same.
+// To back up a boltstore, copy its file while no process uses it. A source detects a restored backup when an agent reports a
+// version that its Store never assigned. It then deletes no unknown works of that cluster, logs the cluster, and
+// Healthy returns an error. To end that, create the works that are newer than the backup, then call InventoryComplete again.
+// A call before the source has detected the backup does not count. With the profile ManifestBundle, an agent that returns after
+// [Source.Forget] and a restart triggers the same protection.
 //
 // Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there. Without these, two
-// processes with one SourceID detect each other, as two agents of one cluster do. Both log it and Healthy returns an error.
-// The newer process is the one that started later. The older one does not write, ask or answer, and is not ready; its writes
-// fail with ServiceUnavailable. While both are connected, and after a newer one has gone until [Source.InventoryComplete] is
-// called, unknown works stay. A process that crashes is forgotten after 30 s, one that ends at once. Two agents both go on.
-// After connecting, a process publishes its presence every 5 s, until 12 s after it has received its own. A source deletes
-// unknown works only then, so two presences may be lost in a row.
+// processes with one SourceID detect each other, as two agents of one cluster do. Both log it, and Healthy returns an error.
+// The source that started later by its own clock is the newer one. The older one does not write, ask or answer, and is not ready;
+// its writes return ServiceUnavailable. While both are connected, neither deletes unknown works. After the newer one ends, the older
+// one waits for InventoryComplete. A crashed process is forgotten after 30 s; a stopped one immediately. Two agents of one
+// cluster both continue to serve. After connecting, a process publishes its presence every 5 s. A source deletes unknown works
+// 12 s after it first receives its own presence, so two presences in a row may be lost.
 //
 // # Two sources, one name
 //

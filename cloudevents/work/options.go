@@ -93,16 +93,17 @@ type SourceOptions struct {
 	// ResyncInterval is the time between two full comparisons of what source and agents have. 0 means 10 min
 	// ([DefaultResyncInterval]) with peers that know no digests: those of the profile ManifestBundle, and those that know
 	// only the enhancement. With others a digest a minute finds what differs, and only that is compared. A positive value
-	// is for all peers; a negative one means that they are compared only when connecting.
+	// applies to all peers. With a negative value, full comparisons run only after connecting.
 	ResyncInterval time.Duration
 	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
-	// agent that lists it. A deleted work is never given up but by [Source.Forget] and [Source.Abandon]. Defaults to 24 h.
+	// agent that lists it. Defaults to 24 h. The deletion of a known work has no limit: only [Source.Forget] and
+	// [Source.Abandon] end it without the agent.
 	// These deletions count toward MaxClusterBytes. Where there is no room, a work is deleted later, when the agent lists it again.
 	TombstoneTTL time.Duration
 	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses, requests,
 	// incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds the memory for
-	// all clusters together. Each work of the cluster raises both by 16 KiB. They default to 16 MiB and
-	// 256 MiB; a cluster with 25,000 works has 406 MiB. A quarter of MaxClusterBytes is for queued
+	// all clusters together. They default to 16 MiB and 256 MiB. Each work adds 16 KiB to both bounds, so
+	// a cluster with 25,000 works may use 406 MiB. A quarter of MaxClusterBytes is for queued
 	// requests. Sizes are estimates.
 	//
 	// The source refuses an event beyond a bound and counts it as over_budget. A work with a refused
@@ -115,10 +116,10 @@ type SourceOptions struct {
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
 	// Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
-	// WatchCacheBytes bounds the memory for superseded versions of works: those that watches resume from and lists of
-	// earlier versions read, those that lists in pages began with, and those that one watcher has not read yet; each of the
-	// three, roughly. What a current version shares does not count. Beyond the bound the oldest are dropped and older
-	// reads are Expired; a watcher that is too slow ends with Expired. Defaults to 16 MiB.
+	// WatchCacheBytes bounds three kinds of superseded versions, each separately: those that watches resume from, the
+	// snapshots of paged lists, and the unread events of one watcher. Data that a current version shares does not count.
+	// Beyond the bound the oldest are dropped and older reads are Expired; a watcher that is too slow ends with Expired.
+	// Defaults to 16 MiB. Sizes are estimates.
 	WatchCacheBytes int
 	// WatchCacheTTL is how long superseded versions are kept, and what a list in pages began with after each page, also
 	// while nothing is written. Defaults to 5 min.
@@ -139,27 +140,28 @@ type AgentOptions struct {
 	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level: not
 	// empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at a time: where several
 	// processes stand by for it, each starts its agent when it has won the leader election, and asks [Agent.Readyz] only
-	// from then on: see Probes in the package documentation. With two at a time the sources take as done what either
-	// reports: one that applies nothing may report works gone that the other has still to clean up. [Agent.Healthy] reports it.
+	// from then on: see Probes in the package documentation. With two at a time, an agent that applied nothing may report
+	// works as gone before the other agent has cleaned up. [Agent.Healthy] returns an error then.
 	ClusterName string
 	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
 	AgentID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// Sources are the sources to serve; nil means every source, and then a list may lack the works of a source that is
-	// away. An empty list is refused: it would serve none. Naming them lets informers sync as soon as all of them have answered, instead of after InitialSyncTimeout.
+	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of an offline
+	// source. With named sources, informers sync as soon as all of them have answered; while one is offline or has not called
+	// [Source.InventoryComplete], lists and [Agent.Readyz] wait for it. The CacheSyncTimeout of controller-runtime, 2 min by
+	// default, counts during that time. An empty list is refused.
 	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
 	// others, until that source deletes them; Start logs how many there are. To remove them, delete them at their source. If
 	// that source does not exist any more, run one with its ID and without works that calls InventoryComplete.
 	Sources []string
-	// InitialSyncTimeout is the quiet time of the initial sync, until which lists, the initial events of watches and the
-	// Get of an unknown work wait. They wait, without a limit, until each source in Sources has reported that it has sent
-	// all its works: see [Source.InventoryComplete]. The call's context is the only limit, and its error names the sources
-	// that are missing. A source that is not in Sources, and one that cannot mark the end (an OCM source,
-	// or one that knows only the enhancement), counts as complete when nothing came from it for the quiet time. A missing
-	// part of an answer is asked for again first.
-	// Defaults to 2 s; negative means that nothing waits: lists are partial then, see PartialSyncTimeout.
+	// InitialSyncTimeout is the quiet time after which a source counts as complete that is not in Sources, or that
+	// cannot mark the end of its answer (an OCM source, or one that knows only the enhancement). A missing part of an answer is
+	// requested again first. For the other named sources there is no timeout: lists, the initial events of watches and the Get
+	// of an unknown work wait until each of them has sent all its works. Only the call's context ends that wait; the
+	// error names the missing sources.
+	// Defaults to 2 s. With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
 	// PartialSyncTimeout lets the initial sync end this long after the first connection, whatever is missing: it prefers
 	// availability over whole lists. A controller that deletes what it does not find in a list then deletes the workloads
@@ -170,13 +172,13 @@ type AgentOptions struct {
 	// closes it, after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
-	// MaxBytes is the same for all sources together. A spec that exceeds fifteen sixteenths of a bound is refused and
-	// counted as over_budget. The spec before it stays applied, and the work has the condition Degraded, reason SpecRefused,
-	// at its source too. The agent requests the spec when there is room. Without room for that report the event is dropped:
-	// the source sends it again, and shows the condition Delivered, status False. An agent that names its Sources returns no
-	// first list without the works that it has refused; see PartialSyncTimeout. A deletion that frees memory is never
-	// refused, and works of the Store are loaded in any case. A quarter of MaxSourceBytes is for queued requests. Sizes are
-	// estimates, and statuses do not count. They default to 512 MiB and 1 GiB.
+	// MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent refuses a spec that
+	// would bring usage above 15/16 of a bound, and counts it as over_budget. The spec before it stays applied, and the work
+	// has the condition Degraded, reason SpecRefused, at its source too. The agent requests the spec when there is room.
+	// Without memory for that report, the agent drops the spec; the source sends it again and sets Delivered to False.
+	// With Sources named, the first list waits until every refused work has been accepted; see PartialSyncTimeout.
+	// Deletions of existing works are never refused, and works in the Store are always loaded. A quarter of MaxSourceBytes
+	// is for queued requests. Sizes are estimates, and statuses do not count.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
 	// in [SourceOptions].

@@ -51,8 +51,7 @@ type Source struct {
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
 	complete  bool      // the inventory: unknown works may be deleted
-	restored  bool      // from a Store
-	inherited bool      // the inventory is complete as the Store says, not the owner of this process
+	inherited bool      // the inventory was complete in the Store when it was loaded
 	outranked bool      // a newer process has this ID
 	replaced  bool      // as outranked, at any time since the inventory was complete
 	withheld  bool      // unknown works were left alone, as another process may have made them
@@ -172,10 +171,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
 // Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes the outbox for at most
-// DrainTimeout, ends all watches and returns nil. So every write that returned nil is stored, or published where there is
-// no Store, unless the broker is away or takes longer than DrainTimeout: then the log has the number of lost works. A Store
-// that does not answer has 5 s more; the writes that wait for it return errors, and the log has their number. A second call
-// returns [cloudevents.ErrStarted].
+// DrainTimeout, ends all watches and returns nil. With a Store, every write that returned nil is stored. Without one, Start logs the
+// number of works that it could not publish in that time. Start waits another 5 s for a Store that hangs; then pending writes
+// return errors, and Start logs their number. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	if s.started {
@@ -200,14 +198,13 @@ func (s *Source) Start(ctx context.Context) error {
 	return err
 }
 
-// Ready is closed when the source was first connected and subscribed and has asked the agents for what they
-// have. What the broker refuses is not asked: the source asks again, every 10 s at last, and [Source.Readyz] says so.
+// Ready is closed when the source was first connected and subscribed and has requested the lists of its agents. If the broker
+// refuses the request, the source retries with backoff, at least every 10 s, and [Source.Readyz] returns the reason.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
-// Healthy returns nil while the source is connected and its Store, if it has one, takes what is written and, where
-// replicas share it, tells what others write; else an error that says since when not and why. For probes there are
-// [Source.Livez] and [Source.Readyz]. It also returns an error while another process has the same SourceID, and while
-// unknown works are not deleted because the Store is older than what agents hold, or another process may have made them.
+// Healthy returns nil while the source is connected and its Store works. Otherwise the error has the cause and the time when it
+// began. It also returns an error while another process has the same SourceID, and while unknown works are kept because the Store is
+// older than an agent's works, or another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error {
 	return errors.Join(s.serving(), s.rival(false), s.doubts())
 }
@@ -217,17 +214,17 @@ func (s *Source) serving() error {
 	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
 }
 
-// InventoryComplete tells the source that all its works are created. From then on a work of this source that an agent
-// holds and the source does not know is deleted. Before, a source deletes only what is deleted through its clientset.
-// Without a Store, the first list of an agent that names this source waits for InventoryComplete too. With one it waits only
-// until the Store has a work for its cluster, or a process has used the Store before.
+// InventoryComplete declares that all works of this source are created. Until then the source deletes only what is deleted
+// through its clientset, and the first list of an agent that names this source waits. From then on, a work that an agent has
+// and the source does not know is deleted on its cluster.
 //
-// Without a Store each process calls it, after it has created its works again. A Store keeps that it was called. It is to be
-// called again when [Source.Healthy] says so: after a backup was restored, or another process with the same ID was connected.
-// Calling it too early deletes works that are created again later, with their workloads.
+// Without a Store, call it in each process, after all works are created again. A Store keeps that it was called, so one
+// call is enough. If [Source.Healthy] reports that a backup was restored or that another process with the same ID was
+// connected, create the missing works and call it again; calls before that report do not count. Calling it too
+// early deletes works that are created again later, with their workloads.
 //
-// Without SharedGroup it may be called before Start. It returns ServiceUnavailable as [Source.Lead] does, when Start has
-// returned, and where another replica takes the writing over meanwhile; else ctx's error, or an InternalError where the Store fails.
+// Without SharedGroup it may be called before Start. It returns ServiceUnavailable after Start has ended, or when
+// another replica has become the leader; otherwise ctx's error, or an InternalError if the Store fails.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.lead(ctx); err != nil {
 		return err
@@ -249,7 +246,7 @@ func (s *Source) inventoryComplete() (term uint64, err error) {
 	if err := s.writable(false); err != nil {
 		return 0, err
 	}
-	s.declare()
+	s.declareLocked()
 	s.keepMeta()
 	return s.term(), nil
 }
@@ -330,7 +327,7 @@ func (s *Source) cluster(name string) *sourceCluster {
 		c.account.budget = s.budget
 		s.unknown.set(0, clusterCost+int64(len(name)))
 		c.reported.keep, c.reported.account = c.keepPast, &c.account
-		if s.inherited && !s.traits.Strict {
+		if s.inherited {
 			c.openGap()
 		}
 		s.clusters[name] = c
@@ -356,7 +353,7 @@ func (s *Source) clusterOf(name string) (*sourceCluster, error) {
 // next returns the V for a new version in the cluster.
 func (c *sourceCluster) next(now time.Time) int64 {
 	c.highest = protocol.Next(c.highest, now)
-	if c.gap != nil && c.gap.Before == 0 {
+	if c.gap != nil && c.gap.Before == 0 && !c.source.traits.Strict {
 		c.gap.Before = c.highest
 	}
 	c.source.keepCluster(c)

@@ -254,8 +254,7 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 }
 
 // due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
-// does not end its answer: InventoryComplete has the agents that wait for that ask again. A Store has all works that agents
-// can have heard of, unless it is new and empty.
+// does not end its answer: InventoryComplete has the agents that wait for that ask again.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
@@ -268,8 +267,7 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	stored := s.options.Store != nil && (s.restored || s.store.Has(e.cluster.name))
-	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventory(e.cluster).Reliable()
+	return e.round == s.round && !e.lost.Load() && s.inventory(e.cluster).Whole()
 }
 
 func (e *endMarker) Settled(err error) {

@@ -33,7 +33,7 @@ func (s *Source) deletes(c *sourceCluster, w *sourceWork) bool {
 // doubt checks a version that a cluster has shown of a work against what this store gave. It is called before the version
 // is remembered.
 func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64) {
-	if !s.inherited || c.doubted {
+	if c.gap == nil || c.doubted {
 		return
 	}
 	gap := c.gap
@@ -65,7 +65,7 @@ func (c *sourceCluster) openGap() {
 // openGaps is openGap for all that the store has.
 func (s *Source) openGaps() {
 	s.inherited = s.complete
-	if !s.inherited || s.traits.Strict {
+	if !s.inherited {
 		return
 	}
 	for _, w := range s.works {
@@ -88,11 +88,12 @@ func (c *sourceCluster) checked() {
 	}
 }
 
-// declare ends all doubts: the owner of the source says that all its works are there.
-func (s *Source) declare() {
-	s.complete, s.asked, s.inherited, s.replaced = true, false, false, false
+// declareLocked makes the inventory complete and ends the doubts that are known. Where a Store had it complete, the checks of the
+// other clusters go on: the caller may be a program that declares at each start, and not know that a backup was restored.
+func (s *Source) declareLocked() {
+	s.complete, s.asked, s.replaced = true, false, false
 	for _, c := range s.clusters {
-		if c.doubted || c.gap != nil {
+		if c.doubted || c.gap != nil && !s.inherited {
 			c.doubted, c.gap = false, nil
 			s.keepCluster(c)
 		}
