@@ -6,6 +6,7 @@ package trouble_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -143,6 +144,12 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	h.crash()
 	h = s.source(work.SourceOptions{Store: works.store()})
 	shows(t, "a store that is older than the agent's works", a.works(), "stray=1/1 w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
+	eventually(t, "the source detects the older store", func() string {
+		if err := h.Healthy(); err == nil || !strings.Contains(err.Error(), "the store is older") {
+			return fmt.Sprint(err)
+		}
+		return ""
+	})
 	h.inventoryComplete() // as nothing unknown is deleted before
 	shows(t, "the agent after the inventory", a.works(), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	shows(t, "the source in the end", h.works("cluster1"), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
