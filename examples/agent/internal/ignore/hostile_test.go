@@ -45,16 +45,23 @@ func TestHostileExpressions(t *testing.T) {
 				obj = parse(t, manifest)
 			}
 			var err error
-			hostile.Check(t, func() { _, err = find(t, obj, obj, tt.field) })
-			if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) && !isLate(err)) {
+			hostile.Check(t, func() { err = findInTime(t, obj, tt.field) })
+			if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%.300v, want %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// isLate reports whether the limit of time ended an expression, which is the first one on a machine under load.
-func isLate(err error) bool { return strings.Contains(err.Error(), "it takes longer than") }
+// findInTime repeats a find that ended by the limit of time, as it may on a machine under load: its result is another limit's.
+func findInTime(t *testing.T, obj *unstructured.Unstructured, field workv1.IgnoreField) (err error) {
+	for range 3 {
+		if _, err = find(t, obj, obj, field); err == nil || !strings.Contains(err.Error(), "it takes longer than") {
+			break
+		}
+	}
+	return err
+}
 
 // TestLongPointers: pointers to many fields below one with a long name would take much memory.
 func TestLongPointers(t *testing.T) {
@@ -66,8 +73,7 @@ func TestLongPointers(t *testing.T) {
 	obj.Object[strings.Repeat("long", 20_000)] = items
 	for _, field := range []workv1.IgnoreField{{JSONPaths: []string{".*.*"}}, {JQPathExpressions: []string{".[]?[]?"}}} {
 		hostile.Check(t, func() {
-			_, err := find(t, obj, obj, field)
-			if err == nil || !strings.Contains(err.Error(), "writing a JSON pointer") && !isLate(err) {
+			if err := findInTime(t, obj, field); err == nil || !strings.Contains(err.Error(), "writing a JSON pointer") {
 				t.Errorf("%.300v", err)
 			}
 		})
