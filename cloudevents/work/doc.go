@@ -155,8 +155,8 @@
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
 //   - A list is complete, or it is an error: an agent that names its Sources returns no list before each of them has sent
-//     all its works and called [Source.InventoryComplete], in this process or, with a Store, in an earlier one. Sources of
-//     the profile ManifestBundle mark no end: they count as complete after [AgentOptions].InitialSyncTimeout without an
+//     all its works. A source without a Store marks its answer complete only after [Source.InventoryComplete]. One with a new
+//     Store marks it as soon as it has a work for the cluster. Sources of the profile ManifestBundle mark no end: they count as complete after [AgentOptions].InitialSyncTimeout without an
 //     event. PartialSyncTimeout and a negative InitialSyncTimeout allow partial lists.
 //   - A restored backup, and a second process with the same ID, delete no works that they do not know: see Stores and
 //     replicas.

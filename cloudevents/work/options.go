@@ -149,8 +149,8 @@ type AgentOptions struct {
 	// the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of an offline
-	// source. With named sources, informers sync as soon as all of them have answered; while one is offline or has not called
-	// [Source.InventoryComplete], lists and [Agent.Readyz] wait for it. The CacheSyncTimeout of controller-runtime, 2 min by
+	// source. With named sources, informers sync as soon as all of them have answered; while one is offline or, without a
+	// Store, has not called [Source.InventoryComplete], lists and [Agent.Readyz] wait for it. The CacheSyncTimeout of controller-runtime, 2 min by
 	// default, counts during that time. An empty list is refused.
 	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
 	// others, until that source deletes them; Start logs how many there are. To remove them, delete them at their source. If

@@ -51,6 +51,7 @@ type Source struct {
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
 	complete  bool      // the inventory: unknown works may be deleted
+	restored  bool      // from a Store
 	inherited bool      // the inventory was complete in the Store when it was loaded
 	outranked bool      // a newer process has this ID
 	replaced  bool      // as outranked, at any time since the inventory was complete
@@ -215,8 +216,10 @@ func (s *Source) serving() error {
 }
 
 // InventoryComplete declares that all works of this source are created. Until then the source deletes only what is deleted
-// through its clientset, and the first list of an agent that names this source waits. From then on, a work that an agent has
-// and the source does not know is deleted on its cluster.
+// through its clientset. From then on, a work that an agent has and the source does not know is deleted on its cluster.
+// Without a Store, the first list of an agent that names this source waits for InventoryComplete. With a Store, it waits until
+// the Store has a work for its cluster or was used by an earlier process, so create the works of a new Store before agents
+// start, or a first list may be partial.
 //
 // Without a Store, call it in each process, after all works are created again. A Store keeps that it was called, so one
 // call is enough. If [Source.Healthy] reports that a backup was restored or that another process with the same ID was

@@ -254,7 +254,8 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 }
 
 // due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
-// does not end its answer: InventoryComplete has the agents that wait for that ask again.
+// does not end its answer: InventoryComplete has the agents that wait for that ask again. A Store has all works that agents
+// can know of, unless it is new and empty.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()
@@ -267,7 +268,8 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	return e.round == s.round && !e.lost.Load() && s.inventory(e.cluster).Whole()
+	stored := s.options.Store != nil && (s.restored || s.store.Has(e.cluster.name))
+	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventory(e.cluster).Reliable()
 }
 
 func (e *endMarker) Settled(err error) {

@@ -237,7 +237,7 @@ func (s *Source) loadOther(key string, value []byte) error {
 		if err := m.check(s.ownMeta()); err != nil {
 			return err
 		}
-		s.complete, s.asked, s.forgotten = m.Complete, m.Asked, m.Forgotten
+		s.complete, s.asked, s.restored, s.forgotten = m.Complete, m.Asked, true, m.Forgotten
 		s.store.Begin(m.ResourceVersion)
 	case isCluster:
 		var stored storedCluster
