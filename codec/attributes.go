@@ -62,6 +62,15 @@ func (d *draft) text(name, value string) {
 	d.ext[name] = value
 }
 
+// hash writes a status hash, unless it is empty.
+func (d *draft) hash(value string) {
+	if len(value) > MaxHashLength {
+		d.fail(CodeAttribute, attrStatusHash, reasonLongHash, nil)
+		return
+	}
+	d.text(attrStatusHash, value)
+}
+
 // id writes an attribute that identifies something, unless it is empty.
 func (d *draft) id(name, value string) {
 	if len(value) > MaxIDLength {
@@ -105,6 +114,9 @@ func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
 
 // reasonLong says what [MaxIDLength] does.
 const reasonLong = "is longer than 1024 bytes"
+
+// reasonLongHash is the reason of errors about [MaxHashLength].
+const reasonLongHash = "is longer than 128 bytes"
 
 const reasonForeign = "is not the resource ID of this source, cluster and work name"
 

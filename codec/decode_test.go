@@ -93,6 +93,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"status without ID", "required", status, fields{"specresourceid": nil}, codec.CodeAttribute, "specresourceid"},
 		{"status without versions", "required, in either spelling", status, fields{"specresourceversion": nil, "specresouceversion": nil}, codec.CodeAttribute, "specresourceversion"},
 		{"bad correct version", "the misspelt one does not save it", status, fields{"specresourceversion": "x"}, codec.CodeAttribute, "specresourceversion"},
+		{"long hash", "sources keep it", status, fields{"statushash": strings.Repeat("a", 129)}, codec.CodeAttribute, "statushash"},
 		{"bad sequence", "not a number", status, fields{"sequenceid": "x"}, codec.CodeAttribute, "sequenceid"},
 		{"bad deletion", "not a time", gone, fields{"deletiontimestamp": "yesterday"}, codec.CodeAttribute, "deletiontimestamp"},
 		{"zero deletion", "metav1 takes it for none", gone, fields{"deletiontimestamp": "0001-01-01T00:00:00Z"}, codec.CodeAttribute, "deletiontimestamp"},

@@ -132,7 +132,7 @@
 //     resource ID that is not the one of the work. In [ManifestBundle] sources choose their IDs, and not all by
 //     the formula, so any ID and any name go together; only the source that the topic names is a key beside them.
 //   - No input panics or exhausts the stack: JSON is at most [MaxDepth] levels deep, and what names something at most
-//     [MaxIDLength] bytes long. Every refusal is an [*Error] with a [Code], the field and the reason, without any
+//     [MaxIDLength] bytes long, a status hash [MaxHashLength]. Every refusal is an [*Error] with a [Code], the field and the reason, without any
 //     content of manifests, and of bounded length.
 //   - Everything is safe for concurrent use.
 //

@@ -165,7 +165,7 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	meta, bad := r.metadata()
 	m := &Status{
 		Header: h, WorkRef: r.ref(meta), Action: action, Metadata: meta,
-		SequenceID: r.number(attrSequenceID), Hash: r.text(attrStatusHash),
+		SequenceID: r.number(attrSequenceID), Hash: r.hash(),
 	}
 	if r.text(attrSequenceID) == "" {
 		r.fail(CodeAttribute, attrSequenceID, "is missing")

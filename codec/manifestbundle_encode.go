@@ -182,7 +182,7 @@ func (d *bundleDraft) status(m *Status) {
 			return
 		}
 	}
-	d.text(attrStatusHash, hash)
+	d.hash(hash)
 	d.metadata(statusMeta(m))
 	data, err := json.Marshal(bundleStatus{status.Conditions, status.ResourceStatus.Manifests})
 	if err != nil {

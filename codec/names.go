@@ -20,6 +20,10 @@ const MaxNameLength = 1024
 // and resync IDs. Peers keep them, and use them as keys.
 const MaxIDLength = 1024
 
+// MaxHashLength is the limit of a status hash in bytes. Those of this package and of the OCM SDK have 64. A source keeps the
+// hash of each status, and the sizes of its lists are computed with it.
+const MaxHashLength = 128
+
 // ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength] bytes, valid
 // UTF-8, without the characters `/`, `+` and `#` and without control characters. kind says what the name
 // is for and begins the text of the error, such as "source ID". The error is an [*Error] with [CodeTopic].

@@ -76,6 +76,16 @@ func (r *reader) id(name string) string {
 	return s
 }
 
+// hash returns a status hash, which sources keep.
+func (r *reader) hash() string {
+	s := r.text(attrStatusHash)
+	if len(s) > MaxHashLength {
+		r.fail(CodeAttribute, attrStatusHash, reasonLongHash)
+		return ""
+	}
+	return s
+}
+
 // formatAttribute is cetypes.Format with exact numbers: that one refuses what has more than 32 bits and
 // truncates fractions.
 func formatAttribute(v any) (string, bool) {

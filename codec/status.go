@@ -178,7 +178,7 @@ func (d *draft) status(m *Status) {
 	d.ref(&m.Header, &m.WorkRef, attrSpecResourceID, attrSpecResourceVersion)
 	d.number(attrSpecResouceVersion, m.Version)
 	d.optionalNumber(attrSequenceID, m.SequenceID)
-	d.text(attrStatusHash, m.Hash)
+	d.hash(m.Hash)
 	if m.Status == nil || d.err != nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (r *reader) status(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message,
 		Header:     h,
 		WorkRef:    r.ref(&h, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion),
 		SequenceID: r.number(attrSequenceID),
-		Hash:       r.text(attrStatusHash),
+		Hash:       r.hash(),
 	}
 	if r.err != nil {
 		return nil, r.err
