@@ -95,6 +95,8 @@ func (a *Agent) commit(ctx context.Context, current, next *workv1.ManifestWork) 
 	return out, ok, err
 }
 
+func (a *Agent) durable(ctx context.Context) error { return a.journal.durable(ctx) }
+
 // commitOne stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
 // in deletion takes the object with it, and the source is told.
 func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {

@@ -61,6 +61,8 @@ func (s *Source) stored(ctx context.Context, term uint64) error {
 	return nil
 }
 
+func (s *Source) durable(ctx context.Context) error { return s.journal.durable(ctx) }
+
 // term numbers the times in which this replica writes. The store's lock is held.
 func (s *Source) term() uint64 {
 	if s.replica == nil {

@@ -39,6 +39,8 @@ type role interface {
 	// commit replaces current by next and returns the new snapshot; false when current is no longer
 	// current.
 	commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error)
+	// durable waits until all changes so far are in the Store.
+	durable(ctx context.Context) error
 	// remove begins the deletion of current and returns what is left of it; false when it is no longer
 	// current.
 	remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
@@ -243,6 +245,11 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 				return nil, err
 			} else if again {
 				continue
+			}
+			if !o.dryRun { // current may be a change that the Store does not have yet
+				if err := w.role.durable(ctx); err != nil {
+					return nil, err
+				}
 			}
 			return current.DeepCopy(), nil
 		}

@@ -15,6 +15,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -196,6 +198,40 @@ func TestWriteObeysItsContext(t *testing.T) {
 		a.get("new")
 		if _, err := h.works("cluster1").Get(s.t.Context(), "old", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the deletion is lost: %v", err)
+		}
+	})
+}
+
+// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. There is nothing to change then, but the
+// first change is not stored yet, so the repetition returns no success either.
+func TestRepeatedWriteWaitsForTheStore(t *testing.T) {
+	newStore := func() *hangingStore {
+		return &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
+	}
+	inScene(t, func(s *scene) {
+		ofSource, ofAgent := newStore(), newStore()
+		h, a := s.source(work.SourceOptions{Store: ofSource}), s.agent(work.AgentOptions{Store: ofAgent})
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		ofSource.hangs.Store(true)
+		ofAgent.hangs.Store(true)
+		label := []byte(`{"metadata":{"labels":{"tier":"gold"}}}`)
+		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"), "agent": a.works()} {
+			for i := range 3 {
+				ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
+				if _, err := works.Patch(ctx, "app", types.MergePatchType, label, metav1.PatchOptions{}); !apierrors.IsTimeout(err) {
+					t.Errorf("%s, patch %d: %v, want a Timeout", name, i, err)
+				}
+				cancel()
+			}
+		}
+		close(ofSource.letGo)
+		close(ofAgent.letGo)
+		s.settle()
+		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"), "agent": a.works()} {
+			if _, err := works.Patch(s.t.Context(), "app", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
+				t.Errorf("%s, after the stores answered: %v", name, err)
+			}
 		}
 	})
 }
