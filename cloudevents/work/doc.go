@@ -158,8 +158,8 @@
 //     all its works. A source without a Store marks its answer complete only after [Source.InventoryComplete]. One with a new
 //     Store marks it as soon as it has a work for the cluster. Sources of the profile ManifestBundle mark no end: they count as complete after [AgentOptions].InitialSyncTimeout without an
 //     event. PartialSyncTimeout and a negative InitialSyncTimeout allow partial lists.
-//   - A restored backup, and a second process with the same ID, delete no works that they do not know: see Stores and
-//     replicas.
+//   - A restored backup, and a second process with the same ID, delete no works that they do not know, with two exceptions:
+//     see Stores and replicas.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. The memory that one source can make an agent keep is bounded by MaxSourceBytes in
 //     [AgentOptions], except for statuses and for works that its Store has. Memory of works is freed when they are gone.
@@ -203,7 +203,8 @@
 // version that its Store never assigned. It then deletes no unknown works of that cluster, logs the cluster, and
 // Healthy returns an error. To end that, create the works that are newer than the backup, then call InventoryComplete again.
 // A call before the source has detected the backup does not count. With the profile ManifestBundle, an agent that returns after
-// [Source.Forget] and a restart triggers the same protection.
+// [Source.Forget] and a restart triggers the same protection. Do not call Forget after a restore before all agents have
+// connected again: the source would not detect the backup for clusters that the backup does not have.
 //
 // Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there. Without these, two
 // processes with one SourceID detect each other, as two agents of one cluster do. Both log it, and Healthy returns an error.
@@ -211,7 +212,9 @@
 // its writes return ServiceUnavailable. While both are connected, neither deletes unknown works. After the newer one ends, the older
 // one waits for InventoryComplete. A crashed process is forgotten after 30 s; a stopped one immediately. Two agents of one
 // cluster both continue to serve. After connecting, a process publishes its presence every 5 s. A source deletes unknown works
-// 12 s after it first receives its own presence, so two presences in a row may be lost.
+// 12 s after it first receives its own presence, so two presences in a row may be lost. A source that has waited so once does not
+// wait again on that connection: if the first presence of a newer process is lost or late, the older process may delete works that
+// the newer one has just created.
 //
 // # Two sources, one name
 //
