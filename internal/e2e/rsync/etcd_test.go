@@ -110,7 +110,7 @@ func (c *cluster) store(t *testing.T, prefix string) store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	s, err := etcdstore.New(client, etcdstore.Options{Prefix: prefix, Timeout: 2 * time.Second})
+	s, err := etcdstore.New(client, etcdstore.Options{Prefix: prefix, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
