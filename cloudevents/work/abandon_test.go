@@ -5,7 +5,6 @@ package work_test
 
 import (
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +53,7 @@ func TestAbandon(t *testing.T) {
 						t.Error("other works are not as they were")
 					}
 					s.bus.Reconnect()
-					time.Sleep(15 * time.Second) // until the source knows that no other process has its ID
+					s.settleProcesses()
 					if a.get("given-up").DeletionTimestamp == nil {
 						t.Error("the agent keeps the abandoned work")
 					}

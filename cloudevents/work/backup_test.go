@@ -48,7 +48,7 @@ func TestRestoredBackup(t *testing.T) {
 		holding(s.t, "restarted", a, "after", "before", "new")
 
 		h.complete()
-		s.settle()
+		s.settleProcesses()
 		expectProbes(s.t, "told so", h, "", "", "")
 		holding(s.t, "after InventoryComplete", a, "before", "new")
 		h.kill()

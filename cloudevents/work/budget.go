@@ -39,6 +39,7 @@ const (
 	clusterCost   = 2 << 10
 	listCost      = 512
 	entryCost     = 64
+	suspectCost   = 128
 	requestCost   = 1 << 10
 	reportCost    = 256
 	replyCost     = 16

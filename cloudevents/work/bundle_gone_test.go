@@ -147,7 +147,7 @@ func TestBundleForgotten(t *testing.T) {
 		}
 		s.settle()
 		l.setCut(false)
-		time.Sleep(15 * time.Second)
+		s.settleProcesses()
 		if diff := cmp.Diff([]string{"kept"}, a.names()); diff != "" {
 			t.Errorf("works of the agent (-want +got):\n%s", diff)
 		}

@@ -5,7 +5,6 @@ package work_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +62,7 @@ func (c *conflict) remove(id string) {
 
 // serve does what a work controller does, until nothing is left to do.
 func (c *conflict) serve() {
-	for range 4 {
+	for range 5 {
 		for _, name := range c.agent.names() {
 			w := c.agent.get(name)
 			switch {
@@ -172,7 +171,7 @@ func TestConflictOver(t *testing.T) {
 			c.bus.Disconnect()
 			c.remove("one")
 			c.bus.Reconnect()
-			time.Sleep(15 * time.Second)
+			c.settleProcesses()
 		},
 		want: map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
 	}}

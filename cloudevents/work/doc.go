@@ -211,10 +211,11 @@
 // The source that started later by its own clock is the newer one. The older one does not write, ask or answer, and is not ready;
 // its writes return ServiceUnavailable. While both are connected, neither deletes unknown works. After the newer one ends, the older
 // one waits for InventoryComplete. A crashed process is forgotten after 30 s; a stopped one immediately. Two agents of one
-// cluster both continue to serve. After connecting, a process publishes its presence every 5 s. A source deletes unknown works
-// 12 s after it first receives its own presence, so two presences in a row may be lost. A source that has waited so once does not
-// wait again on that connection: if the first presence of a newer process is lost or late, the older process may delete works that
-// the newer one has just created.
+// cluster both continue to serve.
+//
+// After connecting, a process publishes its presence every 5 s and checks for others: until 12 s after it has received its own
+// presence, or longer if that was late. So two presences in a row may be lost. A source checks again before it deletes an unknown
+// work, which takes 12 to 24 s. A source that does not receive its own presence deletes no unknown works, and logs that after a minute.
 //
 // # Two sources, one name
 //

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,18 +20,22 @@ import (
 )
 
 const (
-	// rivalInterval is the interval of presence events while a process knows a rival or has not settled,
-	// and sourceInterval that of a settled source without a rival. A rival that is silent for rivalTimeout
-	// is forgotten.
+	// rivalInterval is the interval of presence events while a process knows a rival or checks for one, and
+	// sourceInterval that of a source otherwise, and of a check that has received none of them for echoTime. A rival that
+	// is silent for rivalTimeout is forgotten.
 	rivalInterval  = 5 * time.Second
 	rivalTimeout   = 6 * rivalInterval
 	sourceInterval = time.Minute
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
-	// A process settles answerTime after it has received its own presence, or echoTime after the connection. The first
-	// covers two lost presences in a row, of either process.
-	answerTime = 12 * time.Second
-	echoTime   = time.Minute
+	echoTime  = time.Minute
+	// A check ends answerTime after the process has received a presence of its own, and later where that took long. This
+	// covers two lost presences in a row, of either process, after what joins the check within joinTime.
+	answerTime  = 2*rivalInterval + 2*joinTime
+	joinTime    = time.Second
+	longestEcho = 10 * time.Minute
+	// maxPublished bounds how many presences of a check are remembered.
+	maxPublished = 16
 )
 
 // presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on purpose. The store's
@@ -45,15 +50,69 @@ type presence struct {
 	self     protocol.Process
 	interval time.Duration // without a rival; 0 is never
 	changed  func()        // called when rivals came or went
+	checked  func()        // called when a check has ended; may be nil
 
 	logger    klog.Logger
 	rivals    map[protocol.Process]time.Time // when each was last heard
 	denied    error                          // why the broker does not let this process hear of others
 	queued    bool                           // an event waits for its turn
 	published time.Time
-	settleAt  time.Time // when rivals have had the time to answer; zero while there is no connection
-	settled   bool      // that time is over
+	online    bool
+	check     presenceCheck
 	wake      chan struct{}
+}
+
+// presenceCheck is a search for rivals: the process publishes its presence, receives it, and waits for theirs. Checks are numbered.
+// The one under way is begun, unless it has ended.
+type presenceCheck struct {
+	begun, ended uint64
+	again        bool // another one follows
+	reported     bool // that it is deaf
+	beganAt      time.Time
+	published    []publishedPresence // the last ones
+	echoAt       time.Time           // when the process first received one of them
+	endAt        time.Time           // zero before that
+}
+
+type publishedPresence struct {
+	id string
+	at time.Time
+}
+
+func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
+
+// begin begins a check. The store's lock is held, as with all that follows.
+func (p *presence) begin() {
+	c := &p.check
+	*c = presenceCheck{begun: c.begun + 1, ended: c.begun, beganAt: p.clock.Now()}
+	p.publish()
+	p.wakeUp()
+}
+
+// next returns the number of the check that shows who has made what this process sees now. It begins that check, or has it begin
+// when the one under way ends.
+func (p *presence) next() uint64 {
+	c := &p.check
+	switch {
+	case !c.underWay():
+		p.begin()
+	case !c.echoAt.IsZero() && p.clock.Now().Sub(c.echoAt) > joinTime:
+		c.again = true
+		return c.begun + 1
+	}
+	return c.begun
+}
+
+// echo notes that this process has received a presence of its own.
+func (p *presence) echo(id string) {
+	c, now := &p.check, p.clock.Now()
+	i := slices.IndexFunc(c.published, func(one publishedPresence) bool { return one.id == id })
+	if i < 0 || !c.underWay() || !c.echoAt.IsZero() {
+		return
+	}
+	took := min(max(now.Sub(c.published[i].at), 0), longestEcho)
+	c.published, c.echoAt, c.endAt = nil, now, now.Add(answerTime+2*took)
+	p.wakeUp()
 }
 
 func newPresence(p presence) *presence {
@@ -91,8 +150,8 @@ func (p *presence) refused(_ string, err error) {
 			"topic", p.filters()[0], "reason", err)
 	}
 	p.denied = err
-	if !p.settleAt.IsZero() { // else it is not connected yet
-		p.settleAt = p.clock.Now()
+	if p.check.underWay() {
+		p.check.endAt = p.clock.Now()
 		p.wakeUp()
 	}
 }
@@ -108,10 +167,10 @@ func (p *presence) connected() {
 	for rival := range p.rivals { // it may have been this process that was away
 		p.rivals[rival] = now
 	}
-	p.settled, p.queued = p.denied != nil, false
-	p.settleAt = now.Add(echoTime)
-	p.publish()
-	p.wakeUp()
+	p.online, p.queued = true, false
+	if p.denied == nil {
+		p.begin()
+	}
 }
 
 func (p *presence) disconnected() {
@@ -120,10 +179,11 @@ func (p *presence) disconnected() {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.denied, p.queued, p.settled, p.settleAt = nil, false, false, time.Time{}
+	p.denied, p.queued, p.online = nil, false, false
+	p.check = presenceCheck{begun: p.check.ended, ended: p.check.ended}
 }
 
-// publish queues an event. The store's lock is held, as with all that follows.
+// publish queues an event.
 func (p *presence) publish() {
 	p.published = p.clock.Now()
 	if p.denied != nil || p.queued {
@@ -147,10 +207,7 @@ func (p *presence) heard(m *codec.Presence) error {
 	}
 	now := p.clock.Now()
 	if m.Session == p.self.Session {
-		if !p.settled && !p.settleAt.IsZero() && p.settleAt.Sub(now) > answerTime {
-			p.settleAt = now.Add(answerTime)
-			p.wakeUp()
-		}
+		p.echo(m.ID)
 		return nil
 	}
 	rival := protocol.Process{Started: m.Started, Session: m.Session}
@@ -254,7 +311,7 @@ func (p *presence) run(ctx context.Context) {
 func (p *presence) tick() (wait time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if p.settleAt.IsZero() {
+	if !p.online {
 		return 0
 	}
 	now := p.clock.Now()
@@ -272,16 +329,13 @@ func (p *presence) tick() (wait time.Duration) {
 		}
 		until(last.Add(rivalTimeout).Sub(now))
 	}
-	if !p.settled {
-		if !isDue(p.settleAt, now, echoTime) {
-			until(p.settleAt.Sub(now))
-		} else {
-			p.settled, changed = true, true
-		}
-	}
+	ended := p.endCheck(now, until)
 	interval := p.interval
-	if len(p.rivals) > 0 || !p.settled {
+	switch {
+	case len(p.rivals) > 0, p.check.underWay() && !p.deaf(now):
 		interval = rivalInterval
+	case p.check.underWay():
+		interval = sourceInterval
 	}
 	if interval > 0 {
 		if isDue(p.published.Add(interval), now, interval) {
@@ -292,7 +346,41 @@ func (p *presence) tick() (wait time.Duration) {
 	if changed {
 		p.changed()
 	}
+	if ended && p.checked != nil {
+		p.checked()
+	}
 	return wait
+}
+
+// endCheck ends the check under way if its time has come.
+func (p *presence) endCheck(now time.Time, until func(time.Duration)) bool {
+	c := &p.check
+	switch {
+	case !c.underWay(), c.endAt.IsZero():
+		return false
+	case !isDue(c.endAt, now, answerTime+2*longestEcho):
+		until(c.endAt.Sub(now))
+		return false
+	}
+	c.ended = c.begun
+	if c.again {
+		p.begin()
+	}
+	return true
+}
+
+// deaf reports whether the check has not received any presence of this process for long.
+func (p *presence) deaf(now time.Time) bool {
+	c := &p.check
+	if !c.echoAt.IsZero() || now.Sub(c.beganAt) <= echoTime {
+		return false
+	}
+	if !c.reported {
+		c.reported = true
+		p.logger.Info("This process does not receive its own presence, so it cannot detect others with its ID: does the broker "+
+			"let its user read the topic?", "topic", p.filters()[0])
+	}
+	return true
 }
 
 // leave publishes that this process ends, after all that waits. The store's lock is not held.
@@ -319,9 +407,13 @@ func (e *presenceEvent) Message() (cloudevents.Message, error) {
 	if !e.leaving {
 		p.queued = false
 	}
+	now := p.clock.Now()
 	m := codec.Presence{Header: p.header, Session: p.self.Session, Started: p.self.Started, Leaving: e.leaving}
+	m.ID, m.Time = p.ids.next(), now.UTC()
+	if c := &p.check; c.underWay() && c.echoAt.IsZero() {
+		c.published = append(c.published[max(0, len(c.published)-maxPublished+1):], publishedPresence{m.ID, now})
+	}
 	p.lock.Unlock()
-	m.ID, m.Time = p.ids.next(), p.clock.Now().UTC()
 	return encode(p.profile, &m)
 }
 

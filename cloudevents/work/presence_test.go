@@ -90,7 +90,7 @@ func TestRollingUpdate(t *testing.T) {
 		holding(s.t, "with both", a, "a", "b")
 
 		older.kill()
-		s.settle()
+		s.settleProcesses()
 		expectProbes(s.t, "alone again", newer, "", "", "")
 		holding(s.t, "after the older process", a, "b")
 	})
@@ -117,7 +117,7 @@ func TestNewerProcessCrashes(t *testing.T) {
 		expectProbes(s.t, "alone again", older, doubts, "", "")
 		holding(s.t, "after the crash", a, "a", "b")
 		older.complete()
-		s.settle()
+		s.settleProcesses()
 		expectProbes(s.t, "told so", older, "", "", "")
 		holding(s.t, "after InventoryComplete", a, "a")
 	})
@@ -160,10 +160,14 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		older, a := s.sourceOn(l, options), s.agent(work.AgentOptions{Profile: profile})
 		older.complete()
 		older.create("cluster1", newWork("a", "1"))
+		older.create("cluster1", newWork("again", "1"))
 		s.settle()
 		l.setCut(true)
 		s.settle()
+		older.delete("cluster1", "again")
+		s.settle()
 		newer := s.source(options) // each has never heard of the other
+		newer.create("cluster1", newWork("again", "2"))
 		newer.create("cluster1", newWork("b", "1"))
 		s.settle()
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
@@ -176,7 +180,7 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		expectProbes(s.t, "older", older, isOlder, "", isOlder)
 		expectProbes(s.t, "newer", newer, isNewer, "", "")
-		holding(s.t, "when they met", a, "a", "b")
+		holding(s.t, "when they met", a, "a", "again", "b")
 		s.bus.Intercept(nil)
 		s.bus.Disconnect()
 		time.Sleep(2 * time.Minute)
@@ -185,7 +189,7 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		expectProbes(s.t, "older, again", older, isOlder, "", isOlder)
 		expectProbes(s.t, "newer, again", newer, isNewer, "", "")
-		holding(s.t, "after the outage", a, "a", "b")
+		holding(s.t, "after the outage", a, "a", "again", "b")
 	})
 }
 
@@ -198,7 +202,9 @@ func loseTwo(since time.Duration, deliver func()) {
 	}
 }
 
-func delay(_ time.Duration, deliver func()) { time.AfterFunc(9*time.Second, deliver) }
+func delayFor(d time.Duration) presenceFilter {
+	return func(_ time.Duration, deliver func()) { time.AfterFunc(d, deliver) }
+}
 
 func deliverAll(_ time.Duration, deliver func()) { deliver() }
 
@@ -230,7 +236,7 @@ func TestLateOrLostPresence(t *testing.T) {
 		"both lose two":   {loseTwo, loseTwo, true},
 		"older loses two": {loseTwo, deliverAll, true},
 		"newer loses two": {deliverAll, loseTwo, false},
-		"both are late":   {delay, delay, true},
+		"both are late":   {delayFor(9 * time.Second), delayFor(9 * time.Second), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inProfiles(t, func(s *scene, profile codec.Profile) {
@@ -249,6 +255,44 @@ func TestLateOrLostPresence(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				holding(s.t, "with both", a, want...)
+				expectProbes(s.t, "older", older, isOlder, "", isOlder)
+				expectProbes(s.t, "newer", newer, isNewer, "", "")
+			})
+		})
+	}
+}
+
+// TestSettledProcessMeetsNewer: the first presence of a newer process does not reach the older one, which has long been alone with a
+// complete inventory. The older one deletes nothing that the newer one makes meanwhile.
+func TestSettledProcessMeetsNewer(t *testing.T) {
+	for name, filters := range map[string]struct{ older, newer presenceFilter }{
+		"older loses two":            {loseTwo, deliverAll},
+		"both lose two":              {loseTwo, loseTwo},
+		"all are half a minute late": {delayFor(30 * time.Second), delayFor(30 * time.Second)},
+		"all are a minute late":      {delayFor(70 * time.Second), delayFor(70 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inProfiles(t, func(s *scene, profile codec.Profile) {
+				options := work.SourceOptions{SourceID: "hub", Profile: profile}
+				newerStarts := time.Now().Add(10 * time.Minute)
+				older := s.sourceOn(filtered{s.bus.Transport(), newerStarts, filters.older}, options)
+				a := s.agent(work.AgentOptions{Profile: profile})
+				older.complete()
+				older.create("cluster1", newWork("again", "1"))
+				older.create("cluster1", newWork("before", "1"))
+				s.settle()
+				older.delete("cluster1", "again")
+				s.settle()
+				a.setFinalizers("again")
+				time.Sleep(time.Until(newerStarts))
+				newer := s.sourceOn(filtered{s.bus.Transport(), newerStarts, filters.newer}, options)
+				newer.create("cluster1", newWork("again", "2"))
+				newer.create("cluster1", newWork("b", "1"))
+				s.settle()
+				a.report("again", "2")
+				a.report("b", "1")
+				time.Sleep(5 * time.Minute)
+				holding(s.t, "with both", a, "again", "b", "before")
 				expectProbes(s.t, "older", older, isOlder, "", isOlder)
 				expectProbes(s.t, "newer", newer, isNewer, "", "")
 			})

@@ -87,11 +87,13 @@ type sourceCluster struct {
 	lists      map[string]*agentList  // chunked lists under way, by resync ID
 	answers    answers                // under way
 	delivery   delivery
-	hashes     *hashList // of all works, for an agent without our extensions
-	answered   int       // the resync that it has answered last, for the metrics
-	reported   reports   // of works without a record, in a strict profile
-	account    account   // of what its agent makes this source keep
-	dropped    bool      // some list of its agent, which must send another
+	hashes     *hashList          // of all works, for an agent without our extensions
+	answered   int                // the resync that it has answered last, for the metrics
+	reported   reports            // of works without a record, in a strict profile
+	suspects   map[string]suspect // by resource ID
+	unknownAsk *unknownAsk        // in the outbox, of a strict agent
+	account    account            // of what its agent makes this source keep
+	dropped    bool               // some list of its agent, which must send another
 }
 
 // NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
@@ -314,6 +316,7 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 			s.keepMeta()
 		}
 		c.reported.clear()
+		c.forgetSuspects(func(string) bool { return true })
 	}
 	return s.term(), nil
 }

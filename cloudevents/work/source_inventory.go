@@ -6,6 +6,9 @@ package work
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,13 +24,97 @@ func (s *Source) inventory(c *sourceCluster) protocol.Inventory {
 	return protocol.Inventory{Complete: s.complete, Doubted: c.doubted, Replaced: s.replaced, Rival: rival}
 }
 
-// deletes reports whether a work of the cluster is to go if it is unknown. Right after a connection rivals have not answered yet:
-// what is left alone then is asked for again.
-func (s *Source) deletes(c *sourceCluster, w *sourceWork) bool {
-	inventory := s.inventory(c)
-	unsettled := s.presence != nil && !s.presence.settled
-	s.withheld = s.withheld || w == nil && inventory.Complete && (inventory.Rival || unsettled)
-	return inventory.Whole() && !unsettled
+// deletes reports whether a work of the cluster is to be deleted if it is unknown.
+func (s *Source) deletes(c *sourceCluster, w *sourceWork, id string) bool {
+	return w == nil && s.inventory(c).Whole() && s.clears(c, id)
+}
+
+// clears reports whether no other process with this ID can have made what the cluster shows of a work: since that was first
+// seen, a check for others has ended. What is not clear is requested again after the check.
+func (s *Source) clears(c *sourceCluster, id string) bool {
+	if s.presence == nil || s.presence.denied != nil {
+		return true
+	}
+	one, seen := c.suspects[id]
+	if seen && (one.clearAt.IsZero() || s.options.Clock.Now().Sub(one.clearAt) < clearTime) {
+		return !one.clearAt.IsZero()
+	}
+	if !seen && !c.account.charge(suspectSize(id)) {
+		s.refuseEntry(unusable(refusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id, c.account.errFull()))
+		return false
+	}
+	if c.suspects == nil {
+		c.suspects = map[string]suspect{}
+	}
+	c.suspects[id] = suspect{check: s.presence.next()}
+	return false
+}
+
+// mayRaise reports whether a work may go above the version that its agent has shown. A newer process may have made it again after
+// it was deleted here.
+func (s *Source) mayRaise(w *sourceWork) bool { return !w.deleting || s.clears(w.cluster, w.id) }
+
+// suspect is a work that another process with this ID may have made.
+type suspect struct {
+	check   uint64    // that shows whether there is one
+	clearAt time.Time // when that check ended
+}
+
+// clearTime is how long a check counts after its end: what it was for is requested then.
+const clearTime = time.Minute
+
+func suspectSize(id string) int64 { return int64(suspectCost + len(id)) }
+
+func (c *sourceCluster) forgetSuspect(id string) {
+	if _, ok := c.suspects[id]; ok {
+		c.account.set(suspectSize(id), 0)
+		delete(c.suspects, id)
+	}
+	if len(c.suspects) == 0 {
+		c.suspects = nil // maps do not shrink
+	}
+}
+
+// forgetSuspects forgets those that a function chooses.
+func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
+	for id := range c.suspects {
+		if choose(id) {
+			c.forgetSuspect(id)
+		}
+	}
+}
+
+// clearSuspects requests what waited for the check that has ended.
+func (s *Source) clearSuspects() {
+	for _, c := range s.clusters {
+		var ids []string
+		for id, one := range c.suspects {
+			if one.check <= s.presence.check.ended && one.clearAt.IsZero() {
+				c.suspects[id] = suspect{one.check, s.options.Clock.Now()}
+				ids = append(ids, id)
+			}
+		}
+		switch {
+		case len(ids) == 0:
+		case c.modern:
+			s.request(&codec.StatusResync{
+				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+				Scope:  codec.ScopeLists,
+				Part:   partOf(ids, protocol.Buckets(s.store.Count(c.name)+len(c.tombstones)+len(ids))),
+			})
+		default:
+			s.askUnknown(c, ids)
+		}
+	}
+}
+
+// partOf returns the part of the works that has all of some.
+func partOf(ids []string, buckets int) codec.Part {
+	listed := map[int]struct{}{}
+	for _, id := range ids {
+		listed[protocol.Bucket(id, buckets)] = struct{}{}
+	}
+	return codec.Part{Buckets: buckets, Listed: slices.Sorted(maps.Keys(listed))}
 }
 
 // doubt checks a version that a cluster has shown of a work against what this store gave. It is called before the version
@@ -141,7 +228,7 @@ func (s *Source) rivalLocked() error {
 
 const useReplicas = "end one of them, or give both a SharedStore and a SharedGroup"
 
-// rivalsChanged is called when rivals came, went, or had the time to answer.
+// rivalsChanged is called when rivals came or went.
 func (s *Source) rivalsChanged() {
 	outranked := s.presence.outranked()
 	switch _, rival := s.presence.newest(); {
@@ -160,7 +247,7 @@ func (s *Source) rivalsChanged() {
 		}
 	case rival:
 		s.withheld = true
-	case s.withheld && s.presence.settled:
+	case s.withheld:
 		s.withheld = false
 		s.askLists()
 	}
@@ -202,6 +289,6 @@ func (s *Source) detectRivals() {
 		header:   codec.Header{Source: s.options.SourceID},
 		self:     protocol.Process{Session: uuid.NewString()},
 		interval: sourceInterval,
-		changed:  s.rivalsChanged,
+		changed:  s.rivalsChanged, checked: s.clearSuspects,
 	})
 }

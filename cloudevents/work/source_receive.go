@@ -41,7 +41,8 @@ func (h *sourceHandler) Disconnected() {
 	s.round++
 	for _, c := range s.clusters {
 		c.dropLists()
-		c.answers.open, c.answers.queued, c.hashes = nil, nil, nil
+		c.answers.open, c.answers.queued, c.hashes, c.unknownAsk = nil, nil, nil, nil
+		c.forgetSuspects(func(string) bool { return true })
 		c.delivery.disconnectedLocked()
 		c.answers.recount()
 	}
@@ -162,7 +163,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Time:    m.Time,
 		Bundle:  s.traits.Strict,
 		Other:   w.isOther(m),
-	}, s.deletes(c, w))
+	}, !m.Gone() && s.deletes(c, w, m.ResourceID))
 
 	s.metrics.became(outcome(act))
 	if m.ResyncID != "" {
@@ -173,6 +174,9 @@ func (s *Source) onStatus(m *codec.Status) error {
 	}
 	if w != nil {
 		s.statusCameLocked(w)
+	}
+	if w == nil && m.Gone() {
+		c.forgetSuspect(m.ResourceID)
 	}
 	var refused error
 	if act.Accept {
@@ -190,6 +194,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 			return err
 		}
 		s.send(w)
+	case act.Raise && !s.mayRaise(w):
 	case act.Raise:
 		s.raiseShown(w)
 		s.send(w)
@@ -247,6 +252,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 			c.name, id, len(c.tombstones), c.account.errFull())
 	}
 	w.charged = w.tombstoneSize()
+	c.forgetSuspect(id)
 	s.number(w, nil)
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w

@@ -271,7 +271,7 @@ type agentList struct {
 	count    int
 	received map[int]struct{}
 	listed   map[string]struct{}
-	unknown  []codec.StatusEntry // in a strict profile
+	unknown  []string // of a strict agent
 }
 
 // onList answers an agent's list. The store's lock is held.
@@ -303,19 +303,25 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if len(c.delivery.asks) > 0 {
 		s.askStatusesLocked(c, s.options.Clock.Now())
 	}
-	if s.traits.Strict {
-		s.answerStrictList(c, l, m)
-	} else if len(l.unknown) > 0 {
-		r := &codec.StatusResync{
-			Header: codec.Header{ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: c.name},
-			Scope:  codec.ScopeListed, Broadcast: true, Entries: l.unknown,
-		}
-		s.engine.Enqueue(cloudevents.Bulk, &message{s.options.Profile, r})
+	if s.traits.Strict && m.TargetSource == "" {
+		// The list tells nothing of statuses, and the agent may have missed the hashes that this source's connection began
+		// with. An agent's own answer to hashes names the source; the list that its connection begins with does not.
+		s.sendAllHashes(c, s.worksOf(c), codec.ScopeAll, "")
 	}
+	s.askUnknown(c, l.unknown)
+	l.unknown = nil
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
 	c.dropList(m.ResyncID)
+	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
+	if !answersHashes {
+		whole := s.inventory(c).Whole()
+		c.forgetSuspects(func(id string) bool {
+			_, listed := l.listed[id]
+			return inPart(id, l.part) && !(listed && whole)
+		})
+	}
 	if l.part.IsZero() {
 		c.delivery.listedLocked()
 	}
@@ -327,7 +333,6 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
-	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
 	for _, w := range works {
 		if _, ok := l.listed[w.id]; !ok && !w.gone && inPart(w.id, l.part) && (w.named || !answersHashes) {
 			s.reply(l, w)
@@ -404,13 +409,17 @@ func (c *sourceCluster) dropLists() {
 
 // onEntry compares one work of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
+	if e.Source == "" && c.modern {
+		s.refuseEntry(unusable(refusedUnexpected, "cluster %q lists work %s without a source", c.name, e.ResourceID))
+		return
+	}
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[workID{c.name, e.ResourceID}]
 	if err := s.check(w, e.ResourceID, shown{version: e.Version, seq: e.SequenceID}); err != nil {
 		s.refuseEntry(err)
 		return
 	}
-	if !foreign && (e.Source != "" || w != nil) {
+	if !foreign {
 		l.listed[e.ResourceID] = struct{}{}
 	}
 	if s.traits.Strict || !foreign && (e.Source != "" || w != nil) {
@@ -426,11 +435,12 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		Strict:  e.Source == "",
 		Bundle:  s.traits.Strict,
 		Own:     directed,
-	}, s.deletes(c, w))
+	}, !foreign && e.Version > 0 && s.deletes(c, w, e.ResourceID))
 	if act.Confirmed {
 		s.confirmLocked(w)
 	}
 	switch {
+	case act.Raise && !s.mayRaise(w):
 	case act.Bury:
 		if w, err := s.bury(c, e.ResourceID, ""); err != nil {
 			s.refuseEntry(err)
@@ -445,7 +455,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	}
 	switch {
 	case act.AskStatus && w == nil:
-		l.unknown = append(l.unknown, codec.StatusEntry{ResourceID: e.ResourceID})
+		l.unknown = append(l.unknown, e.ResourceID)
 	case act.AskStatus && !w.asked:
 		w.asked = true
 		c.delivery.asks = append(c.delivery.asks, w)

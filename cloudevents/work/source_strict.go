@@ -128,22 +128,6 @@ func (s *Source) askAll() {
 	s.engine.Enqueue(cloudevents.Control, &askedAll{newRequirement(message{s.options.Profile, r}, &s.asks), s})
 }
 
-// answerStrictList sends an agent the hashes that its list asks for: the list tells nothing of statuses, and the agent may
-// have missed the hashes that this source's connection began with. An agent's own answer to hashes names the source;
-// the list that its connection begins with does not.
-func (s *Source) answerStrictList(c *sourceCluster, l *agentList, m *codec.SpecResync) {
-	if m.TargetSource == "" {
-		s.sendAllHashes(c, s.worksOf(c), codec.ScopeAll, "")
-	}
-	if len(l.unknown) > 0 {
-		s.request(&codec.StatusResync{
-			Header:  codec.Header{Source: s.options.SourceID, Cluster: c.name},
-			Entries: l.unknown,
-		})
-		l.unknown = nil
-	}
-}
-
 // askedAll notes that the broker has the request: one that the connection did not outlive is made again.
 type askedAll struct {
 	*requirement

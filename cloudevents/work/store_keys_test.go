@@ -80,6 +80,8 @@ func TestLongIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			publish(s, cloudevents.Message{Topic: topic, Event: e})
+			s.settleProcesses()
+			publish(s, cloudevents.Message{Topic: topic, Event: e})
 			for _, n := range []int{codec.MaxIDLength + 1, 40_000} {
 				long := e.Clone()
 				for name := range e.Extensions() {

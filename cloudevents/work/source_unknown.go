@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// unknownAsk requests the statuses of works that a strict agent has and this source does not know: statuses go to the source that
+// a work belongs to. The store's lock guards it until its turn has come.
+type unknownAsk struct {
+	source  *Source
+	cluster *sourceCluster
+	ids     map[string]struct{}
+	entries []codec.StatusEntry // once its turn has come
+	charged int64               // to the cluster
+}
+
+// askUnknown adds works to the request that waits in the outbox. The store's lock is held.
+func (s *Source) askUnknown(c *sourceCluster, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	a := c.unknownAsk
+	if a == nil {
+		a = &unknownAsk{source: s, cluster: c, ids: map[string]struct{}{}}
+		c.unknownAsk = a
+		s.engine.Enqueue(cloudevents.Bulk, a)
+	}
+	for _, id := range ids {
+		if _, ok := a.ids[id]; ok {
+			continue
+		}
+		if !c.account.charge(suspectSize(id)) {
+			s.refuseEntry(unusable(refusedBudget, "the status of work %s of cluster %q was not requested: %w", id, c.name, c.account.errFull()))
+			return
+		}
+		a.charged += suspectSize(id)
+		a.ids[id] = struct{}{}
+	}
+}
+
+// begin chooses the works of one message. Another item has the others.
+func (a *unknownAsk) begin() {
+	c := a.cluster
+	if c.unknownAsk == a {
+		c.unknownAsk = nil
+	}
+	size, most := 1024, chunkSize(a.source.engine)
+	for id := range a.ids {
+		if size += int(suspectSize(id)); size > most && len(a.entries) > 0 {
+			break
+		}
+		a.entries = append(a.entries, codec.StatusEntry{ResourceID: id})
+		delete(a.ids, id)
+	}
+	if len(a.ids) > 0 {
+		rest := &unknownAsk{source: a.source, cluster: c, ids: a.ids}
+		for id := range rest.ids {
+			rest.charged += suspectSize(id)
+		}
+		a.charged -= rest.charged
+		c.unknownAsk = rest
+		a.source.engine.Enqueue(cloudevents.Bulk, rest)
+	}
+	a.ids = nil
+}
+
+func (a *unknownAsk) Message() (cloudevents.Message, error) {
+	s := a.source
+	s.store.Lock()
+	if a.entries == nil {
+		a.begin()
+	}
+	outranked := s.outranked
+	s.store.Unlock()
+	if outranked || len(a.entries) == 0 {
+		return cloudevents.Message{}, nil
+	}
+	r := &codec.StatusResync{
+		Header:  codec.Header{ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: a.cluster.name},
+		Entries: a.entries,
+	}
+	if !s.traits.Strict { // then a strict agent reads the topic of all clusters only
+		r.Scope, r.Broadcast = codec.ScopeListed, true
+	}
+	return encode(s.options.Profile, r)
+}
+
+func (a *unknownAsk) Settled(error) { a.charged = a.cluster.account.set(a.charged, 0) }
