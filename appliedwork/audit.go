@@ -101,7 +101,7 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 		return nil, err
 	}
 	recorded := map[types.UID]map[Key]bool{}
-	err = c.tracker.eachWork(ctx, func(work *v1alpha1.AppliedWork) { // after the objects, as for Audit
+	err = c.tracker.eachWork(ctx, metav1.ListOptions{}, func(work *v1alpha1.AppliedWork) { // after the objects, as for Audit
 		uid := work.UID
 		if of := work.Labels[v1alpha1.LabelShardOf]; of != "" {
 			uid = types.UID(of)
@@ -114,7 +114,7 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list AppliedWorks: %w", err)
 	}
 	survey := &Survey{Untracked: map[types.UID][]v1alpha1.AppliedResourceMeta{}, Unread: unread}
 	for uid, entries := range owned {
@@ -184,19 +184,8 @@ func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResour
 		_, err := observe.List(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) { visit(obj) })
 		return err
 	}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.opts.Metadata.Resource(resource).List(ctx, options)
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			visit(&page.Items[i])
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	_, err := eachMetadata(ctx, c.opts.Metadata.Resource(resource), visit)
+	return err
 }
 
 func entryOf(m mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {

@@ -15,94 +15,97 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// claimsPage is how many AppliedWorks are read at once: each may be 1 MiB.
-const claimsPage = 50
-
-// claims is what all AppliedWorks say about some objects, as of one list.
+// claims are the entries of other AppliedWorks for some objects, all as of one list.
 type claims struct {
 	t          *Tracker
 	listed     map[Key][]Owner
-	namespaces map[string][]Owner // who has objects in a namespace
+	namespaces map[string][]Owner // the AppliedWorks with objects in a namespace
 	ending     map[types.UID]bool // AppliedWorks by their UID; true for those that are terminating
 }
 
-// claims reads all AppliedWorks. Keys limits the objects; nil means none, and the namespaces only.
-func (t *Tracker) claims(ctx context.Context, keys map[Key]bool) (*claims, error) {
+// claims returns the entries that AppliedWorks other than self have for objects. For a Namespace, these are also the entries of
+// the objects in it.
+func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool) (*claims, error) {
+	works, entries, err := t.entriesOf(ctx, self, keys)
+	if err != nil {
+		return nil, fmt.Errorf("list AppliedWorks: %w", err)
+	}
 	c := &claims{t: t, listed: map[Key][]Owner{}, namespaces: map[string][]Owner{}, ending: map[types.UID]bool{}}
 	names := map[types.UID]string{}
-	var shards []*v1alpha1.AppliedWork
-	err := t.eachWork(ctx, func(work *v1alpha1.AppliedWork) {
-		if work.Labels[v1alpha1.LabelShardOf] == "" {
-			c.ending[work.UID], names[work.UID] = isEnding(work), work.Name
+	for _, w := range works {
+		if w.uid == w.of {
+			c.ending[w.uid], names[w.uid] = w.ending, w.name
 		}
-		shards = append(shards, c.relevant(work, keys))
-	})
-	if err != nil {
-		return nil, err
 	}
-	for _, work := range shards {
-		c.add(work, names)
+	for _, w := range works {
+		name, ok := names[w.of]
+		if !ok {
+			continue // a shard of an AppliedWork that is gone: the collector deletes it
+		}
+		owner := Owner{Name: name, UID: w.of, Terminating: c.ending[w.of]}
+		for _, e := range entries[w.uid] {
+			owner.Applied, owner.Object = e.UID != "", e.UID
+			key := KeyOf(e.ResourceIdentifier)
+			c.listed[key] = append(c.listed[key], owner)
+			if e.Namespace != "" {
+				c.namespaces[e.Namespace] = append(c.namespaces[e.Namespace], owner)
+			}
+		}
 	}
 	return c, nil
 }
 
-// eachWork lists all AppliedWorks, shards too.
-func (t *Tracker) eachWork(ctx context.Context, visit func(*v1alpha1.AppliedWork)) error {
-	options := metav1.ListOptions{Limit: claimsPage}
-	for {
-		page, err := t.works().List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list AppliedWorks: %w", err)
-		}
-		for i := range page.Items {
-			s, err := decodeShard(&page.Items[i])
-			if err != nil {
-				return err
+// entriesOf returns all AppliedWorks, and by their UID the entries of those that are not self's for objects and for what is in
+// Namespaces. Without a metadata client all AppliedWorks are read whole. Otherwise only those are that the index does not know in
+// their present version, and those that may have such an entry.
+func (t *Tracker) entriesOf(
+	ctx context.Context, self types.UID, keys map[Key]bool,
+) (works []*listedWork, entries map[types.UID][]v1alpha1.AppliedResourceMeta, err error) {
+	entries = map[types.UID][]v1alpha1.AppliedResourceMeta{}
+	if t.opts.InventoryMetadata == nil {
+		err = t.eachWork(ctx, metav1.ListOptions{}, func(work *v1alpha1.AppliedWork) {
+			w := listed(work)
+			if works = append(works, w); w.of != self {
+				entries[w.uid] = among(keys, work)
 			}
-			t.addKinds(ctx, s.work.Status.AppliedResources)
-			visit(s.work)
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
+		})
+		return works, entries, err
+	}
+	works, version, err := t.listWorks(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var unknown []*listedWork
+	wanted := t.opts.Index.hashes(keys)
+	t.opts.Index.retain(works)
+	for _, w := range works {
+		if w.of != self && t.opts.Index.mayHave(w, wanted) {
+			unknown = append(unknown, w)
 		}
 	}
+	err = t.readAt(ctx, version, unknown, len(works), func(work *v1alpha1.AppliedWork) {
+		t.opts.Index.put(work)
+		entries[work.UID] = among(keys, work)
+	})
+	return works, entries, err
 }
 
-// relevant keeps what is asked for, so that no more than a page of inventories is in memory at once.
-func (c *claims) relevant(work *v1alpha1.AppliedWork, keys map[Key]bool) *v1alpha1.AppliedWork {
-	kept := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: work.Name, UID: work.UID, Labels: work.Labels}}
+// among returns the entries for objects, and one for each Namespace of them that the AppliedWork has objects in, so that no more
+// than a page of inventories is in memory at once.
+func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.AppliedResourceMeta) {
 	seen := map[string]bool{}
 	for _, e := range work.Status.AppliedResources {
-		if keys[KeyOf(e.ResourceIdentifier)] || e.Namespace != "" && !seen[e.Namespace] {
-			kept.Status.AppliedResources = append(kept.Status.AppliedResources, e)
+		in := e.Namespace != "" && !seen[e.Namespace] && keys[Key{Kind: "Namespace", Name: e.Namespace}]
+		if in || keys[KeyOf(e.ResourceIdentifier)] {
+			entries = append(entries, e)
 			seen[e.Namespace] = true
 		}
 	}
-	return kept
+	return entries
 }
 
-func (c *claims) add(work *v1alpha1.AppliedWork, names map[types.UID]string) {
-	owner := Owner{Name: work.Name, UID: work.UID}
-	if of := types.UID(work.Labels[v1alpha1.LabelShardOf]); of != "" {
-		name, ok := names[of]
-		if !ok {
-			return // left over from an AppliedWork that is gone, and going too
-		}
-		owner = Owner{Name: name, UID: of}
-	}
-	owner.Terminating = c.ending[owner.UID]
-	for _, e := range work.Status.AppliedResources {
-		owner.Applied, owner.Object = e.UID != "", e.UID
-		key := KeyOf(e.ResourceIdentifier)
-		c.listed[key] = append(c.listed[key], owner)
-		if e.Namespace != "" {
-			c.namespaces[e.Namespace] = append(c.namespaces[e.Namespace], owner)
-		}
-	}
-}
-
-// owners returns who may have a claim on an object. An AppliedWork that the list did not have may be newer than it:
-// that is looked up, because a reference that was made since must count.
+// owners returns the possible owners of an object. An owner that the list does not have may be newer than the list, so it is looked
+// up: its reference counts.
 func (c *claims) owners(ctx context.Context, self types.UID, key Key, live *unstructured.Unstructured) (Owners, error) {
 	o := Owners{Self: self, Listed: c.listed[key]}
 	dead := map[types.UID]bool{}
@@ -120,14 +123,7 @@ func (c *claims) owners(ctx context.Context, self types.UID, key Key, live *unst
 			if err != nil && (!apierrors.IsNotFound(err) || IsTypeNotServed(err)) {
 				return o, fmt.Errorf("look up the owner %s of %s: %w", r.Name, key, err)
 			}
-			if dead[r.UID] = err != nil || raw.GetUID() != r.UID; dead[r.UID] {
-				continue
-			}
-			s, err := decodeShard(raw)
-			if err != nil {
-				return o, err
-			}
-			dead[r.UID] = isEnding(s.work)
+			dead[r.UID] = err != nil || raw.GetUID() != r.UID || isEnding(raw)
 		}
 	}
 	o.Dead = func(uid types.UID) bool { return dead[uid] }

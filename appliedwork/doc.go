@@ -11,6 +11,7 @@
 //	…
 //	tracker, err := appliedwork.NewTracker(appliedwork.Options{
 //		Client:    client,
+//		Metadata:  metadata.NewForConfigOrDie(config),
 //		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 //	})
 //	…

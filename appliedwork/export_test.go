@@ -19,5 +19,16 @@ func Leave(manifest, live *unstructured.Unstructured, options ObjectOptions, our
 	return sent, nil
 }
 
+// Indexed returns how many AppliedWorks and hashes the index has, for tests.
+func Indexed(t *Tracker) (works, hashes int) {
+	for _, w := range t.opts.Index.works {
+		works, hashes = works+1, hashes+len(w.hashes)
+	}
+	return works, hashes
+}
+
+// LimitIndex limits the index to some AppliedWorks without entries, for tests.
+func LimitIndex(t *Tracker, works int) { t.opts.Index.limit = works * indexedWork }
+
 // Answers returns how many answers of access reviews are kept, for tests.
 func Answers(t *Tracker) int { return len(t.access.answers) }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -54,6 +55,14 @@ func newFakeAPI() *fakeAPI {
 
 func (f *fakeAPI) client() dynamic.Interface {
 	client, err := dynamic.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1}, &http.Client{Transport: f})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+func (f *fakeAPI) metadata() metadata.Interface {
+	client, err := metadata.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1}, &http.Client{Transport: f})
 	if err != nil {
 		panic(err)
 	}
@@ -140,7 +149,7 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 		f.manage(made, request)
 		return http.StatusCreated, f.store(path+"/"+name, sent)
 	case request.Method == http.MethodGet && f.isResource(name):
-		return http.StatusOK, f.list(path)
+		return http.StatusOK, f.list(path, request)
 	case !exists:
 		return refuse(http.StatusNotFound, metav1.StatusReasonNotFound, name)
 	case request.Method == http.MethodGet:
@@ -227,16 +236,34 @@ func (f *fakeAPI) store(path string, object map[string]any) map[string]any {
 	return object
 }
 
-func (f *fakeAPI) list(path string) any {
+func (f *fakeAPI) list(path string, request *http.Request) any {
 	items := []any{}
 	base, resource, _ := cutLast(path)
+	only, one := strings.CutPrefix(request.URL.Query().Get("fieldSelector"), "metadata.name=")
+	slim := isSlim(request)
 	for _, p := range slices.Sorted(maps.Keys(f.objects)) {
-		collection, _, _ := cutLast(p)
+		collection, name, _ := cutLast(p)
+		if one && name != only {
+			continue
+		}
 		if collection == path || strings.HasPrefix(p, base+"/namespaces/") && strings.HasSuffix(collection, "/"+resource) {
-			items = append(items, f.objects[p])
+			item := f.objects[p]
+			if slim {
+				item = map[string]any{"metadata": item["metadata"]}
+			}
+			items = append(items, item)
 		}
 	}
-	return map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
+	if slim {
+		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+	}
+	return list
+}
+
+// isSlim reports whether a request asks for metadata only.
+func isSlim(request *http.Request) bool {
+	return strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList")
 }
 
 func cutLast(path string) (before, after string, found bool) {

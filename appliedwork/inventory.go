@@ -51,8 +51,8 @@ func (inv *inventory) main() *v1alpha1.AppliedWork { return inv.shards[0].work }
 // terminating reports whether nothing may be applied any more.
 func (inv *inventory) terminating() bool { return isTerminating(inv.main()) }
 
-func isTerminating(work *v1alpha1.AppliedWork) bool {
-	return work.DeletionTimestamp != nil || work.Annotations[v1alpha1.AnnotationTerminating] != ""
+func isTerminating(work metav1.Object) bool {
+	return work.GetDeletionTimestamp() != nil || work.GetAnnotations()[v1alpha1.AnnotationTerminating] != ""
 }
 
 // Values of the annotation that ends an AppliedWork.
@@ -63,9 +63,9 @@ const (
 
 // isEnding reports whether an AppliedWork has no claim on its objects any more, because they are about to be deleted. One
 // that leaves them behind has.
-func isEnding(work *v1alpha1.AppliedWork) bool {
-	return isTerminating(work) && work.Annotations[v1alpha1.AnnotationTerminating] != byRelease &&
-		!slices.Contains(work.Finalizers, metav1.FinalizerOrphanDependents)
+func isEnding(work metav1.Object) bool {
+	return isTerminating(work) && work.GetAnnotations()[v1alpha1.AnnotationTerminating] != byRelease &&
+		!slices.Contains(work.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
 // entries returns each recorded object once; of duplicates the one with a UID.

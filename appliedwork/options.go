@@ -39,6 +39,14 @@ type Options struct {
 	// Metadata reads all objects of the cluster for Audit and Survey, of which they want the metadata only. It needs the rights
 	// of Client. Defaults to Client, which reads them as a whole: several times as much to send, to decode and to hold.
 	Metadata metadata.Interface
+	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which look for AppliedWorks with the
+	// same objects. It needs the rights of Inventory. Each call lists the metadata, and reads only inventories that are new, have
+	// changed, or have such an object. Defaults to Metadata if Inventory is not set. Without a metadata client, each call reads all
+	// inventories.
+	InventoryMetadata metadata.Interface
+	// Index keeps 8 bytes for each recorded object of the cluster, at most 64 MiB, for InventoryMetadata. Several Trackers of a cluster
+	// may share one. Defaults to one of the Tracker's own.
+	Index *Index
 	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
 	Discovery Discovery
 	// Protected are objects that are never deleted and never get an owner reference, so that Kubernetes' garbage collector
@@ -86,6 +94,12 @@ type EventRecorder interface {
 func (o Options) withDefaults() Options {
 	if o.Inventory == nil {
 		o.Inventory = o.Client
+		if o.InventoryMetadata == nil {
+			o.InventoryMetadata = o.Metadata
+		}
+	}
+	if o.Index == nil {
+		o.Index = NewIndex()
 	}
 	if o.UnservedGrace == 0 {
 		o.UnservedGrace = defaultUnservedGrace

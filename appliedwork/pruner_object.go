@@ -34,7 +34,7 @@ func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta
 		r.items = append(r.items, &pruneItem{entry: e, change: Change{Key: key, UID: e.UID}})
 	}
 	var err error
-	if r.claims, err = r.tracker.claims(ctx, keys); err != nil {
+	if r.claims, err = r.tracker.claims(ctx, r.work.UID, keys); err != nil {
 		return err
 	}
 	waves := byRank(len(r.items), func(i int) schema.GroupKind { return r.items[i].change.Key.GroupKind() })

@@ -93,6 +93,26 @@ var rules = []ruletest.Rule{
 	{Name: "the reverse order of apply", Test: "TestSafePrune/the_order", Edits: []ruletest.Edit{
 		{"pruner_object.go", "for rank := ranks - 1; rank >= 0; rank-- {", "for rank := range ranks {"}}},
 
+	// The index for claims.
+	{Name: "an AppliedWork is known in one version", Test: "TestIndex/what_is_new", Edits: []ruletest.Edit{
+		{"index.go", "if !ok || known.version != w.version {", "if !ok {"}}},
+	{Name: "the index has no kinds", Test: "TestIndex/an_entry_without", Edits: []ruletest.Edit{
+		{"index.go", "type identity struct{ group, namespace, name string }", "type identity struct{ group, namespace, name, kind string }"},
+		{"index.go", "identity{k.Group, k.Namespace, k.Name}", "identity{k.Group, k.Namespace, k.Name, k.Kind}"},
+		{"index.go", "identity{e.Group, e.Namespace, e.Name}", "identity{e.Group, e.Namespace, e.Name, e.Kind}"},
+		{"index.go", "identity{name: e.Namespace}", "identity{name: e.Namespace, kind: \"Namespace\"}"}}},
+	{Name: "a hash is no claim", Test: "TestIndex/another_kind", Edits: []ruletest.Edit{
+		{"claims.go", "if in || keys[KeyOf(e.ResourceIdentifier)] {", "if in || len(keys) > 0 {"},
+		{"claims.go", "key := KeyOf(e.ResourceIdentifier)\n", "key := KeyOf(e.ResourceIdentifier)\n\t\t\tkey.Kind = \"Secret\"\n"}}},
+	{Name: "the index has namespaces", Test: "TestIndex/a_namespace_of_another", Edits: []ruletest.Edit{
+		{"index.go", "hashes = append(hashes, x.hash(identity{name: e.Namespace}))", "_ = e"}}},
+	{Name: "an AppliedWork that is gone leaves the index", Test: "TestIndex/an_AppliedWork_that_is_gone", Edits: []ruletest.Edit{
+		{"claims.go", "\tt.opts.Index.retain(works)\n", ""}}},
+	{Name: "the index is bounded", Test: "TestIndex/it_does_not_grow", Edits: []ruletest.Edit{
+		{"index.go", "x.size+size <= x.limit {", "x.size+size > 0 {"}}},
+	{Name: "what is read is what was listed", Test: "TestIndex/a_version_that_is_not", Edits: []ruletest.Edit{
+		{"works.go", "w != nil && w.version == work.ResourceVersion {", "w != nil {"}}},
+
 	// Guards.
 	{Name: "a namespace in use stays", Test: "TestSafeGuards/a_namespace_with_what_is_desired", Edits: []ruletest.Edit{
 		{"guards.go", "if used, ok := r.used[key.Name]; ok {", "if used, ok := r.used[key.Name]; ok && false {"}}},

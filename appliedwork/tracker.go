@@ -127,9 +127,10 @@ func (t *Tracker) Entries(ctx context.Context, work *v1alpha1.AppliedWork) ([]v1
 	return inv.entries(), nil
 }
 
-// Owners returns the AppliedWorks that have an object in their inventories. It reads all AppliedWorks.
+// Owners returns the AppliedWorks that have an object in their inventories, as of one consistent list of all AppliedWorks: see
+// [Options].InventoryMetadata.
 func (t *Tracker) Owners(ctx context.Context, key Key) ([]Owner, error) {
-	c, err := t.claims(ctx, map[Key]bool{key: true})
+	c, err := t.claims(ctx, "", map[Key]bool{key: true})
 	if err != nil {
 		return nil, err
 	}

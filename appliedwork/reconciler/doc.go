@@ -8,6 +8,7 @@
 //	r, err := reconciler.New(reconciler.Options{
 //		Options: appliedwork.Options{
 //			Client:    dynamic.NewForConfigOrDie(config),
+//			Metadata:  metadata.NewForConfigOrDie(config),
 //			Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 //		},
 //		Hub: "hub1",

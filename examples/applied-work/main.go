@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -75,7 +76,9 @@ func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error)
 	if err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource)); err != nil {
 		return nil, fmt.Errorf("install the CRD on %s: %w", config.Host, err)
 	}
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)})
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{
+		Client: client, Metadata: metadata.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
+	})
 	if err != nil {
 		return nil, err
 	}

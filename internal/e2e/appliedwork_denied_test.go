@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -199,7 +200,9 @@ func (g *ground) reconciler(t *testing.T, opts reconciler.Options) *reconciler.R
 	if opts.Hub == "" && opts.Owns == nil {
 		opts.Owns = func(*v1alpha1.AppliedWork) bool { return true } // only the one of the request is reconciled
 	}
-	opts.Options = appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())}
+	opts.Options = appliedwork.Options{
+		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()), Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+	}
 	r, err := reconciler.New(opts)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -47,7 +48,9 @@ func (w watches) Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedRes
 // newReconciler is a newcomer's agent of a hub, in a manager.
 func (g *ground) runReconciler(t *testing.T, hub string, opts reconciler.Options, names ...string) *reconciler.Reconciler {
 	t.Helper()
-	opts.Options = appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())}
+	opts.Options = appliedwork.Options{
+		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()), Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+	}
 	opts.Hub = hub
 	opts.ControllerName = fmt.Sprint("drift_", runs.Add(1))
 	r, err := reconciler.New(opts)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -180,7 +181,9 @@ type tools struct {
 func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) tools {
 	g.t.Helper()
 	config.QPS, config.Burst, config.WarningHandler = 2000, 4000, rest.NoWarnings{}
-	opts := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
+	opts := appliedwork.Options{
+		Client: dynamic.NewForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
+	}
 	if change != nil {
 		change(&opts)
 	}

@@ -13,7 +13,7 @@ import (
 
 var appliedWorkRuleSeeds = flag.String("appliedwork.rule-seeds", "60", "how many seeds TestAppliedWorkRemovedRules gives a campaign to fail in")
 
-var firstFailure = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*(seed \d+:|agent/|is there|left).*`)
+var firstFailure = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*(seed \d+[:,]|agent/|is there|left|lacks|is owned by).*`)
 
 // TestAppliedWorkRemovedRules builds package appliedwork without a rule, and demands that a campaign fails.
 //

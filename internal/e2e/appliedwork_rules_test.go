@@ -33,6 +33,13 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "isKept(item.source) || isKept(item.live) || hasTracesOfOthers", "hasTracesOfOthers"}}},
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
 		{"applier_object.go", "return other.id.Namespace == item.id.Name && r.stays(other)", "return false"}}},
+	{Name: "the list for claims is consistent", Test: "^TestAppliedWorkIndex$/^Fresh$", Edits: []ruletest.Edit{
+		{"works.go", "options := metav1.ListOptions{Limit: pageSize}", "options := metav1.ListOptions{Limit: pageSize, ResourceVersion: \"0\"}"}}},
+	{Name: "AppliedWorks are read as they were listed", Test: "^TestAppliedWorkIndex$/^Moved$", Edits: []ruletest.Edit{
+		{"works.go", "options := metav1.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact}", "options := metav1.ListOptions{}"},
+		{"works.go", "w != nil && w.version == work.ResourceVersion {", "w != nil {"}}},
+	{Name: "the index knows one version of an AppliedWork", Test: "^TestAppliedWorkIndex$/^SameAsList$", Edits: []ruletest.Edit{
+		{"index.go", "if !ok || known.version != w.version {", "if !ok {"}}},
 	{Name: "what stays has no reference of ours", Test: "^TestAppliedWork$/^OrphanOfOthers$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {", "if false {"}}},
 }

@@ -22,6 +22,7 @@ type identity struct {
 	user      string                // empty for the agent
 	executor  *appliedwork.Executor // nil for the agent
 	client    dynamic.Interface
+	metadata  metadata.Interface
 	tracker   *appliedwork.Tracker
 	applier   *appliedwork.Applier
 	pruner    *appliedwork.Pruner
@@ -63,12 +64,12 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	if err != nil {
 		return nil, err
 	}
-	id := &identity{user: user, client: client}
-	options := appliedwork.Options{Client: client, Metadata: objects, Discovery: c.discovery, Reviews: c.reviews}
+	id := &identity{user: user, client: client, metadata: objects}
+	options := appliedwork.Options{Client: client, Metadata: objects, Index: c.index, Discovery: c.discovery, Reviews: c.reviews}
 	if c.agent != nil {
 		id.executor = &appliedwork.Executor{User: user, Groups: groupsOf(user)}
 		// An executor needs no access to AppliedWorks for that, and has none by it: those among its manifests are its own affair.
-		options.Inventory = c.agent.client
+		options.Inventory, options.InventoryMetadata = c.agent.client, c.agent.metadata
 	}
 	if id.tracker, err = appliedwork.NewTracker(options); err != nil {
 		return nil, err

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+const (
+	// maxIndexed is the size of an index in hashes: 64 MiB. AppliedWorks beyond it are read for each answer.
+	maxIndexed = 8 << 20
+	// indexedWork is what an AppliedWork takes besides its hashes, in hashes.
+	indexedWork = 32
+)
+
+// Index has hashes of the identities of recorded objects, for each AppliedWork in one of its versions. It can only exclude an
+// AppliedWork: one with the hash of an object is read. All methods may be called concurrently.
+type Index struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	works map[types.UID]indexed
+	size  int // in hashes
+	limit int
+}
+
+type indexed struct {
+	version string
+	hashes  []uint64
+}
+
+// NewIndex returns an empty Index, for [Options].Index.
+func NewIndex() *Index {
+	return &Index{seed: maphash.MakeSeed(), works: map[types.UID]indexed{}, limit: maxIndexed}
+}
+
+// identity is what is hashed. It has no kind, because an entry may lack it until discovery knows it.
+type identity struct{ group, namespace, name string }
+
+func (x *Index) hash(id identity) uint64 { return maphash.Comparable(x.seed, id) }
+
+func (x *Index) hashes(keys map[Key]bool) map[uint64]bool {
+	hashes := make(map[uint64]bool, len(keys))
+	for k := range keys {
+		hashes[x.hash(identity{k.Group, k.Namespace, k.Name})] = true
+	}
+	return hashes
+}
+
+// put replaces what is known of an AppliedWork. For each namespace with an object, it has the hash of the Namespace.
+func (x *Index) put(work *v1alpha1.AppliedWork) {
+	entries := work.Status.AppliedResources
+	hashes := make([]uint64, 0, len(entries)+1)
+	seen := map[string]bool{"": true}
+	for i := range entries {
+		e := &entries[i]
+		hashes = append(hashes, x.hash(identity{e.Group, e.Namespace, e.Name}))
+		if !seen[e.Namespace] {
+			seen[e.Namespace] = true
+			hashes = append(hashes, x.hash(identity{name: e.Namespace}))
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.removeLocked(work.UID)
+	if size := len(hashes) + indexedWork; x.size+size <= x.limit {
+		x.works[work.UID] = indexed{work.ResourceVersion, hashes}
+		x.size += size
+	}
+}
+
+func (x *Index) removeLocked(uid types.UID) {
+	if old, ok := x.works[uid]; ok {
+		x.size -= len(old.hashes) + indexedWork
+		delete(x.works, uid)
+	}
+}
+
+// retain removes AppliedWorks that a list does not have.
+func (x *Index) retain(works []*listedWork) {
+	there := make(map[types.UID]bool, len(works))
+	for _, w := range works {
+		there[w.uid] = true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for uid := range x.works {
+		if !there[uid] {
+			x.removeLocked(uid)
+		}
+	}
+}
+
+// mayHave reports whether an AppliedWork has one of the hashes, or is not known in its version.
+func (x *Index) mayHave(w *listedWork, wanted map[uint64]bool) bool {
+	x.mu.Lock()
+	known, ok := x.works[w.uid]
+	x.mu.Unlock()
+	if !ok || known.version != w.version {
+		return true
+	}
+	for _, h := range known.hashes {
+		if wanted[h] {
+			return true
+		}
+	}
+	return false
+}

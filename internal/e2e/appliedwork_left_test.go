@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// checkOrphanWithoutAgent: what the policy leaves survives the AppliedWork that somebody else deletes, also after the policy
+// has changed, and after the object came from another work.
+func checkOrphanWithoutAgent(t *testing.T, g *ground) {
+	g.create(namespaceOf("orphan"))
+	x := g.plain(nil)
+	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
+	selective := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{
+		{Resource: "configmaps", Namespace: "orphan", Name: "selected"},
+	}}
+	apply := func(work *v1alpha1.AppliedWork, policies appliedwork.Policies, list ...*unstructured.Unstructured) {
+		t.Helper()
+		opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptAlways}
+		if _, err := x.applier.Apply(t.Context(), work, list, opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stays, goes []*unstructured.Unstructured
+	created, later, selected := configMapOf("orphan", "created", "1"), configMapOf("orphan", "later", "1"), configMapOf("orphan", "selected", "1")
+	other, back, moved := configMapOf("orphan", "other", "1"), configMapOf("orphan", "back", "1"), configMapOf("orphan", "moved", "1")
+	stays = append(stays, created, later, selected, moved)
+	goes = append(goes, other, back)
+
+	first, second := x.ensure(t, "orphan-1"), x.ensure(t, "orphan-2")
+	apply(first, orphan, created)
+	apply(first, appliedwork.Policies{}, later, created)
+	apply(first, orphan, later, created)
+	apply(second, selective, selected, other)
+	third, fourth := x.ensure(t, "orphan-3"), x.ensure(t, "orphan-4")
+	apply(third, orphan, back)
+	apply(third, appliedwork.Policies{}, back, moved)
+	apply(fourth, orphan, moved)
+	changes, err := x.pruner.Prune(t.Context(), third, objects(back), appliedwork.PruneOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, changes, "1 released")
+	for _, work := range []*v1alpha1.AppliedWork{first, second, third, fourth} {
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.eventuallyGone(t, goes...)
+	time.Sleep(2 * time.Second) // the collector has looked at the others by then
+	for _, obj := range stays {
+		if live := g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
+			t.Errorf("%s is gone", obj.GetName())
+		}
+	}
+
+	t.Run("unknown outcome", func(t *testing.T) {
+		lost := true
+		x := g.losing("orphan", func(r *http.Request) bool {
+			return lost && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/configmaps")
+		})
+		work, a := x.ensure(t, "orphan-5"), configMapOf("orphan", "lost", "1")
+		if _, err := x.applier.Apply(t.Context(), work, objects(a), appliedwork.ApplyOptions{Policies: orphan}); err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		lost = false
+		changes, err := x.applier.Apply(t.Context(), work, objects(a), appliedwork.ApplyOptions{Policies: orphan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 unchanged")
+		if changes, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: orphan}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 released")
+		if text := fmt.Sprint(g.get(a)); strings.Contains(text, string(work.UID)) {
+			t.Errorf("traces of the AppliedWork: %s", text)
+		}
+	})
+}
+
+// checkAdopted: an object that existed before the work is not deleted with it, unless the policies want that.
+func checkAdopted(t *testing.T, g *ground) {
+	x := g.plain(nil)
+	always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Force: true}
+	setUp := func(t *testing.T, name string, opts appliedwork.ApplyOptions) (*v1alpha1.AppliedWork, *unstructured.Unstructured, *unstructured.Unstructured) {
+		t.Helper()
+		home, content := namespaceOf("adopted-"+name), configMapOf("adopted-"+name, "content", "1")
+		g.create(home)
+		g.create(content)
+		work := x.ensure(t, "adopted-"+name)
+		changes, err := x.applier.Apply(t.Context(), work, objects(home, configMapOf(home.GetName(), "ours", "1")), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 created, 1 adopted")
+		if changes, err = x.applier.Apply(t.Context(), work, objects(home, configMapOf(home.GetName(), "ours", "1")), opts); err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "2 unchanged")
+		return work, home, content
+	}
+	there := func(t *testing.T, list ...*unstructured.Unstructured) {
+		t.Helper()
+		time.Sleep(time.Second)
+		for _, obj := range list {
+			if live := g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
+				t.Errorf("%s %s was deleted", obj.GetKind(), obj.GetName())
+			}
+		}
+	}
+	t.Run("teardown", func(t *testing.T) {
+		work, home, content := setUp(t, "teardown", always)
+		entries, err := x.tracker.Entries(t.Context(), work)
+		if err != nil || len(entries) != 2 || !entries[0].Adopted || entries[1].Adopted {
+			t.Errorf("%v, %v", entries, err)
+		}
+		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 deleted, 1 released")
+		there(t, home, content)
+		if text := fmt.Sprint(g.get(home)); strings.Contains(text, string(work.UID)) {
+			t.Errorf("traces of the AppliedWork: %s", text)
+		}
+	})
+	t.Run("prune", func(t *testing.T) {
+		work, home, content := setUp(t, "prune", always)
+		changes, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, changes, "1 deleted, 1 released")
+		there(t, home, content)
+	})
+	t.Run("without an agent", func(t *testing.T) {
+		work, home, content := setUp(t, "collected", always)
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		g.eventuallyGone(t, configMapOf(home.GetName(), "ours", "1"))
+		there(t, home, content)
+	})
+	t.Run("in a namespace of the work", func(t *testing.T) {
+		home, content := namespaceOf("adopted-inside"), configMapOf("adopted-inside", "content", "1")
+		work := x.ensure(t, "adopted-inside")
+		want(t, x.apply(t, work, home), "1 created")
+		g.create(content)
+		if _, err := x.applier.Apply(t.Context(), work, objects(home, content), always); err != nil {
+			t.Fatal(err)
+		}
+		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+		if err != nil {
+			t.Errorf("the namespace of an adopted object: %v", err)
+		}
+		want(t, changes, "2 released")
+		there(t, home, content)
+	})
+	t.Run("as asked for", func(t *testing.T) {
+		opts := always
+		opts.Policies.Adopted = appliedwork.PolicyDelete
+		work, home, content := setUp(t, "asked", opts)
+		if _, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies}); err != nil {
+			t.Fatal(err)
+		}
+		g.eventuallyGone(t, home, content)
+	})
+}
