@@ -55,9 +55,8 @@ func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool)
 	return c, nil
 }
 
-// entriesOf returns all AppliedWorks, and by their UID the entries of those that are not self's for objects and for what is in
-// Namespaces. Without a metadata client all AppliedWorks are read whole. Otherwise only those are that the index does not know in
-// their present version, and those that may have such an entry.
+// entriesOf returns all AppliedWorks, and by their UID the entries of claims. Without a metadata client, it reads all AppliedWorks
+// whole. With one, it reads those that the index does not have in the listed version, and those that may have such an entry.
 func (t *Tracker) entriesOf(
 	ctx context.Context, self types.UID, keys map[Key]bool,
 ) (works []*listedWork, entries map[types.UID][]v1alpha1.AppliedResourceMeta, err error) {
@@ -75,23 +74,23 @@ func (t *Tracker) entriesOf(
 	if err != nil {
 		return nil, nil, err
 	}
-	var unknown []*listedWork
+	var candidates []*listedWork
 	wanted := t.opts.Index.hashes(keys)
 	t.opts.Index.retain(works)
 	for _, w := range works {
 		if w.of != self && t.opts.Index.mayHave(w, wanted) {
-			unknown = append(unknown, w)
+			candidates = append(candidates, w)
 		}
 	}
-	err = t.readAt(ctx, version, unknown, len(works), func(work *v1alpha1.AppliedWork) {
+	err = t.readAt(ctx, version, candidates, len(works), func(work *v1alpha1.AppliedWork) {
 		t.opts.Index.put(work)
 		entries[work.UID] = among(keys, work)
 	})
 	return works, entries, err
 }
 
-// among returns the entries for objects, and one for each Namespace of them that the AppliedWork has objects in, so that no more
-// than a page of inventories is in memory at once.
+// among returns the entries of claims that an AppliedWork has, with one entry for each Namespace. The others are not kept, so that
+// no more than a page of inventories is in memory at once.
 func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.AppliedResourceMeta) {
 	seen := map[string]bool{}
 	for _, e := range work.Status.AppliedResources {

@@ -209,3 +209,36 @@ func ExampleApplier_Plan() {
 	// 1 configured <nil>
 	// .data.value: 1 -> 2
 }
+
+// An agent and a user that it impersonates look for claims on objects with one index.
+func ExampleNewIndex() {
+	ctx := context.Background()
+	api := newFakeAPI()
+	agent := appliedwork.Options{Client: api.client(), Metadata: api.metadata(), Discovery: api, Index: appliedwork.NewIndex()}
+	user := agent
+	user.Client = api.client() // with rest.Config.Impersonate
+	user.Inventory, user.InventoryMetadata = agent.Client, agent.Metadata
+	for _, opts := range []appliedwork.Options{agent, user} {
+		tracker, err := appliedwork.NewTracker(opts)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		work, err := tracker.Ensure(ctx, "shop", v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+		if err == nil {
+			_, err = appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{})
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		owners, err := tracker.Owners(ctx, appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "settings"})
+		for _, owner := range owners {
+			fmt.Println(owner.Name, owner.Applied, err)
+		}
+	}
+
+	// Output:
+	// shop true <nil>
+	// shop true <nil>
+}

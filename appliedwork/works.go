@@ -67,8 +67,8 @@ func eachMetadata(ctx context.Context, client metadata.ResourceInterface, visit 
 	}
 }
 
-// readAt reads AppliedWorks of a list with that resourceVersion, which has all of them. They are read as they were then: later
-// versions could lack an entry that another AppliedWork has got meanwhile.
+// readAt reads some of the AppliedWorks of a list, which has a number of all, as they were at the resourceVersion of the list. A
+// later version could lack an entry that has moved to another AppliedWork of the list since.
 func (t *Tracker) readAt(ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork)) error {
 	asked := make(map[types.UID]*listedWork, len(works))
 	for _, w := range works {

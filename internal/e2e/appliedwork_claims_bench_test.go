@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// BenchmarkAppliedWorkPrune prunes one object that is gone, on a cluster with 1,000 other AppliedWorks of 200 objects each, of which
-// one changes before each prune.
+// BenchmarkAppliedWorkPrune prunes one object that is gone, on a cluster with as many other AppliedWorks as its name says, of 200
+// objects each. One of them changes before each prune.
 func BenchmarkAppliedWorkPrune(b *testing.B) {
 	config := kube.Start(b, kube.Options{}).Config()
 	config.QPS = -1
@@ -28,18 +28,21 @@ func BenchmarkAppliedWorkPrune(b *testing.B) {
 		b.Fatal(err)
 	}
 	tracker := trackerOf(b, config, true)
-	const others, objects = 1000, 200
-	var slots sync.WaitGroup
-	for slot := range 8 {
-		slots.Go(func() {
-			for n := slot; n < others; n += 8 {
-				recordMany(b, tracker, fmt.Sprintf("other-%04d", n), 0, objects)
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var slots sync.WaitGroup
+			for slot := range 8 {
+				slots.Go(func() {
+					for i := slot; i < n; i += 8 {
+						recordMany(b, tracker, fmt.Sprintf("other-%04d", i), 0, 200)
+					}
+				})
 			}
+			slots.Wait()
+			b.Run("objects", func(b *testing.B) { pruneAmong(b, rest.CopyConfig(config), false) })
+			b.Run("metadata", func(b *testing.B) { pruneAmong(b, rest.CopyConfig(config), true) })
 		})
 	}
-	slots.Wait()
-	b.Run("objects", func(b *testing.B) { pruneAmong(b, rest.CopyConfig(config), false) })
-	b.Run("metadata", func(b *testing.B) { pruneAmong(b, rest.CopyConfig(config), true) })
 }
 
 func trackerOf(b *testing.B, config *rest.Config, slim bool) *appliedwork.Tracker {
@@ -81,7 +84,7 @@ func pruneAmong(b *testing.B, config *rest.Config, slim bool) {
 	pruner := appliedwork.NewPruner(trackerOf(b, config, slim))
 	prune := func(n int) {
 		b.StopTimer()
-		recordMany(b, recorder, "other-0007", 1000+n, 1)
+		recordMany(b, recorder, "other-0000", 1000+n, 1)
 		work := recordMany(b, recorder, "pruned", 0, 1)
 		b.StartTimer()
 		changes, err := pruner.Prune(b.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})

@@ -159,7 +159,7 @@ func checkNewcomer(t *testing.T, g *ground) {
 		select {
 		case name := <-asked:
 			if name != mine {
-				t.Errorf("it was asked about %s", name)
+				t.Fatalf("it was asked about %s", name)
 			}
 		case <-deadline:
 			done = true

@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/reconciler"
@@ -142,6 +144,40 @@ func checkReconciler(t *testing.T, g *ground) {
 	g.eventuallyGone(t, a, parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`))
 	if g.get(foreign) == nil {
 		t.Error("the foreign object is gone")
+	}
+}
+
+// checkIncomplete: a work whose apply is not complete is pruned only if the options ask for it.
+func checkIncomplete(t *testing.T, g *ground) {
+	g.create(namespaceOf("incomplete"))
+	foreign := g.create(configMapOf("incomplete", "foreign", "1"))
+	for name, opts := range map[string]reconciler.Options{"default": {}, "asked": {PruneIncomplete: true}} {
+		t.Run(name, func(t *testing.T) {
+			older := configMapOf("incomplete", name, "1")
+			desired := objects(older)
+			opts.Desired = reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
+				return reconciler.Want{Objects: desired}, nil
+			})
+			opts.NoAudit = true
+			r := g.reconciler(t, opts)
+			work := g.plain(nil).ensure(t, "incomplete-"+name)
+			request := reconcile.Request{NamespacedName: types.NamespacedName{Name: work.Name}}
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			desired = objects(foreign)
+			var refused *appliedwork.AdoptionError
+			if _, err := r.Reconcile(t.Context(), request); !errors.As(err, &refused) {
+				t.Fatal(err)
+			}
+			if pruned := g.get(older) == nil; pruned != opts.PruneIncomplete {
+				t.Errorf("the object of the older version was pruned: %t", pruned)
+			}
+			desired = objects(configMapOf("incomplete", name+"-newer", "1"))
+			if _, err := r.Reconcile(t.Context(), request); err != nil || g.get(older) != nil {
+				t.Errorf("the object is not pruned after a complete apply: %v", err)
+			}
+		})
 	}
 }
 

@@ -42,6 +42,46 @@ var appliedWorkRules = []ruletest.Rule{
 		{"index.go", "if !ok || known.version != w.version {", "if !ok {"}}},
 	{Name: "what stays has no reference of ours", Test: "^TestAppliedWork$/^OrphanOfOthers$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {", "if false {"}}},
+
+	// The rules of one test each, in the order of the package's guarantees.
+	{Name: "works of others are left alone", Test: "^TestAppliedWork$/^Newcomer$", Edits: []ruletest.Edit{
+		{"reconciler/reconciler.go", "\tcase !r.opts.Owns(work):\n\t\treturn reconcile.Result{}, nil\n", ""}}},
+	{Name: "a refused apply is no claim", Test: "^TestAppliedWork$/^RefusedApply$", Edits: []ruletest.Edit{
+		{"applier_record.go", "\t\tinv.remove(refused)\n", ""}}},
+	{Name: "what a policy leaves has no owner", Test: "^TestAppliedWork$/^OrphanWithoutAgent$", Edits: []ruletest.Edit{
+		{"applier_object.go", "unowned: r.isUnowned(item), ignored", "unowned: false, ignored"}}},
+	{Name: "a create is as strict as an apply", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
+		{"applier_object.go", "FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it", "FieldManager: item.manager,"}}},
+	{Name: "keys that repeat are refused by the first write", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
+		{"applier_object.go", "if mayRepeatKeys(manifest.Object) {", "if false {"}}},
+	{Name: "the CRD of AppliedWork is protected", Test: "^TestAppliedWork$/^Protected$", Edits: []ruletest.Edit{
+		{"order.go", "Name: v1alpha1.GroupVersionResource.GroupResource().String()},", "Name: \"not-\" + v1alpha1.GroupVersionResource.GroupResource().String()},"}}},
+	{Name: "WaitGone finds the objects", Test: "^TestAppliedWork$/^WaitGoneAfterwards$", Edits: []ruletest.Edit{
+		{"waitgone.go", "case len(wait.entries) == 0 || shardsOf(work) > 0:", "case false:"}}},
+	{Name: "a resync repairs", Test: "^TestAppliedWork$/^Drift$/^resync$", Edits: []ruletest.Edit{
+		{"reconciler/reconciler.go", "return reconcile.Result{RequeueAfter: wait.Jitter(r.opts.Resync, 0.1)}, nil", "_ = wait.Jitter\n\treturn reconcile.Result{}, nil"}}},
+	{Name: "a change of an object is a request", Test: "^TestAppliedWork$/^Drift$/^watch$", Edits: []ruletest.Edit{
+		{"reconciler/reconciler.go", "entriesErr = r.watch(work, entries)", "_ = entries"}}},
+	{Name: "a conflict stays with its field", Test: "^TestAppliedWork$/^FieldConflict$", Edits: []ruletest.Edit{
+		{"applier_object.go", "case conflict != nil && action == ActionConfigured && withoutConflicts(", "case false && withoutConflicts("}}},
+	{Name: "prune after a complete apply", Test: "^TestAppliedWork$/^Incomplete$", Edits: []ruletest.Edit{
+		{"reconciler/reconciler.go", "if opts.PruneIncomplete || err == nil && changes.Done() {", "if true {"}}},
+	{Name: "adopted objects stay", Test: "^TestAppliedWork$/^Adopted$", Edits: []ruletest.Edit{
+		{"policy.go", "adopted && !ok && p.Adopted != PolicyDelete {", "adopted && !ok && p.Adopted == PolicyOrphan {"}}},
+	{Name: "adoption is recorded", Test: "^TestAppliedWork$/^Adopted$", Edits: []ruletest.Edit{
+		{"managed.go", "\tif f.adopted {\n\t\tannotate(m, adoptedAnnotation(work.UID), \"true\")\n\t}\n", ""},
+		{"applier_record.go", "UID: item.change.UID, Adopted: item.adopted}", "UID: item.change.UID}"},
+		{"applier_record.go", "inv.entry(i.change.Key).UID, i.adopted", "inv.entry(i.change.Key).UID, false"}}},
+	{Name: "a release leaves no trace", Test: "^TestAppliedWork$/^Detached$", Edits: []ruletest.Edit{
+		{"pruner_object.go", "if r.dry || !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {", "if r.dry || !IsOwnedBy(live, r.work.UID) {"}}},
+	{Name: "no lock is held in a request", Test: "^TestAppliedWork$/^SlowDiscovery$", Edits: []ruletest.Edit{
+		{"kinds.go", "\tstore, err := request()\n\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n", "\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n\tstore, err := request()\n"}}},
+	{Name: "what was made again is looked at again", Test: "^TestAppliedWork$/^Recreated$", Edits: []ruletest.Edit{
+		{"applier_object.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
+	{Name: "the hash goes where there is room", Test: "^TestAppliedWork$/^LargeAnnotations$", Edits: []ruletest.Edit{
+		{"applier_object.go", "\tf.unhashed = !hasRoom(item.source, item.live, r.work.UID)\n", ""}}},
+	{Name: "a version is not its kind", Test: "^TestAppliedWorkUpstreamCRD$/^UnservedVersion$", Edits: []ruletest.Edit{
+		{"kinds.go", "if err == nil && m.resource.Version != gvk.Version {", "if false {"}}},
 }
 
 const (

@@ -28,7 +28,7 @@ func TestAppliedWork(t *testing.T) {
 	}
 	newGround(t, groundOptions{kinds: kinds}).run(t,
 		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample}, check{"Story", checkStory},
-		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Refusals", checkRefusals},
+		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Incomplete", checkIncomplete}, check{"Refusals", checkRefusals},
 		check{"ReleaseAndEvict", checkReleaseAndEvict},
 		check{"RefusedApply", checkRefusedApply}, check{"WaitGoneAfterwards", checkWaitGoneAfterwards}, check{"Detached", checkDetached},
 		check{"FieldConflict", checkFieldConflict}, check{"FirstWrite", checkFirstWrite}, check{"Recreated", checkRecreated},
@@ -42,8 +42,7 @@ func TestAppliedWork(t *testing.T) {
 	)
 }
 
-// TestAppliedWorkLarge is what has inventories that each Prune on the cluster would have to read, and an audit, which reads
-// all kinds: here none comes or goes.
+// TestAppliedWorkLarge has the checks with large inventories, and an audit, which reads all kinds: here no kind comes or goes.
 func TestAppliedWorkLarge(t *testing.T) {
 	t.Parallel()
 	newGround(t, groundOptions{noController: true}).run(t, check{"Unchanged", checkUnchanged}, check{"Shards", checkShards}, check{"Audit", checkAudit})

@@ -102,6 +102,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run '^$' -bench Controller -benchtime 10000x ./load":              once,
 	"go test -C internal/e2e -run '^$' -bench TheirRoundTrip -benchtime 10000x ./interop":       once,
 	"go test -C internal/e2e -run '^$' -bench AppliedWorkSurvey -benchtime 5x .":                sized("AppliedWorkSurvey/^1$"),
+	"go test -C internal/e2e -run '^$' -bench AppliedWorkPrune -benchtime 10x .":                sized("AppliedWorkPrune/^1$"),
 	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
 
 	// Tests: the guarantees and figures.
