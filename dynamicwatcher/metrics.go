@@ -99,12 +99,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	w.mu.Lock()
 	shared, groups := 0, 0
 	for _, o := range w.registry.objects {
-		if states[o.state]++; o.shared {
-			shared++
-		}
+		states[o.state]++
 	}
 	for _, g := range w.groups {
-		if g.serving {
+		if shared += g.members; g.members > 0 {
 			groups++
 		}
 	}

@@ -18,17 +18,16 @@ type object struct {
 	watcher *Watcher
 	id      ObjectIdentifier
 
-	// The watcher's lock guards what follows.
-	own      *follower     // keeps a stream on the object; nil before Start, while the group's is enough, and after the end
-	live     bool          // its own stream has told what exists, and tells what happens
-	group    *group        // with which it may share a stream; nil where not
-	shared   bool          // it does
+	// The watcher's mutex guards what follows.
+	own      *single       // its own watch; nil before Start, while a shared one is enough, and after the end
+	group    *shared       // the watch that it may share; nil where it may not
+	shared   bool          // it depends on that
 	settled  bool          // it is known what exists, or why that cannot be known
-	waiting  chan struct{} // closed when it is settled; nil where nobody waits
+	waiting  chan struct{} // closed when it is settled; nil where nothing waits
 	watchers few[*watching, subscription]
 	state    State
 	since    time.Time
-	version  string // the last resource version that was told
+	version  string // up to which it has received all
 	restarts int
 	err      error                  // of the state
 	synced   bool                   // known is what exists
@@ -38,7 +37,6 @@ type object struct {
 	told     bool      // that access was lost
 	heard    time.Time // changes from then on may have been missed
 	ended    time.Time // when the last stream ended in an orderly way
-	opened   int64     // when the stream's first event came
 }
 
 // lag is how long an event may be under way.
@@ -47,55 +45,22 @@ const lag = 5 * time.Second
 // orderly is how soon after the end of a stream its kind must be found to be gone to be the reason of that.
 const orderly = 500 * time.Millisecond
 
-// source is which of two streams tells of an object.
-type source bool
-
-const (
-	ofOwn   source = false
-	ofGroup source = true
-)
-
-// status is what users see of it. The lock is held.
-func (o *object) status() WatchStatus {
-	s := WatchStatus{
+func (o *object) statusLocked() WatchStatus {
+	return WatchStatus{
 		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(), Consolidated: o.shared,
-		ResourceVersion: o.version, Restarts: o.restarts, Err: o.err,
+		ResourceVersion: o.lastVersion(), Restarts: o.restarts, Err: o.err,
 	}
-	if o.cared() {
-		s.ResourceVersion = later(o.version, o.group.version)
-	}
-	return s
 }
 
-// cared reports whether the group's stream tells all that happens to the object. The lock is held.
-func (o *object) cared() bool { return o.shared && o.group.telling }
+// delivered reports whether a shared watch delivers the object's changes.
+func (o *object) delivered() bool { return o.shared && o.group.phase.delivers() }
 
-// doubled reports whether the other stream tells of the object too, so that either may lag behind. The lock is held.
-func (o *object) doubled(by source) bool {
-	if by == ofGroup {
-		return o.live
+// lastVersion returns the last resource version that any watch has received.
+func (o *object) lastVersion() string {
+	if o.group != nil && o.group.phase.delivers() {
+		return later(o.version, o.group.version)
 	}
-	return o.group != nil && o.group.telling
-}
-
-// stale reports whether an event is old news, since another stream is ahead. What a stream begins with counts whatever its
-// version, where there is no other: the server may have been restored from a backup. The lock is held.
-func (o *object) stale(e stream.Event, by source, initial bool) bool {
-	if o.group == nil || !o.group.open || initial && !o.doubled(by) {
-		return false
-	}
-	return covered(e.ResourceVersion, o.version)
-}
-
-// advance notes the version that is told. The lock is held.
-func (o *object) advance(version string, by source) {
-	switch {
-	case version == "":
-	case o.doubled(by):
-		o.version = later(o.version, version)
-	default:
-		o.version = version
-	}
+	return o.version
 }
 
 // enter changes the state. The lock is held.
@@ -106,23 +71,32 @@ func (o *object) enter(s State, err error) {
 	o.err = err
 }
 
-// settle lets go who waits to know what exists. The lock is held.
-func (o *object) settle() {
+// suspendLocked notes that no stream delivers the object's changes for now.
+func (o *object) suspendLocked() {
+	if o.state == Active {
+		o.enter(Establishing, nil)
+	}
+}
+
+// settleLocked ends the wait of those who wait to know what exists.
+func (o *object) settleLocked() {
 	if o.settled = true; o.waiting != nil {
 		close(o.waiting)
 		o.waiting = nil
 	}
 }
 
-// take takes an event of a stream, at its beginning perhaps. The lock is held.
-func (o *object) take(e stream.Event, by source, initial bool) {
-	if o.stale(e, by, initial) {
+// takeLocked takes an event of the watch that delivers the object's changes.
+func (o *object) takeLocked(e stream.Event) {
+	switch {
+	case o.group != nil && covered(e.ResourceVersion, o.version): // the watch that delivered before was ahead
 		return
+	case e.ResourceVersion != "":
+		o.version = e.ResourceVersion
 	}
-	o.advance(e.ResourceVersion, by)
 	switch e.Type {
 	case stream.Added, stream.Modified:
-		o.appeared(e, initial)
+		o.appeared(e, false)
 	case stream.Deleted:
 		if _, had := o.known.get(e.UID); had {
 			o.forget(e.UID)
@@ -153,44 +127,45 @@ func (o *object) forget(uid types.UID) {
 	delete(o.cached, uid)
 }
 
-// sync ends the beginning of a stream: what was not told is gone, unless another stream has told of it since. The lock is
-// held.
-func (o *object) sync(e stream.Event, by source, beginning *few[types.UID, struct{}]) {
-	doubled := o.doubled(by)
-	gap := !doubled || by == ofOwn && !o.shared
-	if !doubled || o.known.len()+beginning.len() > 0 { // else the other stream may have more to tell of the time before
-		o.advance(e.ResourceVersion, by)
+// syncLocked takes what exists at a version, which a stream has sent, in place of what was known: the object receives its
+// changes from that stream from now on. It is old news where a stream that is still open has delivered more.
+func (o *object) syncLocked(version string, exists *snapshot) {
+	open := o.state == Active
+	if open {
+		o.heard = o.watcher.options.Clock.Now().Add(-lag)
+		if o.shared {
+			o.version = o.lastVersion()
+		}
+		if covered(version, o.version) {
+			return
+		}
 	}
-	for uid, version := range o.known.all() {
-		if _, there := beginning.get(uid); there || doubled && !covered(version, e.ResourceVersion) {
+	if version != "" {
+		o.version = version
+	}
+	for _, e := range exists.all() {
+		o.appeared(e, true)
+	}
+	for uid := range o.known.all() {
+		if _, there := exists.get(uid); there {
 			continue
 		}
 		o.forget(uid)
-		if o.synced && (o.id.Name == "" || beginning.len() == 0) { // else it was created anew, and that was told
-			o.notify(o.trigger(Deleted, e))
+		if o.synced && (o.id.Name == "" || exists.len() == 0) { // otherwise its recreation was reported
+			o.notify(o.trigger(Deleted, stream.Event{ResourceVersion: version}))
 		}
 	}
 	again := o.synced
 	o.synced = true
 	o.enter(Active, nil)
-	if o.told || again && gap && o.watcher.options.Reconnect == NotifyAlways {
-		o.notify(o.trigger(Resumed, e))
+	if o.told || again && !open && o.watcher.options.Reconnect == NotifyAlways {
+		o.notify(o.trigger(Resumed, stream.Event{ResourceVersion: version}))
 	}
 	o.told = false
 	o.welcomeAll()
-	if gap {
-		o.tellGlimpses(again)
-	}
+	o.tellGlimpses(again)
 	o.heard = o.watcher.options.Clock.Now().Add(-lag)
-	o.settle()
-}
-
-// bridge tells what a stream that has ended may not have told of the time before another began. The lock is held.
-func (o *object) bridge() {
-	if o.known.len() == 0 {
-		o.heard = o.watcher.options.Clock.Now().Add(-lag)
-		o.tellGlimpses(true)
-	}
+	o.settleLocked()
 }
 
 // tellGlimpses tells the watchers that may have seen what no stream told: an object that came and went while there was
@@ -205,14 +180,14 @@ func (o *object) tellGlimpses(again bool) {
 	}
 	for watcher, s := range o.watchers.all() {
 		_, busy := o.watcher.registry.busy[watcher.id]
-		if !s.reads && watcher.begin <= o.opened && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
+		if !s.reads && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
 			o.watcher.notify(watcher, t)
 		}
 	}
 }
 
-// absent books that the kind does not exist, and so none of its objects. The lock is held.
-func (o *object) absent() {
+// absentLocked notes that the kind does not exist, and so no object of it.
+func (o *object) absentLocked() {
 	if o.synced && o.known.len() > 0 {
 		o.notify(o.trigger(Deleted, stream.Event{}))
 	}
@@ -221,13 +196,12 @@ func (o *object) absent() {
 	o.synced = true
 	o.version = "" // a kind that comes back may begin anew
 	o.welcomeAll()
-	o.opened = o.watcher.ticks
 	now := o.watcher.options.Clock.Now()
 	if now.Sub(o.ended) > orderly { // else the stream that has just ended told all
 		o.tellGlimpses(true)
 	}
 	o.heard = now
-	o.settle()
+	o.settleLocked()
 }
 
 func (o *object) welcomeAll() {

@@ -114,7 +114,6 @@ func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, wa
 		return nil, 0, false
 	}
 	delete(w.due, watcher)
-	w.ticks++
 	now := w.options.Clock.Now()
 	w.registry.busy[watcher] = now
 	record := w.registry.watchers[watcher]
@@ -125,7 +124,7 @@ func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, wa
 	if len(record.triggers) > 0 {
 		waited = w.options.Clock.Since(record.queued)
 	}
-	record.began, record.begin = now, w.ticks
+	record.began = now
 	triggers = make([]Trigger, 0, len(record.triggers))
 	for _, t := range record.triggers {
 		triggers = append(triggers, t)

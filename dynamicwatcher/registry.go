@@ -24,7 +24,6 @@ type watching struct {
 	triggers map[ObjectIdentifier]Trigger // by watched object
 	queued   time.Time                    // when the first of triggers came
 	began    time.Time                    // when its last reconcile began
-	begin    int64                        // of that reconcile, in ticks of the watcher
 	ended    time.Time
 }
 

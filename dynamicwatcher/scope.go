@@ -7,11 +7,8 @@ import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 
 // unscope takes the namespace off an object whose kind turns out to have none. It could not be known before: the kind was
 // awaited, or was another when the object was added. Its watchers watch the object without the namespace from then on, which
-// may be watched already. It reports whether that was so.
-func (o *object) unscope(gvr *ScopedGVR) bool {
-	if gvr.Namespaced || o.id.Namespace == "" {
-		return false
-	}
+// may be watched already.
+func (o *object) unscope() {
 	w := o.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -21,16 +18,6 @@ func (o *object) unscope(gvr *ScopedGVR) bool {
 		w.move(watcher, s, o, want)
 	}
 	w.drop(o)
-	return true
-}
-
-// scoped returns an [*IdentifierError] for an object without a namespace whose kind turns out to have namespaces: without one,
-// all objects of the name would be watched, in namespaces that nobody asked for.
-func (o *object) scoped(gvr *ScopedGVR) error {
-	if gvr.Namespaced && o.id.Namespace == "" && o.id.Name != "" {
-		return o.id.lacksNamespace()
-	}
-	return nil
 }
 
 // misplaced reports whether an event shows that a kind has namespaces which had none: its CRD was created anew.
@@ -43,7 +30,7 @@ func (w *Watcher) move(watcher *watching, s subscription, from *object, want wan
 	want.seen = s.seen
 	to, joined := w.registry.subscribe(watcher.id, want, w.newObject)
 	if fresh { // it is as far as the other was
-		to.synced, to.heard, to.opened = from.synced, from.heard, from.opened
+		to.synced, to.heard = from.synced, from.heard
 	}
 	switch {
 	case !joined:

@@ -39,11 +39,10 @@ type Watcher struct {
 
 	mu       sync.Mutex
 	registry registry
-	groups   map[groupKey]*group
+	groups   map[sharedKey]*shared
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
-	ticks    int64                         // counts reconciles
 	due      map[ObjectIdentifier]struct{} // that are queued, and were not removed since
 	logger   klog.Logger
 }
@@ -61,7 +60,7 @@ func New(options *Options) (*Watcher, error) {
 		started:  make(chan struct{}),
 		ended:    make(chan struct{}),
 		registry: newRegistry(),
-		groups:   map[groupKey]*group{},
+		groups:   map[sharedKey]*shared{},
 		batches:  map[ObjectIdentifier]*batch{},
 		due:      map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
@@ -157,10 +156,10 @@ func (w *Watcher) Start(ctx context.Context) error {
 	})
 	w.ctx, w.logger = ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
 	for _, g := range w.groups {
-		g.consider()
+		g.considerLocked()
 	}
 	for _, o := range w.registry.objects {
-		w.launch(o)
+		w.launchLocked(o)
 	}
 	close(w.started)
 	w.mu.Unlock()
@@ -197,11 +196,11 @@ func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
 func (w *Watcher) drop(o *object) {
-	o.quit()
+	o.quitLocked()
 	if o.group != nil {
-		o.group.leave(o)
+		o.group.leaveLocked(o)
 	}
-	o.settle() // for who waits
+	o.settleLocked()
 }
 
 // wanted is an object to watch, with its kind looked up.
@@ -309,9 +308,9 @@ func (w *Watcher) newObject(want wanted) *object {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
 	}
 	if g := w.groupOf(o.id); g != nil {
-		g.join(o)
+		g.joinLocked(o)
 	}
-	w.launch(o)
+	w.launchLocked(o)
 	return o
 }
 
@@ -403,7 +402,7 @@ func (w *Watcher) Status() []WatchStatus {
 	}
 	all := make([]WatchStatus, 0, len(w.registry.objects))
 	for _, o := range w.registry.objects {
-		all = append(all, o.status())
+		all = append(all, o.statusLocked())
 	}
 	slices.SortFunc(all, func(a, b WatchStatus) int { return compareIdentifiers(a.Object, b.Object) })
 	return all

@@ -1,0 +1,368 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+const (
+	// pauseToGather is for how long no object must have come before the first stream is opened, so that it serves all objects
+	// that come at once. mostPauses bounds it.
+	pauseToGather = 50 * time.Millisecond
+	mostPauses    = 10
+	// held is how long objects wait for the first stream, which may save them streams of their own.
+	held = time.Second
+	// patience is how long a stream may take to send what exists, and how long giving back may take.
+	patience = 30 * time.Second
+	// bearable is for how long a stream may fail for a reason that may be its own. A server that is overloaded has it for
+	// longer: many single watches would be no help.
+	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
+)
+
+// unshareable is why a shared watch is no good, other than what the server has against it.
+type unshareable string
+
+// Error returns the reason.
+func (e unshareable) Error() string { return string(e) }
+
+const (
+	errTooLarge  unshareable = "the namespace has too many other objects"
+	errSlow      unshareable = "the server takes too long to send what is in the namespace"
+	errLeft      unshareable = "single watches have taken over"
+	errUnordered unshareable = "the server's resource versions are no numbers, so that one watch cannot take over from another"
+	errScope     unshareable = "the kind has namespaces where its objects have none, or the other way round"
+)
+
+// sharedKey identifies the objects that may share a watch.
+type sharedKey struct {
+	kind      schema.GroupVersionKind
+	namespace string
+}
+
+// shared is the watch of all watched objects of one kind in one namespace, while there are many.
+//
+// Each object receives its changes from one watch at a time: its own, or this one. It changes over when the other has sent all
+// that exists, under the mutex, as after a reconnect: see object.syncLocked. The other watch may lag behind then. Resource
+// versions tell which of its events the object has received before.
+type shared struct {
+	watcher *Watcher
+	sharedKey
+
+	// The watcher's mutex guards what follows.
+	phase   phase
+	watch   *watch             // nil while apart
+	objects map[string]*object // by name
+	members int                // how many of them share the watch
+	size    int64              // how many objects the namespace has, as far as was sent
+	version string             // the last resource version that was sent
+	heard   time.Time          // changes from then on may have been missed
+	failing time.Time          // when the first of failures in a row came
+	rest    wait.DelayFunc     // how long to be content with single watches
+
+	// This is of the stream that is open, or being opened.
+	stream context.Context
+	cut    context.CancelCauseFunc
+	exists map[*object]stream.Event // what was sent of the objects that were watched before; nil when all was sent
+	since  string                   // the version at which all was sent
+}
+
+// groupOf returns the shared watch that an object may use, if there is one.
+func (w *Watcher) groupOf(id ObjectIdentifier) *shared {
+	if w.options.Consolidate == nil || w.wide == nil || id.Name == "" {
+		return nil
+	}
+	key := sharedKey{id.GroupVersionKind(), id.Namespace}
+	g := w.groups[key]
+	if g == nil {
+		g = &shared{watcher: w, sharedKey: key, objects: map[string]*object{}}
+		w.groups[key] = g
+	}
+	return g
+}
+
+func (g *shared) joinLocked(o *object) {
+	o.group = g
+	g.objects[o.id.Name] = o
+	g.considerLocked()
+}
+
+func (g *shared) leaveLocked(o *object) {
+	if g.objects[o.id.Name] == o {
+		delete(g.objects, o.id.Name)
+		g.returnLocked(o)
+		g.considerLocked()
+	}
+}
+
+// considerLocked moves on as the number of objects and the size of the namespace call for.
+func (g *shared) considerLocked() {
+	w, limits, n := g.watcher, g.watcher.options.Consolidate, len(g.objects)
+	switch {
+	case n == 0:
+		g.moveLocked(abandoned)
+		if w.groups[g.sharedKey] == g {
+			delete(w.groups, g.sharedKey)
+		}
+	case w.ctx == nil, w.stopped:
+	case limits.enough(n) && g.phase == apart:
+		g.moveLocked(enough)
+	case !limits.keeps(n, g.size) && g.phase == sharing:
+		g.moveLocked(unfit)
+	case !limits.keeps(n, 0) && (g.phase == gathering || g.phase == trying):
+		g.moveLocked(abandoned)
+	}
+}
+
+// moveLocked takes a step, and does what the phase that it leads to calls for.
+func (g *shared) moveLocked(s step) {
+	w, was := g.watcher, g.phase
+	if g.phase = was.after(s); g.phase == was {
+		return
+	}
+	switch g.phase {
+	case gathering:
+		g.watch = &watch{}
+		w.afterLocked(g.watch.startLocked(w, g, g.kind), held, func() { g.moveLocked(waited) })
+	case leaving:
+		w.afterLocked(g.stream, patience, func() { g.cut(errLeft) })
+	case apart, trying:
+		for _, o := range g.objects {
+			o.shared = false
+		}
+		g.members = 0
+		if g.phase == apart {
+			g.watch.cancel()
+			g.watch = nil
+		}
+	}
+	for _, o := range g.objects {
+		w.launchLocked(o)
+	}
+}
+
+// shareLocked lets an object depend on the watch.
+func (g *shared) shareLocked(o *object) {
+	o.quitLocked()
+	if !o.shared {
+		o.shared = true
+		g.members++
+	}
+}
+
+// returnLocked leaves an object to its own watch.
+func (g *shared) returnLocked(o *object) {
+	if !o.shared {
+		return
+	}
+	o.shared = false
+	if g.members--; g.members == 0 && g.phase == leaving {
+		g.cut(errLeft)
+	}
+}
+
+// admitLocked lets an object share the watch when its own has delivered all that the shared watch did not deliver to it.
+func (g *shared) admitLocked(s *single) {
+	if g.phase == sharing && covered(later(g.since, s.missed), s.object.version) {
+		g.shareLocked(s.object)
+	}
+}
+
+func (g *shared) target(ctx context.Context, gvr ScopedGVR) (stream.Target, error) {
+	if gvr.Namespaced != (g.namespace != "") {
+		return stream.Target{}, errScope
+	}
+	t := stream.Target{Resource: gvr.GroupVersionResource, Namespace: g.namespace}
+	phase, n := g.look()
+	for i, more := 0, phase == gathering; more && i < mostPauses && g.watcher.sleep(ctx, pauseToGather); i++ {
+		before := n
+		_, n = g.look()
+		more = n > before
+	}
+	if phase == interrupted { // the stream itself tells how large the namespace is
+		return t, nil
+	}
+	size, err := g.watcher.wide.Count(ctx, t)
+	if err == nil && !g.watcher.options.Consolidate.fits(n, size) {
+		err = errTooLarge
+	}
+	return t, err
+}
+
+func (g *shared) look() (phase, int) {
+	g.watcher.mu.Lock()
+	defer g.watcher.mu.Unlock()
+	return g.phase, len(g.objects)
+}
+
+// openLocked implements [watchSource]. The stream must not be older than what its objects have received.
+func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
+	g.stream, g.cut = context.WithCancelCause(ctx)
+	g.exists, g.size = make(map[*object]stream.Event, len(g.objects)), 0
+	version := g.version
+	for _, o := range g.objects {
+		g.exists[o] = stream.Event{}
+		version = later(version, o.version)
+		if o.own == nil {
+			o.suspendLocked()
+		}
+	}
+	g.watcher.afterLocked(g.stream, patience, func() { // a request that hangs must not hold up all objects for long
+		if g.exists != nil {
+			g.cut(errSlow)
+		}
+	})
+	return g.stream, version
+}
+
+func (g *shared) takeLocked(e stream.Event) error {
+	if misplaced(e, g.namespace) {
+		return errScope
+	}
+	switch e.Type {
+	case stream.Added:
+		g.size++
+	case stream.Deleted:
+		g.size--
+	}
+	o := g.objects[e.Name]
+	switch {
+	case g.exists == nil:
+		g.heard, g.version = g.watcher.options.Clock.Now().Add(-lag), later(g.version, e.ResourceVersion)
+		switch {
+		case o == nil:
+		case o.shared:
+			o.takeLocked(e)
+		case o.own != nil:
+			o.own.missed = e.ResourceVersion
+		}
+		g.considerLocked()
+	case e.Type == stream.Synced:
+		return g.syncLocked(e.ResourceVersion)
+	case g.phase != interrupted && !g.watcher.options.Consolidate.fits(len(g.objects), g.size):
+		return errTooLarge
+	default:
+		if _, ok := g.exists[o]; ok {
+			if e.Type == stream.Deleted {
+				e = stream.Event{}
+			}
+			g.exists[o] = e
+		}
+	}
+	return nil
+}
+
+// syncLocked takes over from the objects' own watches. Objects that have come since the stream was opened may have been sent
+// before that: their own watches begin again, and share this one when they have sent what exists.
+func (g *shared) syncLocked(version string) error {
+	if !covered(version, version) {
+		return errUnordered
+	}
+	w := g.watcher
+	g.version, g.since, g.heard = version, version, w.options.Clock.Now().Add(-lag)
+	for _, o := range g.objects {
+		e, ok := g.exists[o]
+		if !ok {
+			o.quitLocked()
+			continue
+		}
+		var exists snapshot
+		if e.UID != "" {
+			exists.set(e.UID, e)
+		}
+		o.syncLocked(version, &exists)
+		g.shareLocked(o)
+	}
+	g.exists, g.failing, g.rest = nil, time.Time{}, nil
+	g.moveLocked(established)
+	ctx := g.stream
+	w.group.Go(func() {
+		if w.sleep(ctx, lag) {
+			w.wide.CloseIdle()
+		}
+	})
+	g.considerLocked()
+	return nil
+}
+
+// endLocked implements [watchSource]. Where the reason is not one that the objects' own watches would have too, they have
+// those again.
+func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool) {
+	if g.cut != nil {
+		g.cut(nil)
+	}
+	if !errors.As(err, new(unshareable)) {
+		g.watcher.metrics.ended(v)
+	}
+	for _, o := range g.objects {
+		if o.shared {
+			g.suspendLocked(o, v, err)
+		}
+	}
+	if g.exists = nil; v == restart {
+		g.version = ""
+	}
+	if g.promising(v, err) && g.phase != leaving {
+		g.moveLocked(ended)
+		return 0, true
+	}
+	g.failing = time.Time{}
+	g.moveLocked(givenUp)
+	g.considerLocked()
+	if g.rest == nil {
+		g.rest = wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Minute}.DelayFunc()
+	}
+	return g.rest(), true
+}
+
+// promising notes a failure, and reports whether the next stream may do better soon.
+func (g *shared) promising(v verdict, err error) bool {
+	switch {
+	case v == reopen, v == reconnect, v == restart:
+		g.failing = time.Time{}
+		return true
+	case v == awaitKind, v == unwatchable, errors.As(err, new(unshareable)), v == refuse && (g.phase == gathering || g.phase == trying):
+		return false
+	}
+	now, most := g.watcher.options.Clock.Now(), bearable
+	if apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
+		most = bearableLoad
+	}
+	if g.failing.IsZero() {
+		g.failing = now
+	}
+	return now.Sub(g.failing) < most
+}
+
+// suspendLocked gives an object the state of the watch, and notes from when on the object may miss changes.
+func (g *shared) suspendLocked(o *object, v verdict, err error) {
+	if g.phase.delivers() {
+		o.heard, o.version = g.heard, o.lastVersion()
+		if v == reopen {
+			o.ended = g.watcher.options.Clock.Now()
+		}
+	}
+	switch {
+	case o.own != nil, v == reopen:
+		o.suspendLocked()
+	case v == restart:
+		o.version = ""
+		fallthrough
+	default:
+		o.enter(Backoff, err)
+	}
+	if o.own == nil {
+		o.restarts++
+	}
+}
+
+func (g *shared) absentLocked() {}

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+const (
+	// lostRefusals and lostAfter define when access is lost for good: that many refusals in a row over at least that time.
+	lostRefusals = 5
+	lostAfter    = 3 * time.Second
+)
+
+// snapshot is what a stream has sent of what exists, by UID.
+type snapshot = few[types.UID, stream.Event]
+
+// single is the watch of one object, or of all that a selector matches.
+type single struct {
+	watch
+	object *object
+
+	// The watcher's mutex guards what follows.
+	exists   *snapshot // what the stream has sent so far; nil when it has sent all
+	missed   string    // the version of the last event of a shared watch, from which the object receives nothing yet
+	refusals int
+	refused  time.Time // when the first of them came
+}
+
+// launchLocked begins to watch an object, unless it has a watch or waits for a shared one.
+func (w *Watcher) launchLocked(o *object) {
+	g := o.group
+	if w.ctx == nil || w.stopped || o.own != nil || g != nil && (g.phase == gathering || o.shared && g.phase != leaving) {
+		return
+	}
+	o.own = &single{object: o}
+	o.own.startLocked(w, o.own, o.id.GroupVersionKind())
+}
+
+// quitLocked ends the object's own watch. It does not wait.
+func (o *object) quitLocked() {
+	if o.own != nil {
+		o.own.cancel()
+		o.own = nil
+	}
+}
+
+func (s *single) target(_ context.Context, gvr ScopedGVR) (stream.Target, error) {
+	o, id := s.object, s.object.id
+	switch {
+	case !gvr.Namespaced && id.Namespace != "":
+		o.unscope()
+		return stream.Target{}, context.Canceled
+	case gvr.Namespaced && id.Namespace == "" && id.Name != "":
+		// All objects of the name would be watched, in namespaces that the user did not ask for.
+		return stream.Target{}, id.lacksNamespace()
+	}
+	return stream.Target{
+		Whole: s.watcher.options.EnableCache, Resource: gvr.GroupVersionResource,
+		Namespace: id.Namespace, Name: id.Name, Selector: id.Selector,
+	}, nil
+}
+
+func (s *single) openLocked(ctx context.Context) (context.Context, string) {
+	o := s.object
+	s.exists = &snapshot{}
+	if !o.delivered() {
+		o.suspendLocked()
+	}
+	return ctx, o.lastVersion()
+}
+
+func (s *single) takeLocked(e stream.Event) error {
+	o := s.object
+	if o.id.Name != "" && misplaced(e, o.id.Namespace) {
+		return errScope
+	}
+	switch {
+	case s.exists == nil:
+		o.heard = s.watcher.options.Clock.Now().Add(-lag)
+		o.takeLocked(e)
+	case e.Type == stream.Synced:
+		o.syncLocked(e.ResourceVersion, s.exists)
+		s.exists, s.refusals = nil, 0
+		if o.shared {
+			o.group.returnLocked(o)
+		}
+	case e.Type == stream.Deleted:
+		s.exists.delete(e.UID)
+	case e.Type != stream.Bookmark:
+		s.exists.set(e.UID, e)
+	}
+	if o.group != nil && s.exists == nil {
+		o.group.admitLocked(s)
+	}
+	return nil
+}
+
+func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool) {
+	o, now := s.object, s.watcher.options.Clock.Now()
+	o.restarts++
+	s.watcher.metrics.ended(v)
+	if o.delivered() && v != awaitKind { // the shared watch goes on until there is another
+		return 0, true
+	}
+	if v == reopen && s.exists == nil {
+		o.ended = now
+	}
+	switch v {
+	case reopen:
+		o.suspendLocked()
+	case awaitKind:
+		if o.shared {
+			o.group.returnLocked(o)
+		}
+		o.enter(PendingKind, err)
+		o.absentLocked()
+	case refuse, unwatchable:
+		o.enter(NoAccess, err)
+		o.refusal = err
+		o.settleLocked()
+		if v == refuse && s.refusedForGood(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
+			return 0, !o.lostLocked(err)
+		}
+	case restart:
+		o.version = ""
+		fallthrough
+	default:
+		o.enter(Backoff, err)
+	}
+	return 0, true
+}
+
+func (s *single) absentLocked() { s.object.absentLocked() }
+
+// refusedForGood counts a refusal.
+func (s *single) refusedForGood(now time.Time) bool {
+	if s.refusals == 0 {
+		s.refused = now
+	}
+	s.refusals++
+	return s.refusals >= lostRefusals && now.Sub(s.refused) >= lostAfter
+}
+
+// lostLocked notifies the watchers, once, and reports whether the object is given up.
+func (o *object) lostLocked(err error) (dropped bool) {
+	w := o.watcher
+	if o.told {
+		return false
+	}
+	o.told, dropped = true, w.options.AccessLost == DropAndNotify
+	for watcher := range o.watchers.all() {
+		if dropped {
+			w.registry.unsubscribe(watcher, o)
+		}
+		w.notify(watcher, o.trigger(AccessWasLost, stream.Event{}))
+	}
+	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", dropped)
+	if dropped {
+		w.drop(o)
+	}
+	return dropped
+}

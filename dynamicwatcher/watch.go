@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+// watchSource is the purpose of one API watch: an object or a selector ([single]), or all watched objects of a kind in a
+// namespace ([shared]). A [watch] opens its streams, one after the other, and passes the events to it.
+type watchSource interface {
+	// target returns what to watch. It may wait until ctx ends.
+	target(ctx context.Context, gvr ScopedGVR) (stream.Target, error)
+	// openLocked prepares for a new stream. It returns the context of the stream, and the resource version that the stream
+	// must not be older than.
+	openLocked(ctx context.Context) (context.Context, string)
+	// takeLocked takes an event of the stream. Its error ends the stream.
+	takeLocked(e stream.Event) error
+	// endLocked takes the end of a stream, or the reason why none was opened. It returns how long to wait before the next one,
+	// zero for the time that the reason calls for, and false where there is no next one.
+	endLocked(v verdict, err error) (rest time.Duration, again bool)
+	// absentLocked notes that a kind which is awaited may have come and gone.
+	absentLocked()
+}
+
+// watch is the goroutine that keeps the stream of a source open. It waits for nothing under the watcher's mutex, and its
+// source is the current one until its context ends, which happens under the mutex.
+type watch struct {
+	watcher *Watcher
+	source  watchSource
+	gvk     schema.GroupVersionKind
+	cancel  context.CancelFunc
+
+	// Only the goroutine uses what follows.
+	gvr     ScopedGVR
+	delay   wait.DelayFunc
+	arrived time.Time // when the kind came
+	asked   time.Time // when the stream was requested
+	opened  time.Time // when the server answered
+	initial bool      // the stream has not sent all that exists
+	brief   bool      // the last stream ended soon
+}
+
+const (
+	// stable is how long a stream must have lasted for the next failure to be retried at once.
+	stable = 5 * time.Second
+	// settling is for how long a kind is new. The server asks clients to retry after a second then, and is ready much sooner.
+	settling = 2 * time.Second
+	// maxSuggested bounds how long the server can make a watch wait.
+	maxSuggested = time.Minute
+)
+
+// newBackoff returns the delays between attempts: 50 ms, growing to 30 s, each with jitter.
+func newBackoff() wait.DelayFunc {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.8, Jitter: 0.5, Steps: 100, Cap: 20 * time.Second}.DelayFunc()
+}
+
+// startLocked starts the goroutine. Canceling ends it without a wait.
+func (a *watch) startLocked(w *Watcher, s watchSource, gvk schema.GroupVersionKind) context.Context {
+	ctx, cancel := context.WithCancel(w.ctx)
+	a.watcher, a.source, a.gvk, a.cancel = w, s, gvk, cancel
+	w.group.Go(func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			if err := a.follow(ctx); !a.recover(ctx, err) {
+				return
+			}
+		}
+	})
+	return ctx
+}
+
+// follow reads one stream until it ends, and returns why. Most goroutines wait here nearly all the time: the stack of this
+// function then decides how large the stack is, so the work is done in functions that return.
+func (a *watch) follow(ctx context.Context) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		if err = s.Wait(); err == nil {
+			err = a.next(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (a *watch) open(ctx context.Context) (stream.Stream, error) {
+	w := a.watcher
+	a.opened = time.Time{}
+	if a.gvr.Empty() {
+		var err error
+		if a.gvr, err = w.kinds.resolve(ctx, a.gvk); err != nil {
+			return nil, err
+		}
+	}
+	target, err := a.source.target(ctx, a.gvr)
+	if err != nil {
+		return nil, err
+	}
+	a.initial, a.asked = true, w.options.Clock.Now()
+	ctx, version, err := a.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.opener.Open(ctx, target, version)
+	if err == nil {
+		a.opened = w.options.Clock.Now()
+	}
+	return s, err
+}
+
+func (a *watch) begin(ctx context.Context) (context.Context, string, error) {
+	a.watcher.mu.Lock()
+	defer a.watcher.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	ctx, version := a.source.openLocked(ctx)
+	return ctx, version, nil
+}
+
+// next passes the next event of a stream on.
+func (a *watch) next(ctx context.Context, s stream.Stream) error {
+	e, err := s.Next()
+	if err != nil {
+		return err
+	}
+	w := a.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := a.source.takeLocked(e); err != nil {
+		return err
+	}
+	if a.initial && e.Type == stream.Synced {
+		a.initial = false
+		w.metrics.established(w.options.Clock.Since(a.asked))
+	}
+	return nil
+}
+
+// verdict is what to do about the end of a stream, or about a request that failed.
+type verdict int
+
+const (
+	reopen      verdict = iota // at once, where it ended; after a while if it had just begun
+	reconnect                  // likewise, and as soon as the server can be reached, which the opener paces
+	restart                    // soon, without the version: it is of no more use
+	retry                      // after a while
+	refuse                     // after a while; the server denies access
+	lookUp                     // the kind may be gone
+	awaitKind                  // the kind is gone
+	unwatchable                // the kind cannot be watched
+)
+
+// String returns the value of the label reason.
+func (v verdict) String() string {
+	return [...]string{"ended", "connection", "expired", "error", "refused", "not_found", "no_kind", "unwatchable"}[v]
+}
+
+// judge reads an error.
+func judge(err error) verdict {
+	var kind *KindError
+	var identifier *IdentifierError
+	switch {
+	case errors.Is(err, stream.ErrConnection): // which may have an EOF for its cause
+		return reconnect
+	case err == nil, errors.Is(err, io.EOF):
+		return reopen
+	case errors.As(err, &kind) && errors.Is(err, ErrNoVersionedResource):
+		return awaitKind
+	case errors.As(err, &kind), errors.As(err, &identifier), apierrors.IsMethodNotSupported(err):
+		return unwatchable
+	case stream.Expired(err):
+		return restart
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return refuse
+	case apierrors.IsNotFound(err), errors.Is(err, errScope):
+		return lookUp
+	}
+	return retry
+}
+
+// recover does what the end of a stream calls for, and reports whether to open another.
+func (a *watch) recover(ctx context.Context, err error) bool {
+	w, v := a.watcher, judge(err)
+	a.brief = !a.opened.IsZero() && (a.initial || w.options.Clock.Since(a.opened) <= stable)
+	if !a.opened.IsZero() && !a.brief {
+		a.delay = nil
+	}
+	rest, again := a.end(ctx, v, err)
+	if !again {
+		return false
+	}
+	switch v {
+	case lookUp:
+		w.kinds.forget(a.gvk.GroupVersion())
+		a.gvr = ScopedGVR{}
+	case unwatchable:
+		a.gvr = ScopedGVR{}
+	case awaitKind:
+		a.delay = nil
+		err := w.arrivals.wait(ctx, a.gvk, func() { a.absent(ctx) })
+		a.arrived = w.options.Clock.Now()
+		return err == nil
+	}
+	switch {
+	case rest > 0:
+		a.gvr = ScopedGVR{}
+		return w.sleep(ctx, rest)
+	case (v == reopen || v == reconnect) && !a.brief:
+		return true
+	}
+	return a.pause(ctx, err)
+}
+
+func (a *watch) end(ctx context.Context, v verdict, err error) (rest time.Duration, again bool) {
+	a.watcher.mu.Lock()
+	defer a.watcher.mu.Unlock()
+	if ctx.Err() != nil {
+		return 0, false
+	}
+	return a.source.endLocked(v, err)
+}
+
+func (a *watch) absent(ctx context.Context) {
+	a.watcher.mu.Lock()
+	defer a.watcher.mu.Unlock()
+	if ctx.Err() == nil {
+		a.source.absentLocked()
+	}
+}
+
+// pause waits before the next attempt: as long as the server asks for, or longer each time.
+func (a *watch) pause(ctx context.Context, err error) bool {
+	if a.delay == nil {
+		a.delay = newBackoff()
+	}
+	d := a.delay()
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && a.watcher.options.Clock.Since(a.arrived) > settling {
+		d = max(d, min(time.Duration(seconds)*time.Second, maxSuggested))
+	}
+	return a.watcher.sleep(ctx, d)
+}
+
+// sleep reports whether a time has passed: otherwise ctx has ended.
+func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
+	timer := w.options.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// afterLocked calls f under the mutex after a time, unless ctx has ended by then.
+func (w *Watcher) afterLocked(ctx context.Context, d time.Duration, f func()) {
+	w.group.Go(func() {
+		if !w.sleep(ctx, d) {
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if ctx.Err() == nil {
+			f()
+		}
+	})
+}
