@@ -5,6 +5,7 @@ package dynamicwatcher_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	discoveryfake "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
@@ -105,6 +108,57 @@ func ExampleNewForConfig() {
 	// <nil> 1
 	// p
 	// <nil>
+}
+
+// Code for kubernetes-dependency-watches may have clients of its own. client-go's fakes stand for the API server here.
+func ExampleNewWithClients() {
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
+	lookups := &discoveryfake.FakeDiscovery{Fake: &testing.Fake{Resources: []*metav1.APIResourceList{{
+		GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true}},
+	}}}}
+	watcher := dynamicwatcher.NewWithClients(client, lookups, dynamicwatcher.ReconcilerFunc(
+		func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		}), &dynamicwatcher.Options{EnableCache: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- watcher.Start(ctx) }()
+	<-watcher.Started()
+
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	err := watcher.QueryBatch(ctx, policy, func(q dynamicwatcher.Querier) error {
+		secret, err := q.Get(policy, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "ns", "password")
+		fmt.Println(secret == nil)
+		return err
+	})
+	fmt.Println(err, watcher.GetWatchCount())
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// true
+	// <nil> 1
+	// <nil>
+}
+
+// A cache of one's own keeps what is put into it.
+func ExampleNewObjectCache() {
+	cache := dynamicwatcher.NewObjectCache(&discoveryfake.FakeDiscovery{Fake: &testing.Fake{}}, dynamicwatcher.ObjectCacheOptions{})
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	_, err := cache.Get(kind, "ns", "password")
+	fmt.Println(errors.Is(err, dynamicwatcher.ErrNoCacheEntry))
+	cache.CacheObject(kind, "ns", "password", &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "ns", "name": "password"},
+	}})
+	secret, err := cache.Get(kind, "ns", "password")
+	fmt.Println(secret.GetName(), err)
+	cache.UncacheObject(kind, "ns", "password")
+	_, err = cache.Get(kind, "ns", "password")
+	fmt.Println(errors.Is(err, dynamicwatcher.ErrNoCacheEntry))
+	// Output:
+	// true
+	// password <nil>
+	// true
 }
 
 // A reconciler that was not called by a watcher finds no triggers, and does everything.

@@ -193,7 +193,7 @@ func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	switch {
 	case !ok:
 		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource}
-	case !slices.Contains(r.Verbs, "watch"):
+	case len(r.Verbs) > 0 && !slices.Contains(r.Verbs, "watch"): // fakes leave the verbs out
 		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrResourceUnwatchable}
 	}
 	return ScopedGVR{gvk.GroupVersion().WithResource(r.Name), r.Namespaced}, nil
@@ -207,6 +207,12 @@ func (k *kinds) forget(gv schema.GroupVersion) {
 	if r, ok := k.mapper.(meta.ResettableRESTMapper); ok {
 		r.Reset()
 	}
+}
+
+func (k *kinds) forgetAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.groups)
 }
 
 func (k *kinds) mapped(gvk schema.GroupVersionKind) (ScopedGVR, error) {

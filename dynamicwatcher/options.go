@@ -154,12 +154,17 @@ func (o *Options) withDefaults() Options {
 	if out.RateLimiter == nil {
 		out.RateLimiter = workqueue.DefaultTypedControllerRateLimiter[ObjectIdentifier]()
 	}
-	if out.ObjectCacheOptions.GVKToGVRCacheTTL == 0 {
-		out.ObjectCacheOptions.GVKToGVRCacheTTL = 10 * time.Minute
-	}
+	out.ObjectCacheOptions = out.ObjectCacheOptions.withDefaults()
 	out.Consolidate = out.Consolidate.withDefaults()
 	if out.Clock == nil {
 		out.Clock = clock.RealClock{}
 	}
 	return out
+}
+
+func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
+	if o.GVKToGVRCacheTTL == 0 {
+		o.GVKToGVRCacheTTL = 10 * time.Minute
+	}
+	return o
 }

@@ -309,12 +309,9 @@ func (w *Watcher) runningLocked() error {
 func (w *Watcher) objectsOf(o *object) []unstructured.Unstructured {
 	all := make([]unstructured.Unstructured, 0, len(o.cached))
 	for _, u := range o.cached {
-		if w.options.ObjectCacheOptions.UnsafeDisableDeepCopy {
-			all = append(all, *u)
-		} else {
-			all = append(all, *u.DeepCopy())
-		}
+		all = append(all, *u)
 	}
+	all = w.options.ObjectCacheOptions.copies(all)
 	slices.SortFunc(all, func(a, b unstructured.Unstructured) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})

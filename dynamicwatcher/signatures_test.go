@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -36,6 +38,21 @@ type peer interface { //nolint:interfacebloat // it is so
 	GVKToGVR(gvk schema.GroupVersionKind) (dynamicwatcher.ScopedGVR, error)
 }
 
+// peerCache is its interface ObjectCache.
+type peerCache interface { //nolint:interfacebloat // it is so
+	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	FromObjectIdentifier(objID objectID) ([]unstructured.Unstructured, error)
+	CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured)
+	CacheObject(gvk schema.GroupVersionKind, namespace string, name string, object *unstructured.Unstructured)
+	CacheFromObjectIdentifier(objID objectID, objects []unstructured.Unstructured)
+	UncacheObject(gvk schema.GroupVersionKind, namespace string, name string)
+	UncacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector)
+	UncacheFromObjectIdentifier(objID objectID)
+	GVKToGVR(gvk schema.GroupVersionKind) (dynamicwatcher.ScopedGVR, error)
+	Clear()
+}
+
 // What code that was written for it, or for the source document, compiles with.
 var (
 	_ peer                                                           = dynamicwatcher.DynamicWatcher(nil)
@@ -44,6 +61,13 @@ var (
 	_ func(*dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.New
 
 	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.NewForConfig
+
+	_ = func(d dynamic.Interface, lookups discovery.DiscoveryInterface, r dynamicwatcher.Reconciler) {
+		var _ dynamicwatcher.DynamicWatcher = dynamicwatcher.NewWithClients(d, lookups, r, nil)
+	}
+	_ func(discovery.DiscoveryInterface, dynamicwatcher.ObjectCacheOptions) dynamicwatcher.ObjectCache = dynamicwatcher.NewObjectCache
+
+	_ peerCache = dynamicwatcher.ObjectCache(nil)
 
 	_ = dynamicwatcher.ScopedGVR{GroupVersionResource: schema.GroupVersionResource{}, Namespaced: true}
 	_ = objectID{Group: "", Version: "v1", Kind: "Secret", Namespace: "ns", Name: "", Selector: "a=b"}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,7 @@ type Watcher struct {
 	opener   stream.Opener
 	wide     *stream.HTTP                                           // the opener, where it can be asked for all of a namespace; nil where clients are the user's
 	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
+	invalid  error                                                  // of NewWithClients: Start returns it
 	started  chan struct{}
 	ended    chan struct{}  // closed when Start's context has ended
 	group    sync.WaitGroup // of objects and arrivals
@@ -52,11 +54,23 @@ var _ DynamicWatcher = &Watcher{}
 // New validates the options and returns a watcher that is not started. It makes no request. The error is an
 // ErrInvalidInput that names the option, or why there is no configuration or client.
 func New(options *Options) (*Watcher, error) {
-	if err := options.validate(); err != nil {
+	err := options.validate()
+	if err != nil {
 		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
 	}
-	w := &Watcher{
-		options:  options.withDefaults(),
+	w := newWatcher(options.withDefaults())
+	if err = w.connect(); err == nil {
+		err = w.complete()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
+	return w, nil
+}
+
+func newWatcher(options Options) *Watcher {
+	return &Watcher{
+		options:  options,
 		started:  make(chan struct{}),
 		ended:    make(chan struct{}),
 		registry: newRegistry(),
@@ -65,14 +79,12 @@ func New(options *Options) (*Watcher, error) {
 		due:      map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
 	}
-	if err := w.connect(); err != nil {
-		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
-	}
+}
+
+// complete makes what needs the clients.
+func (w *Watcher) complete() error {
 	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
-	if err := w.measure(); err != nil {
-		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
-	}
-	return w, nil
+	return w.measure()
 }
 
 // NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
@@ -83,6 +95,26 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) 
 	}
 	options.Config, options.Reconciler = cfg, r
 	return New(&options)
+}
+
+// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch is then a list and a watch
+// of whole objects, within the limits of the dynamic client, and takes more goroutines and memory. Options.Config, HTTPClient,
+// Metadata, Dynamic, Mapper and Consolidate have no effect. Start returns the error of options that are invalid.
+func NewWithClients(
+	dynamicClient dynamic.Interface, discoveryClient discovery.DiscoveryInterface, r Reconciler, o *Options,
+) *Watcher {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	options.Reconciler = r
+	w := newWatcher(options.withDefaults())
+	w.kinds = newKinds(discovery.ToDiscoveryInterfaceWithContext(discoveryClient), nil, w.options.ObjectCacheOptions, w.options.Clock)
+	w.opener = &stream.Clients{Dynamic: dynamicClient}
+	if w.invalid = options.validate(); w.invalid == nil {
+		w.invalid = w.complete()
+	}
+	return w
 }
 
 // connect makes the clients.
@@ -144,6 +176,9 @@ func defaultConfig() (*rest.Config, error) {
 
 // Start implements [DynamicWatcher].
 func (w *Watcher) Start(ctx context.Context) error {
+	if w.invalid != nil {
+		return fmt.Errorf("dynamicwatcher.NewWithClients: %w", w.invalid)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.mu.Lock()

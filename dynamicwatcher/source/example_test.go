@@ -76,3 +76,37 @@ func ExampleNewTyped() {
 	<-dependencies.Done()
 	// Output: reconcile Policy p
 }
+
+// A controller that was written for kubernetes-dependency-watches has a reconciler of the watcher and a source.
+func ExampleNewControllerRuntimeSource() {
+	api := fakeapi.New() // in place of a cluster
+	defer api.Close()
+	reconciler, dependencies := source.NewControllerRuntimeSource()
+	watcher, err := dynamicwatcher.NewForConfig(api.Config(), reconciler, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- watcher.Start(ctx) }()
+	<-watcher.Started()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	fmt.Println(dependencies.Start(ctx, queue)) // builder.WatchesRawSource(dependencies) does it
+
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
+	fmt.Println(watcher.AddOrUpdateWatcher(policy, secret))
+	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))
+	request, _ := queue.Get()
+	fmt.Println("reconcile", request)
+	queue.Done(request)
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// <nil>
+	// <nil>
+	// reconcile ns/p
+	// <nil>
+}

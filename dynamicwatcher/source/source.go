@@ -51,12 +51,16 @@ type TypedSource[request comparable] struct {
 
 var _ source.Source = &Source{}
 
+var errStarted = errors.New("dynamicwatcher/source: already started: a source belongs to one controller")
+
 // New returns a source whose requests have the watcher's namespace and name. It makes no request to the API server. The
 // error is that of [dynamicwatcher.New], and an ErrInvalidInput for a Reconciler in the options: that is the controller's.
 func New(options *dynamicwatcher.Options) (*Source, error) {
-	return NewTyped(options, func(watcher dynamicwatcher.ObjectIdentifier) reconcile.Request {
-		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: watcher.Namespace, Name: watcher.Name}}
-	})
+	return NewTyped(options, requestFor)
+}
+
+func requestFor(watcher dynamicwatcher.ObjectIdentifier) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: watcher.Namespace, Name: watcher.Name}}
 }
 
 // NewTyped is [New] with a function that makes the request for a watcher. It is called from any goroutine.
@@ -86,7 +90,7 @@ func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watc
 // Start implements [source.TypedSource]; controllers call it, once. It does not wait: the watcher runs until ctx ends.
 func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	if !s.began.CompareAndSwap(false, true) {
-		return errors.New("dynamicwatcher/source: already started: a source belongs to one controller")
+		return errStarted
 	}
 	s.queue = queue
 	go func() {
@@ -108,4 +112,40 @@ func (s *TypedSource[request]) String() string { return "dynamicwatcher" }
 func (s *TypedSource[request]) enqueue(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	s.queue.Add(s.to(watcher))
 	return reconcile.Result{}, nil
+}
+
+// NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its requests, as in
+// kubernetes-dependency-watches. The caller makes and starts the watcher; [New] does that itself.
+func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.Source) {
+	r := &ControllerRuntimeSourceReconciler{started: make(chan struct{})}
+	return r, source.Func(r.start)
+}
+
+// ControllerRuntimeSourceReconciler has watchers reconciled by the one controller that starts the source which was made with it.
+// Until then Reconcile waits.
+type ControllerRuntimeSourceReconciler struct {
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	began   atomic.Bool
+	started chan struct{} // closed when there is a queue
+}
+
+func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if !r.began.CompareAndSwap(false, true) {
+		return errStarted
+	}
+	r.queue = queue
+	close(r.started)
+	return nil
+}
+
+// Reconcile implements [dynamicwatcher.Reconciler]. It adds a request with the watcher's namespace and name to the controller's
+// queue. The error is that of ctx.
+func (r *ControllerRuntimeSourceReconciler) Reconcile(ctx context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	select {
+	case <-r.started:
+		r.queue.Add(requestFor(watcher))
+		return reconcile.Result{}, nil
+	case <-ctx.Done():
+		return reconcile.Result{}, ctx.Err()
+	}
 }

@@ -124,6 +124,18 @@ func TestWatcherOfOldServer(t *testing.T) {
 // ignoring returns a configuration for a server in front of another, which ignores parameters of requests.
 func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Config {
 	t.Helper()
+	return behind(t, config, func(r *http.Request) {
+		query := r.URL.Query()
+		for _, name := range parameters {
+			query.Del(name)
+		}
+		r.URL.RawQuery = query.Encode()
+	}, nil)
+}
+
+// behind returns a configuration for a server in front of another, which changes requests and responses.
+func behind(t *testing.T, config *rest.Config, request func(*http.Request), response func(*http.Response) error) *rest.Config {
+	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -132,13 +144,9 @@ func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ModifyResponse: response, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		query := r.Out.URL.Query()
-		for _, name := range parameters {
-			query.Del(name)
-		}
-		r.Out.URL.RawQuery = query.Encode()
+		request(r.Out)
 	}}
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

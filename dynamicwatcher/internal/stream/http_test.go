@@ -235,8 +235,11 @@ func TestConnections(t *testing.T) {
 				for ctx.Err() == nil {
 					s, err := h.Open(ctx, secrets, "")
 					if err == nil {
-						opened[i] = s
-						return
+						if _, err = s.Next(); err == nil { // that there is nothing, which must be read within 10 s
+							opened[i] = s
+							return
+						}
+						s.Close()
 					}
 					if !errors.Is(err, stream.ErrConnection) {
 						t.Errorf("the error is %v", err)
