@@ -204,15 +204,15 @@ func (a *watch) recover(ctx context.Context, err error) bool {
 	if !a.opened.IsZero() && !a.brief {
 		a.delay = nil
 	}
+	if v == lookUp { // before single watches take over
+		w.kinds.forget(a.gvk.GroupVersion())
+	}
 	rest, again := a.end(ctx, v, err)
 	if !again {
 		return false
 	}
 	switch v {
-	case lookUp:
-		w.kinds.forget(a.gvk.GroupVersion())
-		a.gvr = ScopedGVR{}
-	case unwatchable:
+	case lookUp, unwatchable:
 		a.gvr = ScopedGVR{}
 	case awaitKind:
 		a.delay = nil

@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-var configMaps = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+var configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
 // setLabeled creates config maps with the label app=web.
 func (c *writer) setLabeled(namespace string, names ...string) {
@@ -48,17 +48,17 @@ func TestWatcherCache(t *testing.T) {
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{EnableCache: true}, nil)
 	p, web := policyID(ns, "p"), labels.SelectorFromSet(labels.Set{"app": "web"})
 	err := w.QueryBatch(t.Context(), p, func(q dynamicwatcher.Querier) error {
-		all, err := q.List(p, configMaps, ns, web)
+		all, err := q.List(p, configMapKind, ns, web)
 		if err != nil || len(all) != 2 {
 			return fmt.Errorf("the list has %d objects: %w", len(all), err)
 		}
-		_, err = q.Get(p, configMaps, ns, "a")
+		_, err = q.Get(p, configMapKind, ns, "a")
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.GetFromCache(configMaps, ns, ""); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+	if got, err := w.GetFromCache(configMapKind, ns, ""); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
 		t.Errorf("GetFromCache without a name returned %v, %v", got, err)
 	}
 	if all, err := w.ListWatchedFromCache(p); err != nil || len(all) != 2 {
@@ -104,7 +104,7 @@ func TestWatcherObjectsWithoutUID(t *testing.T) {
 	w := startWatcher(t, config, dynamicwatcher.Options{EnableCache: true}, nil)
 	p, web := policyID(ns, "p"), labels.SelectorFromSet(labels.Set{"app": "web"})
 	err := w.QueryBatch(t.Context(), p, func(q dynamicwatcher.Querier) error {
-		all, err := q.List(p, configMaps, ns, web)
+		all, err := q.List(p, configMapKind, ns, web)
 		switch {
 		case err != nil:
 			return err
@@ -120,7 +120,7 @@ func TestWatcherObjectsWithoutUID(t *testing.T) {
 	}
 	client.deleteConfigMap(ns, "a")
 	w.eventually("one is left", func() error {
-		all, err := w.ListFromCache(configMaps, ns, web)
+		all, err := w.ListFromCache(configMapKind, ns, web)
 		if err == nil && (len(all) != 1 || all[0].GetName() != "b") {
 			err = fmt.Errorf("%d are left", len(all))
 		}
@@ -177,7 +177,7 @@ func TestWatcherRemovedInBatch(t *testing.T) {
 	if err := w.StartQueryBatch(p); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Get(p, configMaps, ns, "a"); err != nil {
+	if _, err := w.Get(p, configMapKind, ns, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.RemoveWatcher(p); err != nil {
