@@ -77,25 +77,25 @@
 // With [Options].Consolidate, many watched objects of one kind and namespace share one metadata watch on the namespace. Each
 // then takes less than 1 KiB and no goroutine. Each kind in each namespace is in one of these phases:
 //
-//	            enough                synced                 ended
-//	  apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
-//	    ▲                       │                 ▲  │  ▲                   │   │
-//	    │                       │ 1 s, failed     │  │  └───── synced ──────┘   │
-//	    │ few left              ▼      synced     │  │ few left, too large      │
-//	    └──────────────────── trying ─────────────┘  ▼                          │
-//	                            ▲▲──────────────── leaving                      │
-//	                            │   all returned                                │
-//	                            └───────────────────── given up ────────────────┘
+//		            enough                synced                 ended
+//		  apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
+//		    ▲                       │                 ▲  │  ▲                   │   │
+//		    │                       │ 1 s, failed     │  │  └───── synced ──────┘   │
+//		    │ few left              ▼      synced     │  │ few left, too large      │
+//		    └──────────────────── trying ─────────────┘  ▼                          │
+//		                            ▲▲──────────────── leaving                      │
+//		                            │   all returned                                │
+//		                            └───────────────────── given up ────────────────┘
 //
-//   - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
-//   - gathering: new objects wait for the shared watch, for a second at most.
-//   - trying: each object has its own watch. The shared watch is tried at once, and after a refusal again after a minute at
-//     first and each half hour in the end.
-//   - sharing: the shared watch has sent all that exists, and delivers the changes.
-//   - interrupted: the shared watch is opened again. Access lost or a failing server for 3 s (30 s when overloaded), a stream
-//     that has not sent all after 30 s, and a deleted kind lead to single watches.
-//   - leaving: fewer than half of the objects are left, or the namespace has more than twice [ConsolidateOptions].MaxRatio for
-//     each. An object leaves when its own watch has sent what exists.
+//	  - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
+//	  - gathering: new objects wait for the shared watch, for a second at most.
+//	  - trying: each object has its own watch. The shared watch is tried at once, and after a refusal again after a minute at
+//	    first and each half hour in the end.
+//	  - sharing: the shared watch has sent all that exists, and delivers the changes.
+//	  - interrupted: the shared watch is opened again. Access lost or a failing server for 3 s (30 s when overloaded), a stream
+//	    that has not sent all after 30 s, and a deleted kind lead to single watches.
+//	  - leaving: fewer than half of the objects are left, or the namespace has more than twice [ConsolidateOptions].MaxRatio for
+//	    each. An object leaves when its own watch has sent what exists.
 //
 // An object receives its changes from one watch at a time, and resource versions tell which of them it has received before.
 // It changes over as after a reconnect: no change is lost or reported twice. [Options].EnableCache excludes consolidation: the
