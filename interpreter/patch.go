@@ -45,11 +45,12 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 // applyText applies a patch within the limits of the operations, the copies and the time.
 func applyText(original, patch []byte) ([]byte, error) {
 	operations, err := jsonpatch.Decode(patch)
-	if err != nil {
+	var many *jsonpatch.OperationsError
+	switch {
+	case errors.As(err, &many):
+		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: many.Error()}
+	case err != nil:
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
-	}
-	if len(operations) > rawjson.MaxOperations {
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("has %d operations: the limit is %d", len(operations), rawjson.MaxOperations)}
 	}
 	out, err := operations.Apply(original, jsonpatch.Options{MaxCopied: MaxBytes})
 	switch {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,13 +122,14 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 		return nil, nil // null
 	}
 	p := mergePatch{}
-	for members := rawjson.Open(data); ; {
-		key, value, ok := members.Next()
+	for cursor := rawjson.Open(data); ; {
+		key, value, ok := cursor.Next()
 		if !ok {
 			return p, nil
 		}
-		name, _ := rawjson.Text(key)
-		p[name] = value
+		if name, _ := rawjson.Text(key); slices.Contains(members, name) {
+			p[name] = value
+		}
 	}
 }
 
@@ -136,12 +138,13 @@ const maxCopied = 3 << 20
 
 func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
 	patch, err := jsonpatch.Decode(data)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
-	}
-	if len(patch) > rawjson.MaxOperations {
+	var many *jsonpatch.OperationsError
+	switch {
+	case errors.As(err, &many):
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", rawjson.MaxOperations, len(patch)))
+			"The allowed maximum operations in a JSON patch is %d, got %d", rawjson.MaxOperations, many.Count))
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
 	}
 	return patch, nil
 }

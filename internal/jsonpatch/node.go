@@ -48,6 +48,9 @@ func (a *applier) open(n *node) (*container, error) {
 		if !ok {
 			break
 		}
+		if err := a.spend(partCost); err != nil {
+			return nil, err
+		}
 		if kind == rawjson.Object {
 			name, _ := rawjson.Text(key)
 			c.members[name] = &node{raw: value}

@@ -4,14 +4,14 @@
 // Package jsonpatch applies JSON patches (RFC 6902) and JSON merge patches (RFC 7396) of untrusted origin. The results and
 // error texts are those of gopkg.in/evanphx/json-patch.v4, which the API server uses, but memory and time are bounded:
 //
+//   - Decode refuses more than [rawjson.MaxOperations] operations, and allocates 1 MiB at most.
 //   - Options.MaxCopied bounds the bytes that copy operations add.
-//   - A patch that reads too much text or moves too many list elements fails with [ErrTooExpensive], within about a second.
+//   - A patch that reads too much text, opens too many values or moves too many list elements fails with [ErrTooExpensive], within about a second.
 //   - No patch panics.
 package jsonpatch
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -49,19 +49,11 @@ type Options struct {
 const (
 	// maxCost bounds the bytes of opened values plus the list elements that an operation moves: about a second.
 	maxCost = 1 << 28
+	// partCost is added for each part of an opened value, which takes up to 150 bytes of memory: 75 MiB in all.
+	partCost = 512
 	// maxDepth is the deepest value that encoding/json reads.
 	maxDepth = 10_000
 )
-
-// Patch is a decoded JSON patch.
-type Patch []map[string]*json.RawMessage
-
-// Decode reads a JSON patch. It checks operations no further: Apply does.
-func Decode(data []byte) (Patch, error) {
-	var p Patch
-	err := json.Unmarshal(data, &p)
-	return p, err
-}
 
 // Apply returns the document that the patch makes of a document. Its size is at most that of document and patch plus
 // Options.MaxCopied.
@@ -73,8 +65,8 @@ func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
 	if root, err := a.open(&a.root); err != nil || root == nil {
 		return nil, cmpErr(err, "the document must be object or array")
 	}
-	for _, fields := range p {
-		if err := a.apply(operation(fields)); err != nil {
+	for _, o := range p {
+		if err := a.apply(o); err != nil {
 			return nil, err
 		}
 	}
@@ -86,28 +78,6 @@ func cmpErr(err error, text string) error {
 		return err
 	}
 	return errors.New(text)
-}
-
-type operation map[string]*json.RawMessage
-
-func (o operation) text(field string) (string, error) {
-	raw := o[field]
-	if raw == nil {
-		if field == "from" {
-			return "", fmt.Errorf("operation, missing from field: %w", errMissing)
-		}
-		return "", fmt.Errorf("operation missing %s field: %w", field, errMissing)
-	}
-	var s string
-	err := json.Unmarshal(*raw, &s)
-	return s, err
-}
-
-func (o operation) value() node {
-	if raw := o["value"]; raw != nil {
-		return node{raw: *raw}
-	}
-	return node{raw: null}
 }
 
 var null = []byte("null")
@@ -127,7 +97,7 @@ func (a *applier) spend(n int) error {
 }
 
 func (a *applier) apply(o operation) error {
-	kind, err := o.text("op")
+	kind, err := textOf(o.op, "op")
 	if err != nil {
 		kind = "unknown"
 	}
@@ -149,7 +119,7 @@ func (a *applier) apply(o operation) error {
 }
 
 func (a *applier) add(o operation) error {
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("add operation failed to decode path: %w", errMissing)
 	}
@@ -163,14 +133,14 @@ func (a *applier) add(o operation) error {
 	if c == nil {
 		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
-	if err := a.insert(c, key, o.value()); err != nil {
+	if err := a.insert(c, key, o.node()); err != nil {
 		return fmt.Errorf("error in add for path: '%s': %w", path, err)
 	}
 	return nil
 }
 
 func (a *applier) remove(o operation) error {
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("remove operation failed to decode path: %w", errMissing)
 	}
@@ -188,7 +158,7 @@ func (a *applier) remove(o operation) error {
 }
 
 func (a *applier) replace(o operation) error {
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("replace operation failed to decode path: %w", err)
 	}
@@ -207,14 +177,14 @@ func (a *applier) replace(o operation) error {
 	case err != nil || at == nil && !a.options.Lenient:
 		return fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", path, errMissing)
 	case at == nil:
-		return a.insert(c, key, o.value())
+		return a.insert(c, key, o.node())
 	}
-	*at = o.value()
+	*at = o.node()
 	return nil
 }
 
 func (a *applier) replaceRoot(o operation) error {
-	value := o.value()
+	value := o.node()
 	c, err := a.open(&value)
 	if err != nil || c == nil {
 		return cmpErr(err, "replace operation value must be object or array")
@@ -224,7 +194,7 @@ func (a *applier) replaceRoot(o operation) error {
 }
 
 func (a *applier) move(o operation) error {
-	from, err := o.text("from")
+	from, err := textOf(o.from, "from")
 	if err != nil {
 		return fmt.Errorf("move operation failed to decode from: %w", err)
 	}
@@ -246,7 +216,7 @@ func (a *applier) move(o operation) error {
 	if err := a.take(c, key); err != nil {
 		return fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("move operation failed to decode path: %w", err)
 	}
@@ -263,7 +233,7 @@ func (a *applier) move(o operation) error {
 }
 
 func (a *applier) test(o operation) error {
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("test operation failed to decode path: %w", err)
 	}
@@ -283,7 +253,7 @@ func (a *applier) test(o operation) error {
 			at = &node{raw: null}
 		}
 	}
-	value := o.value()
+	value := o.node()
 	same, err := a.equal(at, &value)
 	if err != nil {
 		return err
@@ -295,7 +265,7 @@ func (a *applier) test(o operation) error {
 }
 
 func (a *applier) copy(o operation) error {
-	from, err := o.text("from")
+	from, err := textOf(o.from, "from")
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode from: %w", err)
 	}
@@ -313,7 +283,7 @@ func (a *applier) copy(o operation) error {
 	if err != nil {
 		return fmt.Errorf("error in copy for from: '%s': %w", from, err)
 	}
-	path, err := o.text("path")
+	path, err := textOf(o.path, "path")
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode path: %w", errMissing)
 	}

@@ -48,6 +48,37 @@ func TestApplyStrict(t *testing.T) {
 	}
 }
 
+// TestMemory: small texts of many parts take little memory.
+func TestMemory(t *testing.T) {
+	const parts = 2_000_000
+	list := func(part string) string { return "[" + strings.Repeat(part+",", parts-1) + part + "]" }
+	long := `{"a":` + list("1") + `,"b":{"x":0` + strings.Repeat(`,"y":0`, parts) + "}}"
+	for _, test := range []struct{ name, doc, patch, want string }{
+		{"operations", `{}`, list("{}"), "has 2000000 operations: the limit is 10000"},
+		{"null operations", `{}`, list("null"), "has 2000000 operations: the limit is 10000"},
+		{"members of an operation", `{}`, `[{"a":0` + strings.Repeat(`,"b":0`, parts) + "}]", "Unexpected kind: unknown"},
+		{"elements", long, `[{"op":"remove","path":"/a/0"}]`, jsonpatch.ErrTooExpensive.Error()},
+		{"members", long, `[{"op":"remove","path":"/b/x"}]`, jsonpatch.ErrTooExpensive.Error()},
+		{"elements of a value", `{}`, `[{"op":"add","path":"/a","value":` + list("1") + `},{"op":"test","path":"/a","value":[]}]`, jsonpatch.ErrTooExpensive.Error()},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p, err := jsonpatch.Decode([]byte(test.patch))
+		if err == nil {
+			_, err = p.Apply([]byte(test.doc), jsonpatch.Options{MaxCopied: maxCopied})
+		}
+		runtime.ReadMemStats(&after)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		n := (after.TotalAlloc - before.TotalAlloc) >> 20
+		t.Logf("%s: %d MiB allocated", test.name, n)
+		if n > 100 {
+			t.Errorf("%s: %d MiB allocated", test.name, n)
+		}
+	}
+}
+
 // TestMergeOfDeepValues: a merge reads ordinary documents, however large, and refuses large values that are nested deeply.
 func TestMergeOfDeepValues(t *testing.T) {
 	deep := func(depth, size int) []byte {

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonpatch
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
+)
+
+// OperationsError is returned for a patch of more than [rawjson.MaxOperations] operations.
+type OperationsError struct{ Count int }
+
+// Error returns the number and the limit.
+func (e *OperationsError) Error() string {
+	return fmt.Sprintf("has %d operations: the limit is %d", e.Count, rawjson.MaxOperations)
+}
+
+// Patch is a decoded JSON patch.
+type Patch []operation
+
+// operation has the members of an operation as parts of the patch's text. They are nil where they are missing or null.
+type operation struct{ op, path, from, value []byte }
+
+// Decode reads a JSON patch. The result refers to data. Decode checks operations no further than that they are objects: Apply
+// does.
+func Decode(data []byte) (Patch, error) {
+	var objects []map[string]*json.RawMessage
+	switch kind := rawjson.KindOf(data); {
+	case !rawjson.Valid(data) || kind != rawjson.Array && kind != rawjson.Null:
+		return nil, json.Unmarshal(data, &objects) // decodes nothing
+	case kind == rawjson.Null:
+		return nil, nil
+	}
+	count := 0
+	for elements := rawjson.Open(data); ; count++ {
+		if _, _, ok := elements.Next(); !ok {
+			break
+		}
+	}
+	if count > rawjson.MaxOperations {
+		return nil, &OperationsError{count}
+	}
+	p := make(Patch, 0, count)
+	for elements := rawjson.Open(data); ; {
+		_, element, ok := elements.Next()
+		if !ok {
+			return p, nil
+		}
+		o, err := decodeOperation(element)
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, o)
+	}
+}
+
+func decodeOperation(element []byte) (o operation, err error) {
+	if kind := rawjson.KindOf(element); kind != rawjson.Object && kind != rawjson.Null {
+		return o, json.Unmarshal(element, &map[string]*json.RawMessage{}) // decodes nothing
+	}
+	for members := rawjson.Open(element); ; {
+		key, value, ok := members.Next()
+		if !ok {
+			return o, nil
+		}
+		if rawjson.KindOf(value) == rawjson.Null {
+			value = nil
+		}
+		switch name, _ := rawjson.Text(key); name {
+		case "op":
+			o.op = value
+		case "path":
+			o.path = value
+		case "from":
+			o.from = value
+		case "value":
+			o.value = value
+		}
+	}
+}
+
+func textOf(raw []byte, field string) (string, error) {
+	if raw == nil {
+		if field == "from" {
+			return "", fmt.Errorf("operation, missing from field: %w", errMissing)
+		}
+		return "", fmt.Errorf("operation missing %s field: %w", field, errMissing)
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err
+}
+
+func (o operation) node() node {
+	if o.value == nil {
+		return node{raw: null}
+	}
+	return node{raw: o.value}
+}
