@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 )
 
@@ -25,8 +27,9 @@ const (
 )
 
 // Executor is a user whose rights limit what [Applier.Apply] writes. Before it writes an object, it asks the API server whether the
-// user may create it, or patch it (update it with StrategyUpdate). Where the object gets our owner reference, the user must also be
-// allowed to delete it: deleting the AppliedWork deletes the object. An object that the policies leave needs no right to delete it.
+// user may create it, or patch it (update it with StrategyUpdate). Where the object gets our owner reference, or has references of its
+// own in its manifest, the user must also be allowed to delete it: the garbage collector deletes it after its owners. A reference of
+// a manifest with blockOwnerDeletion needs the right to update the finalizers of the owner.
 //
 // Rights are asked for all names of a namespace first and then by name, but for create, which has no name. Answers count for 10
 // seconds, so a change of rights takes effect after that time. An object that is as its manifest has it is not written, and needs
@@ -60,24 +63,68 @@ func (e *Executor) validate(reviews SubjectAccessReviews) error {
 // authorize returns an error if the executor may not do one of the verbs with the object of an item; it is Forbidden unless the
 // answer is not known.
 func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...string) error {
+	about := authorizationv1.ResourceAttributes{
+		Group: item.mapping.resource.Group, Version: item.mapping.resource.Version,
+		Resource: item.mapping.resource.Resource, Namespace: item.id.Namespace,
+	}
 	for _, verb := range verbs {
-		about := authorizationv1.ResourceAttributes{
-			Verb: verb, Group: item.mapping.resource.Group, Version: item.mapping.resource.Version,
-			Resource: item.mapping.resource.Resource, Namespace: item.id.Namespace,
+		about.Verb = verb
+		if err := r.may(ctx, item, about, item.id.Name); err != nil {
+			return err
 		}
-		a, err := r.access.ask(ctx, r.opts.Executor, about)
-		if err == nil && !a.allowed && verb != "create" {
-			about.Name = item.id.Name
-			a, err = r.access.ask(ctx, r.opts.Executor, about)
-		}
-		if err != nil {
-			return fmt.Errorf("ask whether user %q may %s %s: %w", r.opts.Executor.User, verb, item.change.Key, notForbidden(err))
-		}
-		if !a.allowed {
-			return r.forbidden(item, verb, a.reason)
+	}
+	for _, owner := range r.foreignOwners(item) {
+		if err := r.mayBlock(ctx, item, owner); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// may returns an error if the executor may not do something with the object of a name, for the object of an item.
+func (r *applyRun) may(ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string) error {
+	a, err := r.access.ask(ctx, r.opts.Executor, about)
+	if err == nil && !a.allowed && about.Verb != "create" {
+		about.Name = name
+		a, err = r.access.ask(ctx, r.opts.Executor, about)
+	}
+	if err != nil {
+		return fmt.Errorf("ask whether user %q may %s %s for %s: %w", r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
+	}
+	if !a.allowed {
+		return r.forbidden(item, about, name, a.reason)
+	}
+	return nil
+}
+
+// foreignOwners returns the owner references of a manifest, without the one to the AppliedWork, if they are written.
+func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
+	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
+		return nil
+	}
+	return slices.DeleteFunc(item.source.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == r.work.UID })
+}
+
+// mayBlock returns an error if a new reference blocks the deletion of an owner and the executor may not, as the admission plugin
+// OwnerReferencesPermissionEnforcement does.
+func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.OwnerReference) error {
+	blocks := func(other metav1.OwnerReference) bool {
+		return other.UID == owner.UID && isTrue(other.BlockOwnerDeletion)
+	}
+	if !blocks(owner) || item.live != nil && slices.ContainsFunc(item.live.GetOwnerReferences(), blocks) {
+		return nil
+	}
+	m, err := r.kinds.resolveExactly(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	if err != nil {
+		return fmt.Errorf("owner %s %s of %s: %w", owner.Kind, owner.Name, item.change.Key, err)
+	}
+	about := authorizationv1.ResourceAttributes{
+		Verb: "update", Group: m.resource.Group, Version: m.resource.Version, Resource: m.resource.Resource, Subresource: "finalizers",
+	}
+	if m.namespaced {
+		about.Namespace = item.id.Namespace
+	}
+	return r.may(ctx, item, about, owner.Name)
 }
 
 // authorizeNew fails the items that are not ours yet and that the executor may not write, before they are recorded.
@@ -106,19 +153,23 @@ func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string
 	return err == nil
 }
 
-func (r *applyRun) forbidden(item *applyItem, verb, reason string) error {
-	resource := item.mapping.resource.GroupResource()
-	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", r.opts.Executor.User, verb, resource.Resource, resource.Group)
-	if item.id.Namespace != "" {
-		text += fmt.Sprintf(" in the namespace %q", item.id.Namespace)
+func (r *applyRun) forbidden(item *applyItem, about authorizationv1.ResourceAttributes, name, reason string) error {
+	resource := schema.GroupResource{Group: about.Group, Resource: about.Resource}
+	full := strings.TrimSuffix(about.Resource+"/"+about.Subresource, "/")
+	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", r.opts.Executor.User, about.Verb, full, about.Group)
+	if about.Namespace != "" {
+		text += fmt.Sprintf(" in the namespace %q", about.Namespace)
 	}
-	if verb == "delete" {
-		text += ", which is needed as the object goes with its AppliedWork"
+	switch {
+	case about.Subresource != "":
+		text += fmt.Sprintf(", which is needed as %s blocks the deletion of its owner", item.change.Key)
+	case about.Verb == "delete":
+		text += ", which is needed as the object goes with its owners"
 	}
 	if reason != "" {
 		text += ": " + reason
 	}
-	return apierrors.NewForbidden(resource, item.id.Name, errors.New(text))
+	return apierrors.NewForbidden(resource, name, errors.New(text))
 }
 
 // notForbidden hides that we may not ask: it is not the executor who may not.
@@ -139,7 +190,7 @@ func (r *applyRun) verbs(item *applyItem) []string {
 	default:
 		verb = "patch"
 	}
-	if r.isUnowned(item) {
+	if r.isUnowned(item) && len(r.foreignOwners(item)) == 0 {
 		return []string{verb}
 	}
 	return []string{verb, "delete"}

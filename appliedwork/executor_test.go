@@ -81,7 +81,7 @@ func TestExecutorDenied(t *testing.T) {
 	before := len(s.writes)
 	changes, err := s.apply(opts, manifest("a", "1"), manifest("b", "1"), role)
 	const want = `configmaps "b" is forbidden: user "deployer" cannot delete resource "configmaps" in API group "" in the namespace "shop", ` +
-		`which is needed as the object goes with its AppliedWork: no rule fits`
+		`which is needed as the object goes with its owners: no rule fits`
 	if !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), want) || changes.String() != "2 created, 1 failed" {
 		t.Errorf("%v, %v", changes, err)
 	}

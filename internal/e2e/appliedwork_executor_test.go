@@ -87,6 +87,27 @@ func checkExecutor(t *testing.T, g *ground) {
 	if owners := g.get(a).GetOwnerReferences(); len(owners) > 0 {
 		t.Errorf("it is owned by %v", owners)
 	}
+
+	// References of the manifest delete in its name, too, as soon as the object stays without its AppliedWork.
+	owner := g.create(configMapOf(namespace, "owner", "1"))
+	owned := func(name string, blocks bool) *unstructured.Unstructured {
+		obj := configMapOf(namespace, name, "1")
+		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.GetUID(), BlockOwnerDeletion: &blocks}})
+		return obj
+	}
+	apply(orphan, "1 failed", "cannot delete", owned("owned", false))
+	apply(orphan, "1 failed", "cannot delete", owned("a", false))
+	if g.get(owned("owned", false)) != nil || len(g.get(a).GetOwnerReferences()) > 0 {
+		t.Error("an object got an owner reference of its manifest")
+	}
+	createOnly := orphan
+	key, err := appliedwork.Identify(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createOnly.ByKey = map[appliedwork.Key]appliedwork.ObjectOptions{key: {Strategy: appliedwork.StrategyCreateOnly}}
+	apply(createOnly, "1 unchanged", "", owned("a", false)) // the reference is not written
+
 	g.create(configMapOf(namespace, "found", "users"))
 	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true}, "1 adopted", "", configMapOf(namespace, "found", "ours"))
 
@@ -96,6 +117,15 @@ func checkExecutor(t *testing.T, g *ground) {
 	if !appliedwork.IsOwnedBy(g.get(a), work.UID) || g.get(b) != nil {
 		t.Error("the object that may be written was not, or the other was")
 	}
+
+	// To block the deletion of an owner is a right of its own.
+	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
+	apply(orphan, "1 created", "", owned("owned", false))
+	apply(orphan, "1 failed", `cannot update resource "configmaps/finalizers" in API group "" in the namespace "executor"`, owned("blocking", true))
+	apply(orphan, "1 failed", "blocks the deletion of its owner", owned("owned", true))
+	finalizers := `{"apiGroups":[""],"resources":["configmaps/finalizers"],"verbs":["update"],"resourceNames":["owner"]}`
+	grant("get", "", true, rule(`"create","patch","delete","get"`, ""), finalizers)
+	apply(orphan, "1 created, 1 configured", "", owned("blocking", true), owned("owned", true))
 
 	// A right that is revoked counts for as long as its answer does.
 	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
