@@ -59,7 +59,7 @@ func (c *certificates) load() error {
 func (c *certificates) config() *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"h2", "http/1.1"},
+		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
 	}
 	if c.clientCAFile == "" {

@@ -25,8 +25,6 @@ import (
 const (
 	healthPath = "/healthz"
 	readyPath  = "/readyz"
-	// maxConns limits the open connections. One client may have half of them.
-	maxConns = 4096
 )
 
 // Server serves handlers over TLS. Its methods may be called from any goroutine.
@@ -154,8 +152,7 @@ func (s *Server) Start(ctx context.Context) error {
 			Handler: s.mux, TLSConfig: s.certificates.config(),
 			BodyTimeout:   s.options.Timeout + 10*time.Second,
 			AnswerTimeout: 2*s.options.Timeout + 20*time.Second,
-			IdleTimeout:   2 * time.Minute,
-			MaxConns:      maxConns, ShutdownTimeout: s.options.ShutdownTimeout, KeepRequests: true,
+			IdleTimeout:   2 * time.Minute, ShutdownTimeout: s.options.ShutdownTimeout, KeepRequests: true,
 		})
 	}()
 	s.serving.Store(true)

@@ -3,7 +3,7 @@
 
 // Package httpserve runs the HTTP servers of the tree. A slow or silent client costs a server one
 // connection for a bounded time: headers, bodies, writes and idle connections have deadlines, and
-// connections are limited, also per client. Streams and long waits may last, while their clients read.
+// connections are shared among clients. Streams and long waits may last, while their clients read.
 package httpserve
 
 import (
@@ -16,23 +16,26 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/internal/connlimit"
 )
 
 const (
 	// chunk is the most that one write deadline covers.
-	chunk          = 64 << 10
-	maxHeaderBytes = 64 << 10
+	chunk = 64 << 10
+	// maxDrained is the most that is read of a body that the handler does not read.
+	maxDrained     = 32 << 20
+	maxHeaderLines = 100
+	maxHeaderBytes = 12 << 10 // net/http reads 4 KiB more
 )
 
 // Options configures [Serve]. Handler is required.
 type Options struct {
 	Handler http.Handler
-	// TLSConfig makes the server speak TLS.
+	// TLSConfig makes the server speak TLS, and HTTP/1.1: a connection of HTTP/2 would hold many requests.
 	TLSConfig *tls.Config
 	// HeaderTimeout limits the TLS handshake and a request's header. Defaults to 10 s.
 	HeaderTimeout time.Duration
@@ -44,10 +47,8 @@ type Options struct {
 	AnswerTimeout time.Duration
 	// IdleTimeout limits the time between two requests of a connection. Defaults to 1 min.
 	IdleTimeout time.Duration
-	// MaxConns limits the open connections. Defaults to 1000.
+	// MaxConns limits the open connections, see [connlimit.Listener]. Defaults to 1000.
 	MaxConns int
-	// MaxConnsPerClient limits those of one address, or of one /64 network of IPv6. Defaults to half of MaxConns.
-	MaxConnsPerClient int
 	// ShutdownTimeout is the time that requests have to end when ctx ends. Defaults to 2 s.
 	ShutdownTimeout time.Duration
 	// KeepRequests keeps the contexts of requests alive during that time.
@@ -62,7 +63,6 @@ func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 30*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, time.Minute)
 	o.MaxConns = cmp.Or(o.MaxConns, 1000)
-	o.MaxConnsPerClient = cmp.Or(o.MaxConnsPerClient, max(1, o.MaxConns/2))
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 2*time.Second)
 	return o
 }
@@ -77,23 +77,28 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 		base = context.WithoutCancel(ctx)
 	}
 	server := &http.Server{
-		Handler:           withBodyTimeout(o.Handler, o.BodyTimeout),
+		Handler:           withEstablished(withBodyTimeout(o.Handler, o.BodyTimeout)),
 		ReadHeaderTimeout: o.HeaderTimeout,
 		WriteTimeout:      o.AnswerTimeout,
 		IdleTimeout:       o.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(&errorLog{logger}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withConn,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if c, ok := c.(*conn); ok && state == http.StateIdle {
+				c.header(true)
+			}
+		},
 	}
 	if o.OnShutdown != nil {
 		server.RegisterOnShutdown(o.OnShutdown)
 	}
-	var accepting net.Listener = &limited{Listener: listener, options: &o, clients: map[netip.Prefix]int{}}
-	if o.TLSConfig != nil {
-		accepting = tls.NewListener(accepting, o.TLSConfig)
-	}
+	limited := connlimit.New(listener, o.MaxConns, func(peer net.Addr) {
+		logger.V(2).Info("Closed a connection", "peer", peer.String(), "limit", o.MaxConns)
+	})
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(accepting) }()
+	go func() { ended <- server.Serve(&connections{limited, o.TLSConfig, o.WriteTimeout}) }()
 	select {
 	case err := <-ended:
 		return err
@@ -118,7 +123,14 @@ func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			control := http.NewResponseController(w)
 			_ = control.SetReadDeadline(time.Now().Add(timeout))
-			r.Body = &body{r.Body, control}
+			b := &body{ReadCloser: r.Body, control: control}
+			r.Body = b
+			expects := r.Header.Get("Expect") != ""
+			next.ServeHTTP(w, r)
+			if !expects {
+				b.drain()
+			}
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -127,125 +139,25 @@ func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 type body struct {
 	io.ReadCloser
 	control *http.ResponseController
+	ended   bool // or failed
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
 	if errors.Is(err, io.EOF) {
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
 }
 
-// limited closes connections that exceed a limit.
-type limited struct {
-	net.Listener
-	options *Options
-
-	mu      sync.Mutex
-	open    int
-	clients map[netip.Prefix]int
-}
-
-// Accept implements [net.Listener].
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		client := clientOf(c)
-		if l.enter(client) {
-			leave := sync.OnceFunc(func() { l.leave(client) })
-			return &conn{Conn: c, timeout: l.options.WriteTimeout, leave: leave}, nil
-		}
-		_ = c.Close()
+// drain sends the answer and reads the rest of a body: a client that still writes when the connection is closed may lose the answer.
+func (b *body) drain() {
+	if !b.ended {
+		_ = b.control.Flush()
+		_, _ = io.CopyN(io.Discard, b, maxDrained)
 	}
-}
-
-func clientOf(c net.Conn) netip.Prefix {
-	const network = 64
-	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	prefix, _ := addr.Prefix(min(network, addr.BitLen()))
-	return prefix
-}
-
-func (l *limited) enter(client netip.Prefix) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.options.MaxConns || l.clients[client] >= l.options.MaxConnsPerClient {
-		return false
-	}
-	l.open++
-	l.clients[client]++
-	return true
-}
-
-func (l *limited) leave(client netip.Prefix) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if l.clients[client]--; l.clients[client] == 0 {
-		delete(l.clients, client)
-	}
-}
-
-// conn gives each chunk of a write a deadline.
-type conn struct {
-	net.Conn
-	timeout time.Duration
-	leave   func()
-
-	mu       sync.Mutex
-	deadline time.Time // set by the server or a handler
-}
-
-// Write implements [net.Conn].
-func (c *conn) Write(p []byte) (written int, err error) {
-	for {
-		part := p[written:min(len(p), written+chunk)]
-		if err := c.extend(); err != nil {
-			return written, err
-		}
-		n, err := c.Conn.Write(part)
-		if written += n; err != nil || written == len(p) {
-			return written, err
-		}
-	}
-}
-
-func (c *conn) extend() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	deadline := time.Now().Add(c.timeout)
-	if !c.deadline.IsZero() && c.deadline.Before(deadline) {
-		deadline = c.deadline
-	}
-	return c.Conn.SetWriteDeadline(deadline)
-}
-
-// SetWriteDeadline implements [net.Conn].
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.deadline = t
-	return c.Conn.SetWriteDeadline(t)
-}
-
-// SetDeadline implements [net.Conn].
-func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// Close implements [net.Conn].
-func (c *conn) Close() error {
-	c.leave()
-	return c.Conn.Close()
 }
 
 // errorLog receives the messages of net/http. Clients cause most of them.

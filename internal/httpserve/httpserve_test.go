@@ -6,11 +6,13 @@ package httpserve_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -160,19 +163,23 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestMaxConns: one client cannot take all connections, and all clients together cannot take more than the limit.
-func TestMaxConns(t *testing.T) {
-	address := start(t, httpserve.Options{MaxConns: 5, MaxConnsPerClient: 3, Handler: http.NotFoundHandler()})
-	accepted := func(from string) (net.Conn, bool) {
-		conn := dial(t, address, from)
-		_ = conn.SetDeadline(time.Now().Add(patient))
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-		return conn, err == nil
+// request makes a request on a connection that it leaves open, and reports whether the handler answered.
+func request(t *testing.T, address, from, text string) (net.Conn, bool) {
+	conn := dial(t, address, from)
+	_ = conn.SetDeadline(time.Now().Add(patient))
+	_, _ = io.WriteString(conn, text)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err == nil {
+		_ = answer.Body.Close()
 	}
+	return conn, err == nil && answer.StatusCode != http.StatusBadRequest
+}
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// TestMaxConns: one client cannot keep others out, and all clients together cannot take more than the limit.
+func TestMaxConns(t *testing.T) {
+	address := start(t, httpserve.Options{MaxConns: 3, Handler: http.NotFoundHandler()})
 	var first net.Conn
 	for i, tt := range []struct {
 		from string
@@ -181,7 +188,7 @@ func TestMaxConns(t *testing.T) {
 		{"127.0.0.1", true}, {"127.0.0.1", true}, {"127.0.0.1", true}, {"127.0.0.1", false},
 		{"127.0.0.2", true}, {"127.0.0.3", true}, {"127.0.0.4", false},
 	} {
-		conn, got := accepted(tt.from)
+		conn, got := request(t, address, tt.from, get)
 		if got != tt.want {
 			t.Errorf("connection %d, from %s: accepted %v", i, tt.from, got)
 		}
@@ -191,12 +198,107 @@ func TestMaxConns(t *testing.T) {
 	}
 	_ = first.Close()
 	for end := time.Now().Add(patient); ; {
-		if _, ok := accepted("127.0.0.1"); ok {
+		if _, ok := request(t, address, "127.0.0.1", get); ok {
 			return
 		}
 		if time.Now().After(end) {
 			t.Fatal("a closed connection still counts")
 		}
+	}
+}
+
+// TestSilentClients: silent connections, of TLS too, keep no client out, not even one of their own address.
+func TestSilentClients(t *testing.T) {
+	ca := certtest.New(t)
+	certificate, err := tls.LoadX509KeyPair(ca.Issue(t, "server").Write(t, t.TempDir(), "server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {Certificates: []tls.Certificate{certificate}}} {
+		t.Run(name, func(t *testing.T) {
+			address := start(t, httpserve.Options{MaxConns: 10, TLSConfig: config, Handler: http.NotFoundHandler()})
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}, DisableKeepAlives: true}}
+			scheme := "http://"
+			if config != nil {
+				scheme = "https://"
+			}
+			for range 3 {
+				for range 20 {
+					dial(t, address, "127.0.0.1")
+				}
+				answer, err := client.Get(scheme + address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = answer.Body.Close()
+			}
+		})
+	}
+}
+
+// TestHeaders: headers of many lines are refused, also while they arrive, and take little memory.
+func TestHeaders(t *testing.T) {
+	var waiting atomic.Int32
+	end := make(chan struct{})
+	address := start(t, httpserve.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); len(body) == 0 && r.URL.Path == "/wait" {
+			waiting.Add(1)
+			<-end
+		}
+	})})
+	defer close(end)
+	lines := func(n int) string {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, "%c%c:\r\n", 'a'+i/26%26, 'a'+i%26)
+		}
+		return out.String()
+	}
+	body := strings.Repeat("\n", 5000)
+	post := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n" + body
+	for name, tt := range map[string]struct {
+		text string
+		want bool
+	}{
+		"98 lines":        {"GET / HTTP/1.1\r\nHost: a\r\n" + lines(98) + "\r\n", true},
+		"99 lines":        {"GET / HTTP/1.1\r\nHost: a\r\n" + lines(99) + "\r\n", false},
+		"bare line feeds": {"GET / HTTP/1.1\nHost: a\n" + strings.ReplaceAll(lines(99), "\r", "") + "\n", false},
+		"a body of lines": {post, true},
+	} {
+		conn, got := request(t, address, "127.0.0.1", tt.text)
+		if got != tt.want {
+			t.Errorf("%s: answered %v", name, got)
+		}
+		if _, err := io.WriteString(conn, tt.text); tt.want && err != nil {
+			t.Errorf("%s, again: %v", name, err)
+		} else if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); (err == nil) != tt.want {
+			t.Errorf("%s, again: %v", name, err)
+		} else if err == nil {
+			_ = answer.Body.Close()
+		}
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const count = 500
+	for i := range count {
+		header := "GET /wait HTTP/1.1\r\nHost: a\r\n" + lines(3000)
+		if i%2 == 0 { // as few lines as are answered, and as many bytes
+			header = "GET /wait HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("x: "+strings.Repeat("x", 150)+"\r\n", 98) + "\r\n"
+		}
+		_, _ = io.WriteString(dial(t, address, "127.0.0.1"), header)
+	}
+	for stop := time.Now().Add(patient); waiting.Load() < count/2; time.Sleep(short) {
+		if time.Now().After(stop) {
+			t.Fatalf("%d requests arrived", waiting.Load())
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	held := (int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)) >> 10
+	t.Logf("%d headers hold %d KiB", count, held)
+	if held > count*64 {
+		t.Errorf("%d headers hold %d KiB", count, held)
 	}
 }
 

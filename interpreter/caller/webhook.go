@@ -140,7 +140,7 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 	}
 	transport := &http.Transport{
 		TLSClientConfig: config, DialContext: dialer(o, allowed), ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, MaxResponseHeaderBytes: 64 << 10,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 100, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if service != nil {
 		config.ServerName = service.Name + "." + service.Namespace + ".svc"

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package connlimit shares the connections of a server among its clients. Where all places are taken, a new connection gets one
+// of the client that has most, unless that is its own client. Connections before the end of their handshake have places of
+// their own, half as many, which the newest ones get.
+package connlimit
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// HandshakeTimeout is the time that a client has for its handshake.
+const HandshakeTimeout = 5 * time.Second
+
+// Listener limits connections.
+type Listener struct {
+	net.Listener
+	closed func(peer net.Addr)
+
+	mu            sync.Mutex
+	accepted      uint64
+	handshakes    pool
+	established   pool
+	maxHandshakes int
+	max           int
+}
+
+// New returns a listener with places for a number of established connections. It calls closed with the address of each
+// connection that it closes.
+func New(listener net.Listener, places int, closed func(peer net.Addr)) *Listener {
+	return &Listener{Listener: listener, closed: closed, handshakes: pool{}, established: pool{}, maxHandshakes: max(1, places/2), max: places}
+}
+
+// Accept implements [net.Listener]. It returns a *[Conn].
+func (l *Listener) Accept() (net.Conn, error) { return l.AcceptConn() }
+
+// AcceptConn is Accept with the type of the connections.
+func (l *Listener) AcceptConn() (*Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{Conn: accepted, listener: l, client: Address(accepted.RemoteAddr())}
+	if oldest := l.enter(c); oldest != nil {
+		oldest.cut()
+	}
+	return c, nil
+}
+
+// enter returns the connection that loses its place.
+func (l *Listener) enter(c *Conn) (oldest *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.handshakes.size() >= l.maxHandshakes {
+		oldest = l.handshakes.largest()[0]
+		l.leaveLocked(oldest)
+	}
+	l.accepted++
+	c.number, c.pool = l.accepted, l.handshakes
+	l.handshakes.add(c)
+	c.timer = time.AfterFunc(HandshakeTimeout, func() {
+		l.mu.Lock()
+		late := c.pool != nil && !c.done
+		if late {
+			l.leaveLocked(c)
+		}
+		l.mu.Unlock()
+		if late {
+			c.cut()
+		}
+	})
+	return oldest
+}
+
+func (l *Listener) leaveLocked(c *Conn) {
+	if c.pool != nil {
+		c.timer.Stop()
+		c.pool.remove(c)
+		c.pool = nil
+	}
+}
+
+// establish returns whether c has a place, and the connection that loses its place, which may be c.
+func (l *Listener) establish(c *Conn, client string) (open bool, lost *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.done || c.pool == nil {
+		return c.pool != nil, nil
+	}
+	l.leaveLocked(c)
+	c.done = true
+	if client != "" {
+		c.client = client
+	}
+	if l.established.size() >= l.max {
+		most := l.established.largest()
+		if len(most) <= len(l.established[c.client])+1 {
+			return false, c
+		}
+		lost = most[len(most)-1]
+		l.leaveLocked(lost)
+	}
+	c.pool = l.established
+	l.established.add(c)
+	return true, lost
+}
+
+// Conn is a connection that has a place until it is closed.
+type Conn struct {
+	net.Conn
+	listener *Listener
+
+	// These belong to the listener's mutex.
+	number uint64
+	client string
+	pool   pool // nil for a connection without a place
+	done   bool // the handshake
+	timer  *time.Timer
+}
+
+// Establish ends the handshake, and returns whether the connection is open. The client is the name by which its connections are
+// counted, by default its address. Further calls change nothing.
+func (c *Conn) Establish(client string) bool {
+	open, lost := c.listener.establish(c, client)
+	if lost != nil {
+		lost.cut()
+	}
+	return open
+}
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	c.listener.mu.Lock()
+	c.listener.leaveLocked(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite closes the direction to the client, where the connection below can.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+func (c *Conn) cut() {
+	c.listener.closed(c.RemoteAddr())
+	_ = c.Conn.Close()
+}
+
+// pool has the connections of each client, the oldest first.
+type pool map[string][]*Conn
+
+func (p pool) add(c *Conn) { p[c.client] = append(p[c.client], c) }
+
+func (p pool) remove(c *Conn) {
+	rest := slices.DeleteFunc(p[c.client], func(other *Conn) bool { return other == c })
+	if p[c.client] = rest; len(rest) == 0 {
+		delete(p, c.client)
+	}
+}
+
+func (p pool) size() (n int) {
+	for _, conns := range p {
+		n += len(conns)
+	}
+	return n
+}
+
+// largest returns the connections of the client that has most; of several, of the one that has the oldest connection.
+func (p pool) largest() (most []*Conn) {
+	for _, conns := range p {
+		if len(conns) > len(most) || len(conns) == len(most) && conns[0].number < most[0].number {
+			most = conns
+		}
+	}
+	return most
+}
+
+// Address returns the IP address of a peer, or its /64 network for IPv6.
+func Address(peer net.Addr) string {
+	const network = 64
+	at, err := netip.ParseAddrPort(peer.String())
+	if err != nil {
+		return peer.String()
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	prefix, _ := addr.Prefix(min(network, addr.BitLen()))
+	return prefix.String()
+}
