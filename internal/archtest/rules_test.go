@@ -167,6 +167,7 @@ var testHelpers = []string{
 	"internal/chromium",
 	"internal/daemon",
 	"internal/gitserver",
+	"internal/h2test",
 	"internal/metertest",
 	"internal/mosquitto",
 	"internal/ruletest",

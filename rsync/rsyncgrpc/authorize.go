@@ -62,10 +62,18 @@ type Access struct {
 	targets func(context.Context) ([]Target, error)
 }
 
-// Target is an app on a cluster.
+// Target is an app on a cluster. An app without clusters has one target, with an empty Cluster.
 type Target struct {
 	App     string
 	Cluster appcontext.ClusterID
+}
+
+// cluster returns an empty text for an app without clusters.
+func (t Target) cluster() string {
+	if t.Cluster == (appcontext.ClusterID{}) {
+		return ""
+	}
+	return t.Cluster.String()
 }
 
 // Targets returns the apps and clusters of the app context: of the request for VerbCreate, otherwise of the stored one, which it
@@ -99,12 +107,16 @@ func (i Identity) Names() []string {
 	return names
 }
 
-func identityOf(ctx context.Context) Identity {
+func callerOf(ctx context.Context) Identity {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return Identity{}
 	}
-	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	return identityOf(p.AuthInfo)
+}
+
+func identityOf(auth credentials.AuthInfo) Identity {
+	info, ok := auth.(credentials.TLSInfo)
 	if !ok || len(info.State.VerifiedChains) == 0 {
 		return Identity{}
 	}
@@ -129,7 +141,8 @@ type Rule struct {
 	// AppContexts has IDs.
 	AppContexts []string
 	// Apps and Clusters limit the rule to app contexts in which it, or other rules for the same action, match every app on every
-	// cluster. Clusters are provider+name. A rule with one of them does not allow VerbList.
+	// cluster. Clusters are provider+name. A rule with one of them does not allow VerbList, nor app contexts without apps. Of
+	// Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 
@@ -149,6 +162,14 @@ func (r Rules) validate() error {
 		for _, verb := range rule.Verbs {
 			if !slices.Contains(verbs, verb) {
 				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs has %q, which is none of %q", rsync.ErrInvalidInput, i, verb, verbs)
+			}
+		}
+		if slices.Contains(slices.Concat(rule.AppContexts, rule.Apps, rule.Clusters), "") {
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d] has an empty entry", rsync.ErrInvalidInput, i)
+		}
+		for _, cluster := range rule.Clusters {
+			if !strings.Contains(cluster, "+") && !strings.HasSuffix(cluster, "*") {
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters has %q: write provider+name", rsync.ErrInvalidInput, i, cluster)
 			}
 		}
 	}
@@ -173,14 +194,14 @@ func (r Rules) Authorize(ctx context.Context, access *Access) error {
 	}
 	targets, err := access.Targets(ctx)
 	switch {
-	case errors.Is(err, rsync.ErrNotFound):
+	case errors.Is(err, rsync.ErrNotFound), err == nil && len(targets) == 0:
 		return denied
 	case err != nil:
 		return err
 	}
 	for _, target := range targets {
 		if !slices.ContainsFunc(partial, func(rule Rule) bool {
-			return anyMatch(rule.Apps, target.App) && anyMatch(rule.Clusters, target.Cluster.String())
+			return anyMatch(rule.Apps, target.App) && anyMatch(rule.Clusters, target.cluster())
 		}) {
 			return denied
 		}
@@ -207,7 +228,7 @@ func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error
 	if s.options.Authorizer == nil {
 		return nil
 	}
-	client := identityOf(ctx)
+	client := callerOf(ctx)
 	for _, id := range ids {
 		access := &Access{Client: client, Verb: verb, AppContext: id}
 		if verb != VerbList {
@@ -229,7 +250,7 @@ func (s *Service) authorizeCreate(ctx context.Context, c *appcontext.AppContext)
 		return nil
 	}
 	return s.options.Authorizer.Authorize(ctx, &Access{
-		Client: identityOf(ctx), Verb: VerbCreate, AppContext: c.ID,
+		Client: callerOf(ctx), Verb: VerbCreate, AppContext: c.ID,
 		targets: func(context.Context) ([]Target, error) { return targetsOf(c), nil },
 	})
 }
@@ -237,6 +258,9 @@ func (s *Service) authorizeCreate(ctx context.Context, c *appcontext.AppContext)
 func targetsOf(c *appcontext.AppContext) []Target {
 	var out []Target
 	for i := range c.Apps {
+		if len(c.Apps[i].Clusters) == 0 {
+			out = append(out, Target{App: c.Apps[i].Name})
+		}
 		for j := range c.Apps[i].Clusters {
 			out = append(out, Target{App: c.Apps[i].Name, Cluster: c.Apps[i].Clusters[j].ClusterID})
 		}

@@ -137,6 +137,46 @@ func TestRules(t *testing.T) {
 	check(t, admin.Delete(ctx, "other"))
 }
 
+// TestRulesWithoutTargets: a rule with apps or clusters does not allow what has no app, or an app on no cluster that it does not match.
+func TestRulesWithoutTargets(t *testing.T) {
+	empty := &appcontext.AppContext{ID: "empty"}
+	web := &appcontext.AppContext{ID: "web", Apps: []appcontext.App{{Name: "web"}}}
+	both := shop(t, "both", "1", "c1")
+	both.Apps = append(both.Apps, appcontext.App{Name: "db"})
+	for _, tt := range []struct {
+		rule    rsyncgrpc.Rule
+		context *appcontext.AppContext
+		allowed bool
+	}{
+		{rsyncgrpc.Rule{}, empty, true},
+		{rsyncgrpc.Rule{Apps: []string{"web"}}, empty, false},
+		{rsyncgrpc.Rule{Clusters: []string{"*"}}, empty, false},
+		{rsyncgrpc.Rule{Apps: []string{"web"}}, web, true},
+		{rsyncgrpc.Rule{Apps: []string{"db"}}, web, false},
+		{rsyncgrpc.Rule{Clusters: []string{"edge+*"}}, web, false},
+		{rsyncgrpc.Rule{Clusters: []string{"+", "+*"}}, web, false},
+		{rsyncgrpc.Rule{Clusters: []string{"*"}}, web, true},
+		{rsyncgrpc.Rule{Apps: []string{"web"}}, both, false},
+		{rsyncgrpc.Rule{Apps: []string{"web", "db"}}, both, true},
+		{rsyncgrpc.Rule{Clusters: []string{"edge+c1"}}, both, false},
+	} {
+		s := newScene(t)
+		tt.rule.Clients = []string{"*"}
+		addr, stop := serve(t, s.engine, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{Authorizer: rsyncgrpc.Rules{tt.rule}}})
+		client := dial(t, addr, rsyncgrpc.ClientOptions{})
+		created := client.Create(limited(t), tt.context)
+		if created != nil {
+			check(t, s.engine.Create(t.Context(), tt.context))
+		}
+		for verb, err := range map[string]error{"create": created, "read": err2(client.Status(limited(t), tt.context.ID)), "delete": client.Delete(limited(t), tt.context.ID)} {
+			if errors.Is(err, rsyncgrpc.ErrDenied) == tt.allowed || tt.allowed && err != nil {
+				t.Errorf("%s %s with %+v: %v", verb, tt.context.ID, tt.rule, err)
+			}
+		}
+		stop()
+	}
+}
+
 // TestRulesOfNames: a rule matches URIs, and "*" matches clients without a certificate.
 func TestRulesOfNames(t *testing.T) {
 	spiffe := rsyncgrpc.Identity{URIs: []string{"spiffe://example.com/a/b"}}
@@ -167,6 +207,8 @@ func TestRulesThatMatchNothing(t *testing.T) {
 		"Rules[1].Clients is empty":         {Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead}},
 		`Rules[1].Clients has "dashboard"`:  {Clients: []string{"cn:a", "dashboard"}},
 		`Rules[1].Clients has "mail:a@b.c"`: {Clients: []string{"mail:a@b.c"}},
+		`Rules[1] has an empty entry`:       {Clients: []string{"*"}, Clusters: []string{"edge+c1", ""}},
+		`Rules[1].Clusters has "c1"`:        {Clients: []string{"*"}, Clusters: []string{"c1"}},
 		`Rules[1].Verbs has "get"`:          {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, "get"}},
 	} {
 		rules := rsyncgrpc.Rules{{Clients: []string{"*"}}, rule}

@@ -61,10 +61,10 @@
 //
 // # Limits
 //
-// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the connection that holds most, and the
-// other connections go on. A request must arrive within [ServerOptions].RequestTimeout, and its header may have 32 KiB. MaxConnections
-// and MaxConcurrentStreams bound connections and the calls on each. A server that got its services with [Register] has the
-// limits of its own options.
+// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the connection that holds most, of the
+// client that holds most, and the other connections go on. A request must arrive within [ServerOptions].RequestTimeout, and its
+// header may have 4 KiB. MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share the
+// connections. A server that got its services with [Register] has the limits of its own options.
 //
 // A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
 // with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client

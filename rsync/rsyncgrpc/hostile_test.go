@@ -55,27 +55,37 @@ func (u *unfinished) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// attack makes calls that send size-1 of size bytes, on several connections, until ctx ends.
+// plainHTTP2 returns a transport without TLS.
+func plainHTTP2() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: protocols}
+}
+
+// hold makes a call that sends size-1 of size bytes, until it ends or ctx does.
+func hold(ctx context.Context, transport *http.Transport, url string, size int) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/rsync.v1.Engine/Create", newUnfinished(ctx, size))
+	if err != nil {
+		return
+	}
+	r.Header.Set("Content-Type", "application/grpc")
+	r.Header.Set("TE", "trailers")
+	if response, err := transport.RoundTrip(r); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+// attack makes unfinished calls on several connections, again and again until ctx ends.
 func attack(ctx context.Context, t *testing.T, addr string, connections, calls, size int) {
 	t.Helper()
 	for range connections {
-		protocols := new(http.Protocols)
-		protocols.SetUnencryptedHTTP2(true)
-		transport := &http.Transport{Protocols: protocols}
+		transport := plainHTTP2()
 		t.Cleanup(transport.CloseIdleConnections)
 		for range calls {
 			go func() {
 				for ctx.Err() == nil {
-					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/rsync.v1.Engine/Create", newUnfinished(ctx, size))
-					if err != nil {
-						return
-					}
-					r.Header.Set("Content-Type", "application/grpc")
-					r.Header.Set("TE", "trailers")
-					if response, err := transport.RoundTrip(r); err == nil {
-						_, _ = io.Copy(io.Discard, response.Body)
-						_ = response.Body.Close()
-					}
+					hold(ctx, transport, "http://"+addr, size)
 					time.Sleep(50 * time.Millisecond)
 				}
 			}()
@@ -132,9 +142,7 @@ func TestUnfinishedCallEndsByDeadline(t *testing.T) {
 		}
 		watched <- nil
 	}()
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols}
+	transport := plainHTTP2()
 	defer transport.CloseIdleConnections()
 	r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/rsync.v1.Engine/Create", newUnfinished(ctx, 1000)))
 	r.Header.Set("Content-Type", "application/grpc")

@@ -75,13 +75,16 @@ type ServerOptions struct {
 
 	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxCallBytes is how many bytes all calls together may hold: requests until the call ends, answers until they are sent. Decoding
-	// may triple the bytes of a request for a moment. Beyond it the server closes the connection that holds most. At least
-	// MaxMessageBytes. Defaults to 128 MiB, or MaxMessageBytes if that is more.
+	// MaxCallBytes is how many bytes all calls together may hold: requests until the call ends, answers until they are sent, and
+	// 40 KiB for each open call. Decoding may triple the bytes of a request for a moment. Beyond it the server closes a
+	// connection of the client that holds most: the one that exceeds the limit if it is of that client, but every 100 ms the one that
+	// holds most. A client is the names of a certificate, without one an address, or a /64 network of IPv6. At least MaxMessageBytes. Defaults to 128 MiB, or MaxMessageBytes if that is more.
 	MaxCallBytes int
 	// RequestTimeout is how long a call's request may take to arrive. Defaults to 30 s.
 	RequestTimeout time.Duration
-	// MaxConnections is how many connections there may be. The server closes more at once. Defaults to 1,000.
+	// MaxConnections is how many connections there may be. Beyond it a new connection gets the place of one of the client that has
+	// most, unless that is its own client. There may be half as many connections that have not ended their handshake, for 5 s each.
+	// Defaults to 1,000.
 	MaxConnections int
 	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 100.
 	MaxConcurrentStreams uint32

@@ -22,16 +22,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/internal/connlimit"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
 )
 
-// handshakeTimeout is how long a connection may take to come to be.
-const handshakeTimeout = 20 * time.Second
+// maxHeaderBytes bounds the header of a call, with 32 bytes for each field: a byte of a frame may become a field of 150 bytes in
+// memory.
+const maxHeaderBytes = 4 << 10
 
-// maxHeaderBytes bounds the header of a call. A header may come in many frames, and a byte of these may become a field of
-// 40 bytes and more in memory.
-const maxHeaderBytes = 32 << 10
+// bufferBytes is for reads and writes of a connection. gRPC's 32 KiB each would be the most of what a silent connection holds.
+const bufferBytes = 8 << 10
 
 // ErrServerStarted is what Start returns the second time.
 var ErrServerStarted = errors.New("the server was started before")
@@ -101,7 +102,9 @@ func (s *Server) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	served := make(chan error, 1)
 	logger := klog.FromContext(ctx)
-	limited := &limitListener{Listener: listener, slots: make(chan struct{}, s.options.MaxConnections), logger: logger}
+	limited := connlimit.New(listener, s.options.MaxConnections, func(peer net.Addr) {
+		logger.V(1).Info("Closed a connection", "peer", peer.String(), "limit", s.options.MaxConnections)
+	})
 	go func() { served <- server.Serve(limited) }()
 	close(s.ready)
 	logger.Info("Serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
@@ -127,7 +130,9 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
-	budget := newBudget(s.options.MaxCallBytes, logger, func() {
+	// The largest request must fit, with what gRPC keeps of it.
+	largest := s.options.MaxMessageBytes + s.options.MaxMessageBytes/64 + callBytes
+	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, func() {
 		if service := service(); service != nil {
 			service.metrics.overBudget()
 		}
@@ -136,7 +141,8 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes), grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(connlimit.HandshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive / 2}),
 		grpc.WaitForHandlers(true),

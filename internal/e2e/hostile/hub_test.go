@@ -138,6 +138,13 @@ func TestHub(t *testing.T) {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(address, request, 200, 3*time.Second) }})
 	}
+	for name, request := range map[string]string{
+		"more silent connections than there may be": "",
+		"headers of many lines":                     "GET / HTTP/1.1\r\nHost: localhost\r\n" + lines(4000),
+		"headers of 90 lines":                       "PUT /api/v1/applications/evil HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n" + lines(90) + "\r\n{",
+	} {
+		attacks = append(attacks, attack{name, func(*testing.T) { occupy(address, request, 1200, time.Second) }})
+	}
 	// The last: from here on the hub has 20 clusters.
 	attacks = append(attacks, attack{"templates that count on many clusters", func(*testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -153,6 +160,15 @@ func TestHub(t *testing.T) {
 		_, _ = api.call(ctx, "DELETE", "/api/v1/placements/evil", "")
 	}})
 	v.withstand(attacks, serve)
+}
+
+// lines returns lines of a header that take much more memory than they have bytes.
+func lines(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "%x:\n", i)
+	}
+	return out.String()
 }
 
 // occupy opens connections, sends a request on each, and closes them after a while without reading.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/spokewire/sdk-go/internal/h2test"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
@@ -88,6 +90,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 	}
 	long := strings.Repeat("x", 1<<20)
 	many := metadata.Pairs(headers...)
+	taken := rsyncContext("evil", 1, 4, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+long[:len(long)/2]+`"}}`)
 	return map[string]func(context.Context) error{
 		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
 		"watches of the future":     func(ctx context.Context) error { return watch(ctx, math.MaxInt64) },
@@ -117,6 +120,12 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 			_, err := engine.GetStatus(ctx, &rsyncv1.GetStatusRequest{Id: "honest"})
 			return err
 		},
+		"creates that are taken back": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+			defer cancel()
+			_, err := engine.Create(ctx, &rsyncv1.CreateRequest{AppContext: taken})
+			return err
+		},
 		"long headers": func(ctx context.Context) error {
 			_, err := engine.GetStatus(metadata.AppendToOutgoingContext(ctx, "x", long), &rsyncv1.GetStatusRequest{Id: "honest"})
 			return err
@@ -132,7 +141,10 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 func TestRsync(t *testing.T) {
 	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "3")
 	addr := v.after("serving at ")
-	honest, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{Insecure: true})
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	honest, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{Insecure: true, DialOptions: []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +224,21 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 100, 2*time.Second) }})
 	}
+	// These have more connections than the server allows.
+	large := h2test.Frame(h2test.Data, 0, h2test.Stream(0), "\x00\x02\x00\x00\x00") + strings.Repeat(h2test.Frame(h2test.Data, 0, h2test.Stream(0), strings.Repeat("x", 10_000)), 6)
+	for name, request := range map[string]string{
+		"more silent connections than there may be": "",
+		"calls with many fields":                    h2test.Preface + h2test.Calls(create, 100, 105),
+		"calls with too many fields":                h2test.Preface + h2test.Calls(create, 100, 900),
+		"calls without bodies":                      h2test.Preface + h2test.Calls(create, 100, 0),
+		"many small unfinished calls":               h2test.Preface + h2test.Calls(create, 1, 0) + large,
+	} {
+		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 1200, time.Second) }})
+	}
 	return attacks
 }
+
+const create = "/rsync.v1.Engine/Create"
 
 // resets begins HTTP/2 streams and resets each.
 func resets(n int) string {
