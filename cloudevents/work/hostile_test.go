@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -148,4 +149,41 @@ func TestDigestFloodIsBounded(t *testing.T) {
 			t.Logf("3,000 digests took %s of a processor", took)
 		}
 	})
+}
+
+// TestEntriesWithoutSource: lists that name no source make a source send little to the other clusters, however many come.
+func TestEntriesWithoutSource(t *testing.T) {
+	for _, session := range []string{"", "evil"} {
+		t.Run("session "+session, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				h.complete()
+				s.settleProcesses()
+				sent := 0
+				s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+					if m.Topic == "/sources/hub/resync/clusters/manifestsstatus" {
+						sent += len(m.Event.Data())
+					}
+					deliver(m)
+				})
+				for i := range 60 {
+					list := &codec.SpecResync{
+						Header: codec.Header{
+							ID: fmt.Sprint(i), Source: "hub", Cluster: "cluster1", Agent: "evil",
+							ResyncID: fmt.Sprint(i), Time: time.Now().UTC(),
+						},
+						Scope: codec.ScopeListed, TargetSource: "hub", AgentSession: session,
+					}
+					for j := range 1000 {
+						list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", j), Version: 1})
+					}
+					s.sends(codec.ManifestWork, list)
+					time.Sleep(time.Second)
+				}
+				if sent > 128<<10 {
+					t.Errorf("the source sent %d KiB to all clusters", sent>>10)
+				}
+			})
+		})
+	}
 }

@@ -455,7 +455,9 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	}
 	switch {
 	case act.AskStatus && w == nil:
-		l.unknown = append(l.unknown, e.ResourceID)
+		if _, requested := c.suspects[e.ResourceID]; !requested {
+			l.unknown = append(l.unknown, e.ResourceID)
+		}
 	case act.AskStatus && !w.asked:
 		w.asked = true
 		c.delivery.asks = append(c.delivery.asks, w)
