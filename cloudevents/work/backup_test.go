@@ -64,7 +64,8 @@ func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
 		h := s.source(work.SourceOptions{Profile: profile, Store: store})
-		a := s.agent(work.AgentOptions{Profile: profile})
+		l := &link{Transport: s.bus.Transport()}
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
 		h.complete()
 		h.create("cluster1", newWork("before", "1"))
 		s.settle()
@@ -73,8 +74,10 @@ func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 		s.settle()
 		h.kill()
 
+		l.setCut(true)
 		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
-		h.complete()
+		h.complete() // before the agent has shown that the store is old
+		l.setCut(false)
 		time.Sleep(15 * time.Minute) // until a source of each profile has compared all
 		expectProbes(s.t, "declared at the start", h, "the store is older than what 1 clusters hold", "", "")
 		holding(s.t, "declared at the start", a, "after", "before")
