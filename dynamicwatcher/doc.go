@@ -98,8 +98,9 @@
 //	    each. An object leaves when its own watch has sent what exists.
 //
 // An object receives its changes from one watch at a time, and resource versions tell which of them it has received before.
-// It changes over as after a reconnect: no change is lost or reported twice. [Options].EnableCache excludes consolidation: the
-// shared watch would bring the content of all objects of the namespace, up to 50 for each watched one, and not their metadata.
+// It changes over as after a reconnect: no change is lost, and only the watchers of an absent object may be reconciled once
+// more. [Options].EnableCache excludes consolidation: the shared watch would bring the content of all objects of the namespace,
+// up to 50 for each watched one, and not their metadata.
 //
 // # More
 //
