@@ -94,7 +94,7 @@ func (t *Tracker) readAt(ctx context.Context, version string, works []*listedWor
 			one.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, works[i].name).String()
 			errs[i] = t.eachWork(ctx, one, read)
 		})
-		err = errors.Join(append(errs, ctx.Err())...)
+		err = errors.Join(errors.Join(errs...), ctx.Err())
 	}
 	if err == nil && len(asked) > 0 {
 		err = fmt.Errorf("the API server does not return %d AppliedWorks at resourceVersion %s", len(asked), version)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,7 +132,7 @@ func (x *indexed) step(ctx context.Context) (did string, err error) {
 		for n := range ids {
 			ids[n] = v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: x.name, Name: fmt.Sprintf("other-%d", n)}
 		}
-		return "more shards of " + name, w.tracker.RecordIntent(ctx, work, append(ids, id)...)
+		return "more shards of " + name, w.tracker.RecordIntent(ctx, work, slices.Concat(ids, []v1alpha1.ResourceIdentifier{id})...)
 	case 4, 5:
 		entries, err := w.tracker.Entries(ctx, work)
 		if err == nil {
