@@ -110,6 +110,8 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer [
 	limit := c.options.MaxBytes
 	answer, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
+	case ctx.Err() != nil: // a server may end its answer because the request has ended
+		return nil, 0, Interrupted, false, ctx.Err()
 	case err != nil:
 		return nil, 0, Interrupted, false, fmt.Errorf("the answer ends early: %w", err)
 	case int64(len(answer)) > limit:
