@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+)
+
+// New validates the options and returns a watcher that is not started. It makes no request. The error is an
+// ErrInvalidInput that names the option, or why there is no configuration or client.
+func New(options *Options) (*Watcher, error) {
+	err := options.validate()
+	if err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
+	w := newWatcher(options.withDefaults())
+	if err = w.connect(); err == nil {
+		err = w.complete()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+	}
+	return w, nil
+}
+
+func newWatcher(options Options) *Watcher {
+	return &Watcher{
+		options:  options,
+		started:  make(chan struct{}),
+		ended:    make(chan struct{}),
+		registry: newRegistry(),
+		groups:   map[sharedKey]*shared{},
+		batches:  map[ObjectIdentifier]*batch{},
+		due:      map[ObjectIdentifier]struct{}{},
+		logger:   klog.Background(),
+	}
+}
+
+// complete makes what needs the clients.
+func (w *Watcher) complete() error {
+	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
+	return w.measure()
+}
+
+// NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
+func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	options.Config, options.Reconciler = cfg, r
+	return New(&options)
+}
+
+// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch is then a list and a watch
+// of whole objects, within the limits of the dynamic client, and takes more goroutines and memory. Options.Config, HTTPClient,
+// Metadata, Dynamic, Mapper and Consolidate have no effect. Start returns the error of options that are invalid.
+func NewWithClients(
+	dynamicClient dynamic.Interface, discoveryClient discovery.DiscoveryInterface, r Reconciler, o *Options,
+) *Watcher {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	options.Reconciler = r
+	w := newWatcher(options.withDefaults())
+	w.kinds = newKinds(discovery.ToDiscoveryInterfaceWithContext(discoveryClient), nil, w.options.ObjectCacheOptions, w.options.Clock)
+	w.opener = &stream.Clients{Dynamic: dynamicClient}
+	if w.invalid = options.validate(); w.invalid == nil {
+		w.invalid = w.complete()
+	}
+	return w
+}
+
+// connect makes the clients.
+func (w *Watcher) connect() error {
+	config := w.options.Config
+	if config == nil && w.options.Mapper != nil && w.injected() { // nothing to ask a server directly
+		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+		return nil
+	}
+	if config == nil {
+		var err error
+		if config, err = defaultConfig(); err != nil {
+			return err
+		}
+	}
+	config = rest.CopyConfig(config)
+	lookups := stream.OwnTransport(config)
+	lookups.QPS = -1 // they are few: each group version once
+	client := w.options.HTTPClient
+	var err error
+	if client == nil {
+		if client, err = rest.HTTPClientFor(lookups); err != nil {
+			return err
+		}
+		w.lookups = client
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(lookups, client)
+	if err != nil {
+		return err
+	}
+	w.kinds = newKinds(d, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+	if w.injected() {
+		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+		return nil
+	}
+	w.wide, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
+	w.opener = w.wide
+	return err
+}
+
+// injected reports whether the clients of the options can make the watches.
+func (w *Watcher) injected() bool {
+	return w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
+}
+
+// defaultConfig is the configuration in the cluster, or what KUBECONFIG names.
+func defaultConfig() (*rest.Config, error) {
+	config, err := rest.InClusterConfig()
+	if !errors.Is(err, rest.ErrNotInCluster) {
+		return config, err
+	}
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("Options.Config is not set, this is no pod, and KUBECONFIG is of no use: %w", err)
+	}
+	return config, nil
+}
