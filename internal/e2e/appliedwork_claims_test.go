@@ -379,7 +379,7 @@ func checkSlowDiscovery(t *testing.T, g *ground) {
 		done <- err
 	}()
 	time.Sleep(200 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than discovery itself has
 	defer cancel()
 	if _, err := x.applier.Apply(ctx, quick, objects(configMapOf("slow", "c", "1")), appliedwork.ApplyOptions{}); err != nil {
 		t.Errorf("another work waits for the slow group: %v", err)
