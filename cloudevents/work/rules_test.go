@@ -111,8 +111,6 @@ var rules = []ruletest.Rule{
 		{"source_inventory.go", "s.inventory(c).Whole() && s.clears(c, id)", "s.inventory(c).Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
 		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
-	{Name: "a deletion rises above no work of another process", Test: "TestProcessesMeetAfterOutage", Edits: edits{
-		{"source_inventory.go", "return !w.deleting || s.clears(w.cluster, w.id)", "return true"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
 		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
