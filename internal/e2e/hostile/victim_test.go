@@ -25,7 +25,7 @@ const (
 	// headroom is the address space that a program may allocate above what it has at its start.
 	headroom = 512 << 20
 	// longestWait is how long an attack may keep others waiting, beyond the longest time without an attack.
-	longestWait = 3 * time.Second
+	longestWait = time.Second
 )
 
 // victim is a program under attack.

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// mostTime bounds processor time, which other work on the machine changes little. It is 48 times the limit of an expression:
+	// mostTime bounds processor time, which other work on the machine does not change. It is 24 times the limit of an expression:
 	// the race detector and the garbage collector count too.
-	mostTime = 12 * time.Second
+	mostTime = 6 * time.Second
 	// mostBytes bounds all that is allocated. What is in use at a time is less.
 	mostBytes = 128 << 20
 )
