@@ -10,27 +10,33 @@ import (
 	"sync/atomic"
 	"time"
 
+	ce "github.com/cloudevents/sdk-go/v2/event"
+
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // Kind is what an event is about.
 type Kind int
 
-// The kinds of events. A resync is a list of what somebody has, or a request for it.
+// The kinds of events. A resync is a list of works or their digest, or a request for a list.
 const (
 	Spec Kind = iota
 	Status
 	Resync
+	Presence
 	kinds
 )
 
 // Kinds are the names of the kinds.
-var Kinds = [kinds]string{"spec", "status", "resync"}
+var Kinds = [kinds]string{"spec", "status", "resync", "presence"}
 
-// kindOf reads the event type of either profile.
-func kindOf(eventType string) Kind {
-	switch {
-	case strings.Contains(eventType, "resync_request"), strings.Contains(eventType, "resync.requested"):
+// kindOf reads the type of an event of either profile.
+func kindOf(e *ce.Event) Kind {
+	switch eventType := e.Type(); {
+	case codec.IsPresence(e):
+		return Presence
+	case codec.IsDigest(e), strings.Contains(eventType, "resync_request"), strings.Contains(eventType, "resync.requested"):
 		return Resync
 	case strings.Contains(eventType, ".status."):
 		return Status
@@ -67,7 +73,7 @@ func (m *Meter) Reset() [kinds]Traffic {
 }
 
 func (m *Meter) published(message cloudevents.Message) {
-	k, size := kindOf(message.Event.Type()), int64(len(message.Event.DataEncoded))
+	k, size := kindOf(message.Event), int64(len(message.Event.DataEncoded))
 	m.events[k].Add(1)
 	m.bytes[k].Add(size)
 	for {

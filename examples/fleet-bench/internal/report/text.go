@@ -42,7 +42,7 @@ func (p *Phase) Text() string {
 	if w := p.Wire; w != nil {
 		line("wire", "%s sent, %s received", size(w.Sent), size(w.Received))
 	}
-	for _, kind := range []string{"spec", "status", "resync"} {
+	for _, kind := range []string{"spec", "status", "resync", "presence"} {
 		if e := p.Events[kind]; e.Events > 0 {
 			line(kind, "%s events, %s of data, %s the largest", count(e.Events), size(e.Bytes), size(e.Largest))
 		}
