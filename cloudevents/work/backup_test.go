@@ -6,6 +6,7 @@ package work_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,8 +113,8 @@ func TestRestoredBackupOfAwayCluster(t *testing.T) {
 		h = s.source(work.SourceOptions{Store: backup})
 		l.setCut(false)
 		time.Sleep(20 * time.Second)
-		expectProbes(t, "the cluster is back", h, "the store is older", "", "")
-		holding(t, "the cluster is back", a, "after", "before")
+		expectProbes(s.t, "the cluster is back", h, "the store is older", "", "")
+		holding(s.t, "the cluster is back", a, "after", "before")
 	})
 }
 
@@ -153,6 +154,98 @@ func TestRestartIsNoRestoredBackup(t *testing.T) {
 			s.settle()
 			expectProbes(s.t, fmt.Sprint("round ", i), h, "", "", "")
 			holding(s.t, fmt.Sprint("round ", i), a)
+		}
+	})
+}
+
+// TestForgetAfterRestoredBackup: a cluster that is forgotten after a backup was restored takes its own protection with it, and
+// not that of another cluster, which the backup does not have.
+func TestForgetAfterRestoredBackup(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Store: store})
+		l1, l2 := &link{Transport: s.bus.Transport()}, &link{Transport: s.bus.Transport()}
+		a1 := s.agentOn(l1, work.AgentOptions{ClusterName: "cluster1"})
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		a2 := s.agentOn(l2, work.AgentOptions{ClusterName: "cluster2"})
+		h.create("cluster1", newWork("after", "1"))
+		h.create("cluster2", newWork("late", "1"))
+		s.settle()
+		l1.setCut(true)
+		l2.setCut(true)
+		h.kill()
+
+		h = s.source(work.SourceOptions{Store: backup})
+		l1.setCut(false)
+		time.Sleep(time.Minute)
+		const old = "the store is older than what 1 clusters hold"
+		expectProbes(s.t, "restored", h, old+" (cluster1 is the first)", "", "")
+		h.delete("cluster1", "before")
+		s.settle()
+		l1.setCut(true)
+		if err := h.Forget(s.t.Context(), "cluster1"); err != nil {
+			s.t.Fatal(err)
+		}
+		for restart := range 2 {
+			l2.setCut(false)
+			s.settleProcesses()
+			expectProbes(s.t, fmt.Sprint("cluster2 is back ", restart), h, old+" (cluster2 is the first)", "", "")
+			holding(s.t, fmt.Sprint("cluster2 is back ", restart), a2, "late")
+			l2.setCut(true)
+			h.kill()
+			h = s.source(work.SourceOptions{Store: backup})
+		}
+		l1.setCut(false)
+		s.settleProcesses()
+		expectProbes(s.t, "cluster1 is back", h, "the store is older than what 2 clusters hold", "", "")
+		holding(s.t, "cluster1 is back", a1, "after")
+		h.complete()
+		l2.setCut(false)
+		s.settleProcesses()
+		holding(s.t, "told so", a1)
+		holding(s.t, "told so", a2)
+		expectProbes(s.t, "told so", h, "", "", "")
+	})
+}
+
+// TestForgottenClustersAreBounded: those that were used last are remembered.
+func TestForgottenClustersAreBounded(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Store: store})
+		h.complete()
+		const clusters = 10_000
+		for i := range clusters {
+			cluster := fmt.Sprintf("cluster%05d", i)
+			h.create(cluster, newWork("app", "1"))
+			h.delete(cluster, "app")
+			if err := h.Forget(s.t.Context(), cluster); err != nil {
+				s.t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		s.settle()
+		records, bytes := 0, 0
+		oldest := ""
+		if err := store.Load(s.t.Context(), func(key string, value []byte) error {
+			if name, ok := strings.CutPrefix(key, "cluster/"); ok {
+				records, bytes = records+1, bytes+len(key)+len(value)
+				if oldest == "" || name < oldest {
+					oldest = name
+				}
+			}
+			return nil
+		}); err != nil {
+			s.t.Fatal(err)
+		}
+		if records < 5_000 || records >= clusters || bytes > 2<<20 {
+			s.t.Errorf("%d records of forgotten clusters in %d bytes", records, bytes)
+		}
+		if want := fmt.Sprintf("cluster%05d", clusters-records); oldest != want {
+			s.t.Errorf("the oldest is %s, want %s", oldest, want)
 		}
 	})
 }

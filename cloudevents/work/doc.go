@@ -154,10 +154,12 @@
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
-//   - A list is complete, or it is an error: an agent that names its Sources returns no list before each of them has sent
-//     all its works. A source without a Store marks its answer complete only after [Source.InventoryComplete]. One with a new
-//     Store marks it as soon as it has a work for the cluster. Sources of the profile ManifestBundle mark no end: they count as complete after [AgentOptions].InitialSyncTimeout without an
-//     event. PartialSyncTimeout and a negative InitialSyncTimeout allow partial lists.
+//   - A list is complete, or it is an error: an agent that names its Sources returns no list before each of
+//     them has sent all its works. A source without a Store marks its answer complete only after
+//     [Source.InventoryComplete]. One with a new Store marks it as soon as it has a work for the cluster.
+//     Sources of the profile ManifestBundle mark no end: they count as complete after
+//     [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a negative
+//     InitialSyncTimeout allow partial lists.
 //   - A restored backup, and a second process with the same ID, delete no works that they do not know, with two exceptions:
 //     see Stores and replicas.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
@@ -168,12 +170,13 @@
 //
 // PROTOCOL.md next to this package has the rules and their reasons.
 //
-// Without a Store a source keeps its works in memory. After a restart, create the works again: agents keep works with equal
-// specs and report their status at once. Works that are not created again stay on their clusters until
-// [Source.InventoryComplete] is called. The first list of an agent that names the source waits for that call too: otherwise the
-// agent could delete works that you are about to create again. So call InventoryComplete in every process without a Store
-// when all works are created, or at once if there are none. Works that the source then deletes are counted by the
-// metric works, state tombstone, until their agents report them gone.
+// Without a Store a source keeps its works in memory. After a restart, create the works again: agents keep
+// works with equal specs and report their status at once. Works that are not created again stay on their
+// clusters until [Source.InventoryComplete] is called. The first list of an agent that names the source waits
+// for that call too: otherwise the agent could delete works that you are about to create again. So call
+// InventoryComplete in every process without a Store when all works are created, or at once if there are
+// none. Works that the source then deletes are counted by the metric works, state tombstone, until their
+// agents report them gone.
 //
 // A source that restarts without a Store counts generations from 1 again. On the agent, the generation of a work never
 // decreases, and increases when the spec changes or the deletion begins, so a controller may filter by it. The agent translates
@@ -203,8 +206,7 @@
 // version that its Store never assigned. It then deletes no unknown works of that cluster, logs the cluster, and
 // Healthy returns an error. To end that, create the works that are newer than the backup, then call InventoryComplete again.
 // A call before the source has detected the backup does not count. With the profile ManifestBundle, an agent that returns after
-// [Source.Forget] and a restart triggers the same protection. Do not call Forget after a restore before all agents have
-// connected again: the source would not detect the backup for clusters that the backup does not have.
+// [Source.Forget] and a restart triggers the same protection.
 //
 // Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there. Without these, two
 // processes with one SourceID detect each other, as two agents of one cluster do. Both log it, and Healthy returns an error.

@@ -43,6 +43,9 @@ func (s *Source) KeptRecords() map[string]string {
 			}
 		}
 	}
+	for _, f := range s.forgotten.byName {
+		out[prefixCluster+f.name] = encodeKept(f)
+	}
 	for _, w := range s.works {
 		out[workKey(w.cluster.name, w.id)] = encodeKept(w)
 	}

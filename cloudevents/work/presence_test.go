@@ -300,6 +300,38 @@ func TestSettledProcessMeetsNewer(t *testing.T) {
 	}
 }
 
+// TestDeletingProcessMeetsNewer: the older process deletes a work whose agent is away, and the newer one creates it
+// again. The older one does not know of the newer one when the agent shows the new work: it does not delete that.
+func TestDeletingProcessMeetsNewer(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{SourceID: "hub", Profile: profile}
+		newerStarts := time.Now().Add(10 * time.Minute)
+		older := s.sourceOn(filtered{s.bus.Transport(), newerStarts, loseTwo}, options)
+		l := &link{Transport: s.bus.Transport()}
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+		older.complete()
+		older.create("cluster1", newWork("again", "1"))
+		s.settle()
+		a.report("again", "1")
+		s.settle()
+		l.setCut(true)
+		older.delete("cluster1", "again")
+		time.Sleep(time.Until(newerStarts))
+		newer := s.sourceOn(filtered{s.bus.Transport(), newerStarts, deliverAll}, options)
+		newer.create("cluster1", newWork("again", "2"))
+		l.setCut(false)
+		s.settle()
+		a.report("again", "2")
+		time.Sleep(5 * time.Minute)
+		holding(s.t, "with both", a, "again")
+		if got := applied(newer.get("cluster1", "again")); got != "2" && profile == codec.ManifestWork {
+			s.t.Errorf("the newer one shows the status %q", got)
+		}
+		expectProbes(s.t, "older", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer", newer, isNewer, "", "")
+	})
+}
+
 // TestThreeProcesses: only the newest writes, whoever ends.
 func TestThreeProcesses(t *testing.T) {
 	inScene(t, func(s *scene) {

@@ -111,6 +111,12 @@ var rules = []ruletest.Rule{
 		{"source_inventory.go", "s.inventory(c).Whole() && s.clears(c, id)", "s.inventory(c).Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
 		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
+	{Name: "no deletion is raised before other processes could answer", Test: "TestDeletingProcessMeetsNewer", Edits: edits{
+		{"source_inventory.go", "!w.deleting || s.clears(w.cluster, w.id)", "true"}}},
+	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
+		{"source_forget.go", "c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap", ""}}},
+	{Name: "forgotten clusters keep their doubts", Test: "TestForgetAfterRestoredBackup", Edits: edits{
+		{"source_forget.go", "doubted: c.doubted, gap: c.gap,", ""}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
 		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
@@ -138,6 +144,8 @@ var rules = []ruletest.Rule{
 		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
 
 	// Repair of what is lost in silence.
+	{Name: "a silent agent is asked for a digest", Test: "TestSilentLoss", Edits: edits{
+		{"source_digest.go", "case !isDue(silent, now, silentAfter):", "default:"}}},
 	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
 		{"source_digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
 	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{

@@ -203,6 +203,7 @@ var silentLosses = []struct {
 	{"gone", kinds{isGone}, false, (*lossyPair).cleanUp, bundleRepair},
 	{"confirmation", kinds{isConfirmation}, false, func(p *lossyPair) { p.h.setValue("cluster1", "w0", "2") }, 0},
 	{"list on connect", kinds{isList}, true, func(*lossyPair) {}, bundleRepair},
+	{"list after an hour", kinds{isList}, false, (*lossyPair).restartAgentLater, bundleRepair},
 	{"list on reconnect", kinds{isList}, false, (*lossyPair).reconnectChanged, bundleRepair},
 	{"chunk on reconnect", kinds{isChunk}, false, (*lossyPair).reconnectChanged, 0},
 	{"hashes on reconnect", kinds{isHashes}, false, (*lossyPair).reconnectChanged, bundleRepair},
@@ -233,6 +234,13 @@ func (p *lossyPair) label() {
 // restartAgent starts an agent that has lost what it held, and that the source takes for confirmed.
 func (p *lossyPair) restartAgent() {
 	p.a.kill()
+	p.startAgent()
+}
+
+// restartAgentLater is restartAgent after an hour, in which the source has often asked the agent for a digest.
+func (p *lossyPair) restartAgentLater() {
+	p.a.kill()
+	time.Sleep(time.Hour + 7*time.Second)
 	p.startAgent()
 }
 

@@ -50,14 +50,14 @@ type Source struct {
 	// The store's lock guards what follows.
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
-	complete  bool      // the inventory: unknown works may be deleted
-	restored  bool      // from a Store
-	inherited bool      // the inventory was complete in the Store when it was loaded
-	outranked bool      // a newer process has this ID
-	replaced  bool      // as outranked, at any time since the inventory was complete
-	withheld  bool      // unknown works were left alone, as another process may have made them
-	forgotten int64     // highest V of the clusters that were forgotten
-	asked     bool      // in a strict profile, for all that agents have, since it is complete
+	complete  bool // the inventory: unknown works may be deleted
+	restored  bool // from a Store
+	inherited bool // the inventory was complete in the Store when it was loaded
+	outranked bool // a newer process has this ID
+	replaced  bool // as outranked, at any time since the inventory was complete
+	withheld  bool // unknown works were left alone, as another process may have made them
+	asked     bool // in a strict profile, for all that agents have, since it is complete
+	forgotten forgottenClusters
 	buried    list.List // tombstones, oldest first
 	unknown   account   // of the records of clusters
 	round     uint64    // numbers the connections and the terms of writing: an answer ends with the one it began in
@@ -256,71 +256,6 @@ func (s *Source) inventoryComplete() (term uint64, err error) {
 	return s.term(), nil
 }
 
-// Forget gives up on a cluster that will never come back: works that wait for its agent to finish their
-// deletion are removed, as far as no other finalizer holds them, and nothing is remembered of unknown ones.
-// Works that are not deleted stay.
-//
-// A name that no cluster can have, as [AgentOptions].ClusterName says, is a [*codec.Error]; a cluster that is not known is
-// forgotten already. Otherwise its errors are those of [Source.InventoryComplete].
-func (s *Source) Forget(ctx context.Context, cluster string) error {
-	if err := codec.ValidateName("cluster", cluster); err != nil {
-		return fmt.Errorf("work.Source.Forget: %w", err)
-	}
-	if err := s.lead(ctx); err != nil {
-		return err
-	}
-	term, err := s.forget(cluster)
-	if err != nil {
-		return err
-	}
-	return s.stored(ctx, term)
-}
-
-func (s *Source) forget(cluster string) (term uint64, err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
-	if err := s.writable(false); err != nil {
-		return 0, err
-	}
-	c := s.clusters[cluster]
-	if c == nil {
-		s.keepMeta() // changes nothing, but a replica is told where another one writes
-		return s.term(), nil
-	}
-	var deleting []*sourceWork
-	s.store.All(cluster, func(w *sourceWork) {
-		if w.deleting {
-			deleting = append(deleting, w)
-		}
-	})
-	for _, w := range c.tombstones {
-		deleting = append(deleting, w)
-	}
-	for _, w := range deleting {
-		s.finish(w)
-	}
-	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
-	if len(s.worksOf(c)) == 0 {
-		c.dropLists()
-		c.answers.open, c.answers.queued = nil, nil
-		c.answers.recount()
-		delete(s.clusters, cluster)
-		s.unknown.set(clusterCost+int64(len(cluster)), 0)
-		if c.highest > s.forgotten {
-			s.forgotten = c.highest
-			s.keepMeta()
-		}
-		s.keepCluster(c)
-		if c.highest > s.forgotten {
-			s.forgotten = c.highest
-			s.keepMeta()
-		}
-		c.reported.clear()
-		c.forgetSuspects(func(string) bool { return true })
-	}
-	return s.term(), nil
-}
-
 // cluster returns what is known of a cluster. The store's lock is held.
 func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
@@ -333,10 +268,11 @@ func (s *Source) cluster(name string) *sourceCluster {
 		c.account.budget = s.budget
 		s.unknown.set(0, clusterCost+int64(len(name)))
 		c.reported.keep, c.reported.account = c.keepPast, &c.account
+		s.clusters[name] = c
+		s.remember(c)
 		if s.inherited {
 			c.openGap()
 		}
-		s.clusters[name] = c
 	}
 	return c
 }

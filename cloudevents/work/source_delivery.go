@@ -406,7 +406,7 @@ func (s *Source) wakeAllLocked() {
 		d := &c.delivery
 		d.alarm, d.attemptAt, d.outstanding, d.interval = time.Time{}, time.Time{}, 0, resendAfter
 		d.attempt++
-		d.digest.last, d.digest.silence = now, silentAfter
+		d.digest.last = now
 		if d.first != nil || !d.lateAt.IsZero() || c.modern {
 			s.wakeClusterLocked(c, now.Add(resendAfter))
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -18,20 +19,20 @@ import (
 const (
 	// digestDelay is how long a source waits after a digest that differs, for events that were under way.
 	digestDelay = 5 * time.Second
-	// silentAfter is how long a source waits for the next digest before it asks for one: a new agent process whose list was
-	// lost knows of no source. An agent that does not answer is asked less and less often, at last every slowestAsk.
+	// silentAfter is how long a source waits for the next digest before it asks for one, and then for the answer: a new
+	// agent process whose list was lost knows of no source.
 	silentAfter = 75 * time.Second
-	slowestAsk  = 10 * time.Minute
+	// silentSpread is by how much less some clusters are waited for again: those that went silent together are not asked together.
+	silentSpread = 15 * time.Second
 	// mostSkipped is how many digests are passed over, at most, where comparing has not changed anything.
 	mostSkipped = 9
 )
 
 // suspicion is what the digests of a cluster have shown.
 type suspicion struct {
-	last    time.Time     // when the last digest came, or was asked for
-	silence time.Duration // since last, after which one is asked for
-	askAt   time.Time     // when the sums of buckets are asked for; zero where nothing differs, or they are
-	asked   bool
+	last  time.Time // when the last digest came, or was asked for
+	askAt time.Time // when the sums of buckets are asked for; zero where nothing differs, or they are
+	asked bool
 	// compared are the sums of the last digest that led to a comparison. While they stay as they are, a comparison changes
 	// nothing: an unknown work is kept until the inventory is complete.
 	compared      [2]uint64
@@ -68,7 +69,7 @@ func (s *Source) onDigest(m *codec.Digest) error {
 	c.session = m.AgentSession
 	d := &c.delivery.digest
 	before := d.last
-	d.last, d.silence = s.options.Clock.Now(), silentAfter
+	d.last = s.options.Clock.Now()
 	s.wakeClusterLocked(c, d.last.Add(silentAfter))
 	if since := d.last.Sub(before); !d.asked && 0 <= since && since < minDigestInterval {
 		return nil
@@ -112,7 +113,7 @@ func (s *Source) agreesLocked(m cloudevents.Message) bool {
 func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest) {
 	d := &c.delivery.digest
 	if own.Equal(theirs) {
-		*d = suspicion{last: d.last, silence: d.silence}
+		*d = suspicion{last: d.last}
 		return
 	}
 	sums := [2]uint64{own.Sums[0], theirs.Sums[0]}
@@ -134,26 +135,24 @@ func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery.digest
 	works := s.store.Count(c.name) + len(c.tombstones)
 	if d.last.IsZero() {
-		d.last, d.silence = now, silentAfter
+		d.last = now
 	}
-	silent := d.last.Add(d.silence)
+	silent := d.last.Add(silentAfter)
 	switch {
 	case !d.askAt.IsZero() && isDue(d.askAt, now, digestDelay):
-	case c.modern && works > 0 && isDue(silent, now, d.silence):
-		d.silence = min(2*d.silence, slowestAsk)
-	case c.modern && works > 0:
-		return earliestOf(d.askAt, silent)
-	default:
+	case !c.modern || works == 0:
 		return d.askAt
+	case !isDue(silent, now, silentAfter):
+		return earliestOf(d.askAt, silent)
 	}
-	d.last = now
+	d.last = now.Add(-time.Duration(xxhash.Sum64String(c.name) % uint64(silentSpread)))
 	s.request(&codec.StatusResync{
 		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name},
 		Scope:  codec.ScopeDigest,
 		Part:   codec.Part{Buckets: protocol.Buckets(works)},
 	})
 	d.askAt, d.asked = time.Time{}, true
-	return now.Add(d.silence)
+	return d.last.Add(silentAfter)
 }
 
 // checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.

@@ -145,7 +145,7 @@ func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64
 // openGap begins to check what the cluster shows: the inventory is complete because the store says so.
 func (c *sourceCluster) openGap() {
 	if c.gap == nil {
-		c.gap = &protocol.Gap{From: max(c.highest, c.source.forgotten)}
+		c.gap = &protocol.Gap{From: c.highest}
 	}
 }
 
@@ -179,6 +179,7 @@ func (c *sourceCluster) checked() {
 // other clusters go on: the caller may be a program that declares at each start, and not know that a backup was restored.
 func (s *Source) declareLocked() {
 	s.complete, s.asked, s.replaced = true, false, false
+	s.forgotten.declare()
 	for _, c := range s.clusters {
 		if c.doubted || c.gap != nil && !s.inherited {
 			c.doubted, c.gap = false, nil

@@ -151,10 +151,10 @@ func (s *Source) mirrorOther(c Change) error {
 			s.replica.forget(c.Key)
 		}
 	case c.Value == nil && isCluster:
-		if s.clusters[name] != nil {
-			delete(s.clusters, name)
-			s.unknown.set(clusterCost+int64(len(name)), 0)
+		if c := s.clusters[name]; c != nil {
+			s.removeCluster(c)
 		}
+		s.forgotten.take(name)
 	case c.Value == nil && isPast:
 		if c := s.clusters[cluster]; c != nil {
 			c.reported.take(id)

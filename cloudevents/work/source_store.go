@@ -61,11 +61,14 @@ type storedCluster struct {
 	Strict  bool          `json:"strict,omitempty"`
 	Doubted bool          `json:"doubted,omitempty"`
 	Gap     *protocol.Gap `json:"gap,omitempty"`
+	// Forgotten is whether [Source.Forget] was called since the cluster was heard of.
+	Forgotten bool `json:"forgotten,omitempty"`
 }
 
 var (
 	_ kept = &sourceWork{}
 	_ kept = &sourceCluster{}
+	_ kept = &forgottenCluster{}
 	_ kept = pastWork{}
 	_ kept = &sourceMeta{}
 )
@@ -167,7 +170,7 @@ type sourceMeta Source
 
 func (m *sourceMeta) record() any {
 	out := (*Source)(m).ownMeta()
-	out.ResourceVersion, out.Complete, out.Asked, out.Forgotten = m.store.LastVersion(), m.complete, m.asked, m.forgotten
+	out.ResourceVersion, out.Complete, out.Asked = m.store.LastVersion(), m.complete, m.asked
 	return &out
 }
 
@@ -237,12 +240,16 @@ func (s *Source) loadOther(key string, value []byte) error {
 		if err := m.check(s.ownMeta()); err != nil {
 			return err
 		}
-		s.complete, s.asked, s.restored, s.forgotten = m.Complete, m.Asked, true, m.Forgotten
+		s.complete, s.asked, s.restored = m.Complete, m.Asked, true
 		s.store.Begin(m.ResourceVersion)
 	case isCluster:
 		var stored storedCluster
 		if err := json.Unmarshal(value, &stored); err != nil {
 			return err
+		}
+		if stored.Forgotten {
+			s.loadForgotten(name, &stored)
+			return nil
 		}
 		c := s.cluster(name)
 		if stored.Highest > c.highest { // else it is what this process knows of

@@ -220,8 +220,6 @@ type storedMeta struct {
 	// Complete is the source's inventory, Asked what goes with it in a strict profile.
 	Complete bool `json:"complete,omitempty"`
 	Asked    bool `json:"asked,omitempty"`
-	// Forgotten is the highest V of the clusters that were forgotten.
-	Forgotten int64 `json:"forgotten,omitempty"`
 	// Synced is whether the agent has once heard of all that its sources have.
 	Synced bool `json:"synced,omitempty"`
 }

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// Forget gives up on a cluster that will never come back. Works that wait for its agent to finish their deletion are
+// removed, as far as no other finalizer holds them. Works that are not deleted stay. If the cluster does come back, its
+// agent is told to delete the works that it has and the source does not, once the inventory is complete.
+//
+// A name that no cluster can have, as [AgentOptions].ClusterName says, is a [*codec.Error]; a cluster that is not known is
+// forgotten already. Otherwise its errors are those of [Source.InventoryComplete].
+func (s *Source) Forget(ctx context.Context, cluster string) error {
+	if err := codec.ValidateName("cluster", cluster); err != nil {
+		return fmt.Errorf("work.Source.Forget: %w", err)
+	}
+	if err := s.lead(ctx); err != nil {
+		return err
+	}
+	term, err := s.forget(cluster)
+	if err != nil {
+		return err
+	}
+	return s.stored(ctx, term)
+}
+
+func (s *Source) forget(cluster string) (term uint64, err error) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	if err := s.writable(false); err != nil {
+		return 0, err
+	}
+	c := s.clusters[cluster]
+	if c == nil {
+		s.keepMeta() // changes nothing, but a replica is told where another one writes
+		return s.term(), nil
+	}
+	deleting := make([]*sourceWork, 0, len(c.tombstones))
+	s.store.All(cluster, func(w *sourceWork) {
+		if w.deleting {
+			deleting = append(deleting, w)
+		}
+	})
+	for _, w := range c.tombstones {
+		deleting = append(deleting, w)
+	}
+	for _, w := range deleting {
+		s.finish(w)
+	}
+	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
+	if len(s.worksOf(c)) == 0 {
+		c.dropLists()
+		c.answers.open, c.answers.queued = nil, nil
+		c.answers.recount()
+		c.reported.clear()
+		c.forgetSuspects(func(string) bool { return true })
+		s.removeCluster(c)
+		s.forgotten.put(&forgottenCluster{
+			source: s, name: cluster, highest: c.highest, doubted: c.doubted, gap: c.gap,
+		})
+	}
+	return s.term(), nil
+}
+
+// removeCluster ends the record of a cluster without works.
+func (s *Source) removeCluster(c *sourceCluster) {
+	delete(s.clusters, c.name)
+	s.unknown.set(clusterCost+int64(len(c.name)), 0)
+}
+
+// forgottenCluster is what stays of a cluster that was forgotten: the versions that its agent shows when it returns do not
+// prove that the Store is an older copy.
+type forgottenCluster struct {
+	source  *Source
+	name    string
+	highest int64
+	doubted bool
+	gap     *protocol.Gap
+}
+
+func (f *forgottenCluster) record() any {
+	if f.source.forgotten.byName[f.name] != f {
+		return nil
+	}
+	out := &storedCluster{Highest: f.highest, Doubted: f.doubted, Forgotten: true}
+	if f.gap != nil && f.gap.Before != 0 {
+		out.Gap = f.gap
+	}
+	return out
+}
+
+func (f *forgottenCluster) saved() {}
+
+func (f *forgottenCluster) keep() {
+	if s := f.source; s.journal != nil && s.leading() {
+		s.journal.mark(prefixCluster+f.name, f)
+	}
+}
+
+func (f *forgottenCluster) size() int { return forgottenCost + len(f.name) }
+
+const (
+	// forgottenCost is about what a forgotten cluster costs without its name, maxForgotten what all may.
+	forgottenCost = 256
+	maxForgotten  = 2 << 20
+)
+
+// forgottenClusters are those that were forgotten and have not returned. The store's lock guards them.
+type forgottenClusters struct {
+	byName map[string]*forgottenCluster
+	bytes  int
+}
+
+// put adds one. Where there is no room, those go that had a version longest ago: if such a cluster returns, the source
+// takes its Store for an older copy, and deletes nothing there before InventoryComplete.
+func (o *forgottenClusters) put(f *forgottenCluster) {
+	o.take(f.name)
+	if o.byName == nil {
+		o.byName = map[string]*forgottenCluster{}
+	}
+	o.byName[f.name] = f
+	o.bytes += f.size()
+	f.keep()
+	for o.bytes > maxForgotten {
+		oldest := f
+		for _, one := range o.byName {
+			if one.highest < oldest.highest {
+				oldest = one
+			}
+		}
+		o.take(oldest.name)
+		oldest.keep()
+	}
+}
+
+// take removes one, and returns it. It is nil where the cluster was not forgotten.
+func (o *forgottenClusters) take(name string) *forgottenCluster {
+	f := o.byName[name]
+	if f != nil {
+		delete(o.byName, name)
+		o.bytes -= f.size()
+	}
+	return f
+}
+
+// declare ends the doubts, as [Source.declareLocked] does.
+func (o *forgottenClusters) declare() {
+	for _, f := range o.byName {
+		if f.doubted || f.gap != nil && !f.source.inherited {
+			f.doubted, f.gap = false, nil
+			f.keep()
+		}
+	}
+}
+
+// remember gives a cluster that has returned what was kept of it.
+func (s *Source) remember(c *sourceCluster) {
+	if f := s.forgotten.take(c.name); f != nil {
+		c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap
+		s.keepCluster(c)
+	}
+}
+
+// loadForgotten takes over the record of a forgotten cluster.
+func (s *Source) loadForgotten(name string, stored *storedCluster) {
+	if c := s.clusters[name]; c != nil { // another replica has forgotten it
+		s.removeCluster(c)
+	}
+	s.forgotten.put(&forgottenCluster{
+		source: s, name: name, highest: stored.Highest, doubted: stored.Doubted, gap: stored.Gap,
+	})
+}
