@@ -84,7 +84,8 @@ func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
 	}
 }
 
-// clearSuspects requests what waited for the check that has ended.
+// clearSuspects requests what waited for the check that has ended. A list does not have what an agent has deleted, so a
+// deletion is sent again: the agent answers with its version.
 func (s *Source) clearSuspects() {
 	for _, c := range s.clusters {
 		var ids []string
@@ -92,6 +93,9 @@ func (s *Source) clearSuspects() {
 			if one.check <= s.presence.check.ended && one.clearAt.IsZero() {
 				c.suspects[id] = suspect{one.check, s.options.Clock.Now()}
 				ids = append(ids, id)
+				if w := s.works[workID{c.name, id}]; w != nil {
+					s.send(w)
+				}
 			}
 		}
 		switch {

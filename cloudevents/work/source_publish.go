@@ -158,6 +158,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	w.deleting = false
 	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {
 		delete(s.works, key)
+		w.cluster.forgetSuspect(w.id)
 		w.account()
 		s.keep(w)
 		w.resume() // a record of its name that comes next is the one that is saved

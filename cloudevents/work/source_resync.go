@@ -319,7 +319,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		whole := s.inventory(c).Whole()
 		c.forgetSuspects(func(id string) bool {
 			_, listed := l.listed[id]
-			return inPart(id, l.part) && !(listed && whole)
+			return inPart(id, l.part) && !(listed && whole) && s.works[workID{c.name, id}] == nil
 		})
 	}
 	if l.part.IsZero() {
