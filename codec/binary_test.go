@@ -4,7 +4,10 @@
 package codec_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"iter"
+	"strings"
 	"testing"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -20,6 +23,38 @@ func pairs(list ...pair) iter.Seq2[string, string] {
 		for _, p := range list {
 			if !yield(p.Name, p.Value) {
 				return
+			}
+		}
+	}
+}
+
+// TestAttributesAreBounded: in both content modes, since a peer chooses them and they are kept with its event.
+func TestAttributesAreBounded(t *testing.T) {
+	event := func(attributes, length int) []pair {
+		list := []pair{{"specversion", "1.0"}, {"id", "1"}, {"source", "/s"}, {"type", "t"}}
+		for i := range attributes {
+			list = append(list, pair{fmt.Sprintf("a%d", i), strings.Repeat("x", length)})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		attributes, length int
+		good               bool
+	}{"a few": {3, 65_535, true}, "long": {5, 60_000, false}, "many": {5_000, 1, false}} {
+		list := event(c.attributes, c.length)
+		_, binary := codec.FromAttributes(pairs(list...), "", nil)
+		text := map[string]string{}
+		for _, p := range list {
+			text[p.Name] = p.Value
+		}
+		data, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, structured := codec.ParseStructured(data)
+		for mode, err := range map[string]error{"binary": binary, "structured": structured} {
+			if (err == nil) != c.good || !c.good && !strings.Contains(err.Error(), "above 262144 bytes") {
+				t.Errorf("%s, %s: %v", name, mode, err)
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"fmt"
 	"net/url"
 	"time"
 
@@ -16,8 +17,15 @@ import (
 type contextBuilder struct {
 	ctx     *ce.EventContextV1
 	version string
+	size    int // of all attributes in memory
 	err     *Error
 }
+
+const (
+	// maxAttributes bounds the attributes of one event together, in bytes, with attributeCost for each.
+	maxAttributes = 256 << 10
+	attributeCost = 64
+)
 
 func newContextBuilder() *contextBuilder {
 	return &contextBuilder{ctx: &ce.EventContextV1{
@@ -75,6 +83,10 @@ func usualValue(name string, raw []byte) string {
 // set takes an attribute whose name is in lower case. A later value replaces an earlier one, as encoding/json
 // does it with members of one name.
 func (b *contextBuilder) set(name, value string) {
+	if b.size += attributeCost + len(name) + len(value); b.size > maxAttributes {
+		b.fail(name, fmt.Sprintf("takes the attributes of the event above %d bytes", maxAttributes), nil)
+		return
+	}
 	ctx := b.ctx
 	switch name {
 	case "specversion":

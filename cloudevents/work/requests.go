@@ -46,8 +46,16 @@ func requestSize(m cloudevents.Message) int64 {
 	if m.Event == nil {
 		return requestCost
 	}
-	return int64(requestCost + len(m.Topic) + len(m.Event.DataEncoded))
+	size := requestCost + len(m.Topic) + len(m.Event.DataEncoded) + len(m.Event.ID()) + len(m.Event.Subject())
+	for name, value := range m.Event.Extensions() {
+		text, _ := value.(string)
+		size += attributeCost + len(name) + len(text)
+	}
+	return int64(size)
 }
+
+// attributeCost is about what an attribute takes without its name and value.
+const attributeCost = 64
 
 // add takes a request, or drops it.
 func (r *requestQueue) add(m cloudevents.Message) {

@@ -6,10 +6,12 @@ package work_test
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	ce "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -119,5 +121,22 @@ func TestRequestQueueIsBounded(t *testing.T) {
 		if d.Used() != 0 {
 			t.Errorf("%d bytes are charged for no request", d.Used())
 		}
+	})
+}
+
+// TestRequestAttributesAreCharged: attributes are kept with a request, as its data is.
+func TestRequestAttributesAreCharged(t *testing.T) {
+	atDesk(t, func(d *desk) {
+		for range 10 {
+			e := ce.New()
+			e.SetExtension("long", strings.Repeat("x", 60_000))
+			d.Add(cloudevents.Message{Topic: "flood", Event: &e})
+		}
+		if d.Used() > 1<<18 || d.Refused < 5 {
+			t.Errorf("%d bytes wait, and %d of 10 requests were dropped", d.Used(), d.Refused)
+		}
+		go d.Drop()
+		synctest.Wait()
+		d.finish(1)
 	})
 }
