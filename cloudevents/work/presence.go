@@ -71,7 +71,7 @@ type presenceCheck struct {
 	beganAt      time.Time
 	published    []publishedPresence // the last ones
 	echoAt       time.Time           // when the process first received one of them
-	endAt        time.Time           // zero before that
+	wait         time.Duration       // for others, from then on
 }
 
 type publishedPresence struct {
@@ -111,7 +111,7 @@ func (p *presence) echo(id string) {
 		return
 	}
 	took := min(max(now.Sub(c.published[i].at), 0), longestEcho)
-	c.published, c.echoAt, c.endAt = nil, now, now.Add(answerTime+2*took)
+	c.published, c.echoAt, c.wait = nil, now, answerTime+2*took
 	p.wakeUp()
 }
 
@@ -151,7 +151,7 @@ func (p *presence) refused(_ string, err error) {
 	}
 	p.denied = err
 	if p.check.underWay() {
-		p.check.endAt = p.clock.Now()
+		p.check.echoAt, p.check.wait = p.clock.Now(), 0
 		p.wakeUp()
 	}
 }
@@ -356,10 +356,13 @@ func (p *presence) tick() (wait time.Duration) {
 func (p *presence) endCheck(now time.Time, until func(time.Duration)) bool {
 	c := &p.check
 	switch {
-	case !c.underWay(), c.endAt.IsZero():
+	case !c.underWay(), c.echoAt.IsZero():
 		return false
-	case !isDue(c.endAt, now, answerTime+2*longestEcho):
-		until(c.endAt.Sub(now))
+	case now.Before(c.echoAt): // the clock was set back
+		p.begin()
+		return false
+	case now.Sub(c.echoAt) < c.wait:
+		until(c.wait - now.Sub(c.echoAt))
 		return false
 	}
 	c.ended = c.begun

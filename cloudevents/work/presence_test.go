@@ -346,6 +346,25 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 	})
 }
 
+// TestClockIsSetBackInCheck: the check for other processes ends all the same.
+func TestClockIsSetBackInCheck(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		a := s.agent(work.AgentOptions{Profile: profile})
+		h := s.source(work.SourceOptions{Profile: profile})
+		h.create("cluster1", newWork("old", "1"))
+		s.settle()
+		h.kill()
+		c := new(steppedClock)
+		h = s.source(work.SourceOptions{Profile: profile, Clock: c})
+		h.complete()
+		time.Sleep(5 * time.Second)
+		holding(s.t, "before", a, "old")
+		c.set(-15 * time.Minute)
+		time.Sleep(time.Minute)
+		holding(s.t, "after", a)
+	})
+}
+
 // TestDeletionBelowGrave: an agent has deleted a work at a greater version than the deletion of a source that lost its
 // records and whose clock is behind. The deletion ends.
 func TestDeletionBelowGrave(t *testing.T) {

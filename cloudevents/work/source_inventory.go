@@ -36,8 +36,11 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 		return true
 	}
 	one, seen := c.suspects[id]
-	if seen && (one.clearAt.IsZero() || s.options.Clock.Now().Sub(one.clearAt) < clearTime) {
-		return !one.clearAt.IsZero()
+	if seen && one.clearAt.IsZero() {
+		return false
+	}
+	if since := s.options.Clock.Now().Sub(one.clearAt); seen && 0 <= since && since < clearTime {
+		return true
 	}
 	if !seen && !c.account.charge(suspectSize(id)) {
 		s.refuseEntry(unusable(refusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id, c.account.errFull()))
