@@ -76,7 +76,7 @@ type presenceCheck struct {
 
 type publishedPresence struct {
 	id string
-	at time.Time
+	at time.Time // on the monotonic clock, since the other may be set
 }
 
 func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
@@ -110,7 +110,7 @@ func (p *presence) echo(id string) {
 	if i < 0 || !c.underWay() || !c.echoAt.IsZero() {
 		return
 	}
-	took := min(max(now.Sub(c.published[i].at), 0), longestEcho)
+	took := min(time.Since(c.published[i].at), longestEcho)
 	c.published, c.echoAt, c.wait = nil, now, answerTime+2*took
 	p.wakeUp()
 }
@@ -414,7 +414,7 @@ func (e *presenceEvent) Message() (cloudevents.Message, error) {
 	m := codec.Presence{Header: p.header, Session: p.self.Session, Started: p.self.Started, Leaving: e.leaving}
 	m.ID, m.Time = p.ids.next(), now.UTC()
 	if c := &p.check; c.underWay() && c.echoAt.IsZero() {
-		c.published = append(c.published[max(0, len(c.published)-maxPublished+1):], publishedPresence{m.ID, now})
+		c.published = append(c.published[max(0, len(c.published)-maxPublished+1):], publishedPresence{m.ID, time.Now()})
 	}
 	p.lock.Unlock()
 	return encode(p.profile, &m)

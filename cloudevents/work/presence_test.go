@@ -346,23 +346,33 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 	})
 }
 
-// TestClockIsSetBackInCheck: the check for other processes ends all the same.
-func TestClockIsSetBackInCheck(t *testing.T) {
-	inProfiles(t, func(s *scene, profile codec.Profile) {
-		a := s.agent(work.AgentOptions{Profile: profile})
-		h := s.source(work.SourceOptions{Profile: profile})
-		h.create("cluster1", newWork("old", "1"))
-		s.settle()
-		h.kill()
-		c := new(steppedClock)
-		h = s.source(work.SourceOptions{Profile: profile, Clock: c})
-		h.complete()
-		time.Sleep(5 * time.Second)
-		holding(s.t, "before", a, "old")
-		c.set(-15 * time.Minute)
-		time.Sleep(time.Minute)
-		holding(s.t, "after", a)
-	})
+// TestClockIsSetInCheck: the check for other processes ends all the same.
+func TestClockIsSetInCheck(t *testing.T) {
+	for name, step := range map[string]struct{ after, by time.Duration }{
+		"back":                   {5 * time.Second, -15 * time.Minute},
+		"ahead, before the echo": {100 * time.Millisecond, time.Hour},
+		"ahead, before the end":  {5 * time.Second, time.Hour},
+		"back, before the echo":  {100 * time.Millisecond, -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inProfiles(t, func(s *scene, profile codec.Profile) {
+				a := s.agent(work.AgentOptions{Profile: profile})
+				h := s.source(work.SourceOptions{Profile: profile})
+				h.create("cluster1", newWork("old", "1"))
+				s.settle()
+				h.kill()
+				c, began := new(steppedClock), time.Now()
+				late := filtered{s.bus.Transport(), began, delayFor(time.Second)}
+				h = s.sourceOn(late, work.SourceOptions{SourceID: "hub", Profile: profile, Clock: c})
+				h.complete()
+				time.Sleep(step.after)
+				holding(s.t, "before", a, "old")
+				c.set(step.by)
+				time.Sleep(time.Minute)
+				holding(s.t, "after", a)
+			})
+		})
+	}
 }
 
 // TestDeletionBelowGrave: an agent has deleted a work at a greater version than the deletion of a source that lost its
