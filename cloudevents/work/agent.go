@@ -44,6 +44,7 @@ type Agent struct {
 
 	// The store's lock guards what follows.
 	sources map[string]*agentSource
+	covered []string                // sources whose works an earlier process has received
 	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
 	buried  []grave                 // oldest first
 	budget  *budget

@@ -109,7 +109,12 @@ type agentMeta Agent
 
 func (m *agentMeta) record() any {
 	out := (*Agent)(m).ownMeta()
-	out.ResourceVersion, out.Synced = m.store.LastVersion(), !m.store.Held()
+	out.ResourceVersion = m.store.LastVersion()
+	if m.store.Held() {
+		out.Synced, out.Sources = len(m.covered) > 0, m.covered
+	} else {
+		out.Synced, out.Sources = true, m.options.Sources
+	}
 	return &out
 }
 
@@ -149,7 +154,9 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 			return err
 		}
 		a.store.Begin(m.ResourceVersion)
-		if m.Synced {
+		a.covered = m.Sources
+		if missing := func(source string) bool { return !slices.Contains(m.Sources, source) }; m.Synced &&
+			(m.Sources == nil || a.options.Sources != nil && !slices.ContainsFunc(a.options.Sources, missing)) {
 			a.endSync()
 		}
 		return nil

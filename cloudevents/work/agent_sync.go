@@ -196,7 +196,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 			}
 			continue
 		}
-		must := held && named && a.serves(name)
+		must := held && named && a.serves(name) && !slices.Contains(a.covered, name)
 		due := answer.progress.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
 		switch {
 		case !a.endsAnswers(name): // quiet is what it is waited for
@@ -280,7 +280,9 @@ func (a *Agent) lacksLocked(source string) bool {
 // missingLocked returns the sources whose answers are not whole, and those for whose works there is no room.
 func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	for _, name := range a.options.Sources {
-		if answer := a.sync.answers[name]; answer == nil || !a.answeredLocked(name, answer, now) {
+		if answer := a.sync.answers[name]; slices.Contains(a.covered, name) {
+			continue
+		} else if answer == nil || !a.answeredLocked(name, answer, now) {
 			missing = append(missing, name)
 		} else if a.lacksLocked(name) {
 			refused = append(refused, name)

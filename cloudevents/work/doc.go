@@ -21,9 +21,12 @@
 //	go agent.Start(ctx)
 //	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
 //
-// The clientsets work before Start: what is written waits in the outbox. A source with a SharedGroup, or with the outbox
-// [Disabled], takes writes only after Start. To stop, cancel ctx, wait until Start has returned, then close the Store.
-// Start goes on publishing for at most DrainTimeout. Logs go to klog.
+// A work controller adds its own finalizer before it applies a work, and removes it when it has cleaned up.
+// The agent then reports the work gone.
+//
+// The clientsets work before Start: written works wait in the outbox. With SharedGroup, or with the outbox
+// [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start has returned, then close the
+// Store. After ctx ends, Start publishes queued works for at most DrainTimeout. Logs go to klog.
 //
 // # Verbs
 //
@@ -54,16 +57,15 @@
 //   - the process has not started since;
 //   - at most 1,024 writes came since, or a third as many as there are works, whichever is more;
 //   - all these writes are younger than [SourceOptions].WatchCacheTTL, 5 minutes by default;
-//   - the versions that they replaced take at most WatchCacheBytes, 16 MiB by default, roughly and with 128 bytes for each
-//     write. What a version shares with the next one of its work, as the manifests when only the status changes, does not
-//     count.
+//   - the versions that they replaced take at most WatchCacheBytes, 16 MiB by default, with 128 bytes for each
+//     write. Manifests that two versions of a work share count once.
 //
 // The pages of a list do not depend on later writes in the same way: what the list began with is kept for WatchCacheTTL after
 // each page, within WatchCacheBytes for all lists together, and for the eight lists in pages that were read last. The error
-// Expired of a page has the token that gets the rest of what there is now. A watch whose reader is so slow that the events
-// that it has not read take more than WatchCacheBytes ends with Expired; what the watch began with does not count.
-// Lists and watches of one metadata.name look the work up, however many there are. The clients of other resources,
-// discovery and the REST client exist and answer MethodNotSupported.
+// Expired of a page has the token that gets the rest of the present works. A watch ends with Expired if its
+// unread events take more than WatchCacheBytes; its initial events do not count. A list or watch of one
+// metadata.name uses an index. The clients of other resources, discovery and the REST client exist and return
+// MethodNotSupported.
 //
 // # What differs from the API server
 //
@@ -81,15 +83,14 @@
 //     the agent, nor does an agent's hold up other controllers of the source.
 //   - On a source, a deleted work stays, with a deletionTimestamp and the finalizer
 //     cluster.open-cluster-management.io/manifest-work-cleanup, until its agent reports it gone,
-//     [Source.Abandon] gives up on the work, or [Source.Forget] on the cluster. So what watches see of the last finalizer of another controller is
-//     one more change.
+//     [Source.Abandon] gives up on the work, or [Source.Forget] on the cluster. The removal of another
+//     controller's last finalizer is therefore a MODIFIED event, not DELETED.
 //   - Every policy of propagation ends as on a cluster whose garbage collector is done: nothing on a source depends
 //     on a work. So the finalizers foregroundDeletion and orphan are taken off when the deletion begins, and
 //     are not put on. What happens to what the work made on its cluster, its spec's deleteOption says.
 //     ownerReferences are kept and have no effect.
-//   - A work that an earlier process of the agent may have applied gets the clean-up finalizer with its deletion
-//     also on the agent, unless its user has written to it: a work agent that restarted must clean up and take it
-//     off.
+//   - After a restart of the agent, a deleted work gets the clean-up finalizer on the agent too, until a
+//     controller removes it: an earlier process may have applied the work.
 //   - managedFields begin with the first apply: who wrote before it is "before-first-apply", and what would only
 //     change them is no change. They stay where they are made: an agent's do not come to the source, nor the
 //     source's to the agent, and neither tracks what it hears from the other.
@@ -101,9 +102,8 @@
 //     without a subject, and a lastTransitionTime that is a list.
 //   - An unknown field in a patch has no effect, as there, but the warning of it is not sent. With fieldValidation
 //     Strict it is an error.
-//   - What was wrong with an object's metadata before a change, because its source checks less than an API server,
-//     is not held against the change. Elsewhere validation has nothing to overlook: what is stored was valid when
-//     it was written, by this one version of the schema.
+//   - Metadata that was invalid before, because its source checks less than an API server, does not block a
+//     change of other fields.
 //   - The objects that a watch delivers share the bytes of their manifests with the store: who wants to edit those
 //     in place copies them first. A transform may drop them, and anything else of the object.
 //   - A watch from a version of the future gets the error Timeout, where the API server waits in silence. A read
@@ -154,14 +154,18 @@
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
 //     events, across deletion and re-creation. A late "gone" of an old work never removes a new one, nor ends a newer
 //     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
-//   - A list is complete, or it is an error: an agent that names its Sources returns no list before each of
-//     them has sent all its works. A source without a Store marks its answer complete only after
-//     [Source.InventoryComplete]. One with a new Store marks it as soon as it has a work for the cluster.
-//     Sources of the profile ManifestBundle mark no end: they count as complete after
-//     [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a negative
-//     InitialSyncTimeout allow partial lists.
-//   - A restored backup, and a second process with the same ID, delete no works that they do not know, with two exceptions:
-//     see Stores and replicas.
+//   - A list is complete, or it is an error: if an agent names its Sources, its first list waits until each of
+//     them has marked the end of its answer. A source without a Store does so after
+//     [Source.InventoryComplete]. Sources of the profile ManifestBundle mark no end: they count as complete
+//     after [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a negative
+//     InitialSyncTimeout allow partial lists. Two other lists can be partial: a source with a new Store marks
+//     the end as soon as it has one work for the cluster, and while a restored backup is not detected, an
+//     agent without a Store receives the works of the backup only.
+//   - After a restored backup, or while two processes have one ID, the source deletes no unknown works.
+//     Exceptions: InventoryComplete is called after the detection and before the missing works are created;
+//     the broker refuses the presence topic, or loses three presences in a row.
+//   - A spec or status that the schema of the CRD forbids is rejected by its sender and by its receiver, and
+//     counted with the reason schema. The work has the condition Degraded.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. The memory that one source can make an agent keep is bounded by MaxSourceBytes in
 //     [AgentOptions], except for statuses and for works that its Store has. Memory of works is freed when they are gone.
@@ -185,16 +189,22 @@
 //
 // # Stores and replicas
 //
-// With a [Store] a source or an agent continues where its last process ended, as an API server does: works, statuses,
-// resourceVersions, deletions under way and what is known of the peers. Package boltstore keeps that in a file:
+// With a [Store] a source or an agent continues where its last process ended: with its works, statuses,
+// resourceVersions, deletions and records of its peers. A watch from a version before the restart gets
+// Expired, so an informer lists again. Package boltstore keeps the records in a file:
 //
 //	store, err := boltstore.Open("works.db", boltstore.Options{})
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller", Store: store})
 //	err = source.Start(ctx) // until ctx has ended
 //	err = store.Close()
 //
-// A Store also keeps that [Source.InventoryComplete] was called. Call it once for each Store, and again when [Source.Healthy]
-// reports an incomplete inventory.
+// A Store also keeps that [Source.InventoryComplete] was called. Call it once for each Store, and again when
+// [Source.Healthy] reports an incomplete inventory. Healthy does not report that it was never called; the
+// metric inventory_complete does. A program that creates all works again at each start may call it at each
+// start. Other programs must not: after a restored backup, a second call deletes the works that are newer.
+//
+// An agent with the Store of a backup shows works that were deleted since, until the source deletes them
+// again. Start it without its Store instead.
 //
 // Reads return a write immediately. The write returns, and its event is published, only after the Store has saved it. In the
 // same way, a received event is acknowledged only after it is saved. Concurrent writes share transactions. While the Store fails,
@@ -210,14 +220,16 @@
 //
 // Several processes can be one source, with [SourceOptions].SharedGroup and a [SharedStore]: see there. Without these, two
 // processes with one SourceID detect each other, as two agents of one cluster do. Both log it, and Healthy returns an error.
-// The source that started later by its own clock is the newer one. The older one does not write, ask or answer, and is not ready;
-// its writes return ServiceUnavailable. While both are connected, neither deletes unknown works. After the newer one ends, the older
-// one waits for InventoryComplete. A crashed process is forgotten after 30 s; a stopped one immediately. Two agents of one
-// cluster both continue to serve.
+// The source that started later by its own clock is the newer one. The older one does not write, ask or
+// answer, and is not ready; its writes return ServiceUnavailable. While both are connected, neither deletes
+// unknown works. After the newer one ends, the older one writes again immediately. It deletes no unknown
+// works until InventoryComplete is called. A crashed process is forgotten after 30 s; a stopped one
+// immediately. Two agents of one cluster both continue to serve.
 //
-// After connecting, a process publishes its presence every 5 s and checks for others: until 12 s after it has received its own
-// presence, or longer if that was late. So two presences in a row may be lost. A source checks again before it deletes an unknown
-// work, which takes 12 to 24 s. A source that does not receive its own presence deletes no unknown works, and logs that after a minute.
+// After connecting, a process publishes its presence every 5 s and checks for other processes. The check ends
+// 12 s after the process received its own presence, plus twice the delay of that presence. So two presences
+// in a row may be lost. A source checks again before it deletes an unknown work, which takes 12 to 24 s. A
+// source that does not receive its own presence deletes no unknown works, and logs that after a minute.
 //
 // # Two sources, one name
 //

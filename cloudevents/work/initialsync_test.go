@@ -119,6 +119,43 @@ func TestInitialSyncWithStore(t *testing.T) {
 	})
 }
 
+// TestInitialSyncWithNewlyNamedSource: a Store counts as the answer of the sources that it was used with, and of no other.
+func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
+	for _, restarts := range []int{0, 1} {
+		t.Run(fmt.Sprint("restarts: ", restarts), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				h.complete()
+				options := work.AgentOptions{Sources: []string{"hub"}, Store: work.NewMemoryStore()}
+				a := s.agent(options)
+				s.settle()
+				a.kill()
+				h.kill()
+
+				options.Sources = []string{"hub", "hub2"}
+				a = s.agent(options)
+				for range restarts {
+					s.settle()
+					a.kill()
+					a = s.agent(options)
+				}
+				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
+				time.Sleep(time.Minute)
+				if informer.HasSynced() {
+					s.t.Error("synced before the new source has answered")
+				}
+				expectProbes(s.t, "waiting", a, "", "", "no complete answer from the sources hub2:")
+				s.source(work.SourceOptions{SourceID: "hub2"}).complete()
+				time.Sleep(time.Minute)
+				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {
+					s.t.Errorf("synced %t with %d works", informer.HasSynced(), n)
+				}
+			})
+		})
+	}
+}
+
 // TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered and knows its
 // works.
 func TestInitialSyncWithLateSource(t *testing.T) {

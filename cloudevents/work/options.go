@@ -68,14 +68,13 @@ type SourceOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// SharedGroup lets several processes be this source: replicas, of which each gets a part of the events. It is the
-	// name of the shared subscription, one topic level. Store must then be a [SharedStore] that all of them reach. All
-	// show the same works, with resourceVersions of their own; one at a time writes, the one whose clientset was last
-	// written to, or that [Source.Lead] was called on: leader election is the user's. A write on another replica takes the
-	// writing over; one that another has overtaken fails with ServiceUnavailable. Before a write says that there is no such
-	// work, or nothing to change, it sees what others have written; reads may be behind. Replicas write only once started.
-	// What a broker had given to a replica whose link breaks is lost, with most brokers, and repaired like any message that
-	// is lost.
+	// SharedGroup lets several replicas be this source. It is the name of the shared subscription, one topic
+	// level. Store must be a [SharedStore] that all replicas can reach. All show the same works, with
+	// resourceVersions of their own. One replica, the leader, writes: the last one that received a write, or a
+	// call of [Source.Lead]; leader election is the user's. A write on a replica that lost leadership returns
+	// ServiceUnavailable. Before a write returns NotFound, it reads the changes of other replicas; reads on
+	// other replicas may lag. Writes before Start fail. If the link of a replica breaks, most brokers lose its
+	// messages, which are repaired like any lost message.
 	SharedGroup string
 	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
 	// defaults to QPS, rounded up.
@@ -149,9 +148,11 @@ type AgentOptions struct {
 	// the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of an offline
-	// source. With named sources, informers sync as soon as all of them have answered; while one is offline or, without a
-	// Store, has not called [Source.InventoryComplete], lists and [Agent.Readyz] wait for it. The CacheSyncTimeout of controller-runtime, 2 min by
-	// default, counts during that time. An empty list is refused.
+	// source. With named sources, informers sync as soon as all of them have answered. Lists and
+	// [Agent.Readyz] wait for a named source while it is offline, has no Store and has not called
+	// [Source.InventoryComplete], or reports an incomplete inventory in [Source.Healthy]. The CacheSyncTimeout
+	// of controller-runtime, 2 min by default, counts during that time. Informers log "event bookmark expired"
+	// meanwhile, which is harmless. An empty list is refused.
 	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
 	// others, until that source deletes them; Start logs how many there are. To remove them, delete them at their source. If
 	// that source does not exist any more, run one with its ID and without works that calls InventoryComplete.
@@ -167,9 +168,10 @@ type AgentOptions struct {
 	// availability over whole lists. A controller that deletes what it does not find in a list then deletes the workloads
 	// of works that have not arrived yet. 0 means never.
 	PartialSyncTimeout time.Duration
-	// Store keeps works, statuses and what is gone over restarts. With one that has been in use, lists and watches
-	// begin at once. Nil means that the agent learns its works anew from the sources. A Store serves one agent; its owner
-	// closes it, after Start has returned.
+	// Store keeps works, statuses and tombstones over restarts. Sources from which an earlier process has received
+	// all works with this Store are not waited for again: lists and watches begin immediately with the stored
+	// works, unless Sources has names that were not there before. With nil, the agent receives its works again
+	// from the sources. A Store serves one agent; its owner closes it after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
 	// MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent refuses a spec that

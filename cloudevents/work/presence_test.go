@@ -346,6 +346,21 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 	})
 }
 
+// TestUnknownWorkGoesAfterCheck: the deletion is sent when the check for other processes has ended.
+func TestUnknownWorkGoesAfterCheck(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		a := s.agent(work.AgentOptions{Profile: profile})
+		first := s.source(work.SourceOptions{Profile: profile})
+		first.create("cluster1", newWork("old", "1"))
+		s.settle()
+		first.kill()
+		h := s.source(work.SourceOptions{Profile: profile})
+		h.complete()
+		time.Sleep(15 * time.Second)
+		holding(s.t, "after the check", a)
+	})
+}
+
 // TestClockIsSetInCheck: the check for other processes ends all the same.
 func TestClockIsSetInCheck(t *testing.T) {
 	for name, step := range map[string]struct{ after, by time.Duration }{

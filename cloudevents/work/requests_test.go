@@ -135,6 +135,7 @@ func TestRequestAttributesAreCharged(t *testing.T) {
 		if d.Used() > 1<<18 || d.Refused < 5 {
 			t.Errorf("%d bytes wait, and %d of 10 requests were dropped", d.Used(), d.Refused)
 		}
+		synctest.Wait() // until one is handled
 		go d.Drop()
 		synctest.Wait()
 		d.finish(1)

@@ -205,9 +205,10 @@ func (s *Source) Start(ctx context.Context) error {
 // refuses the request, the source retries with backoff, at least every 10 s, and [Source.Readyz] returns the reason.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
-// Healthy returns nil while the source is connected and its Store works. Otherwise the error has the cause and the time when it
-// began. It also returns an error while another process has the same SourceID, and while unknown works are kept because the Store is
-// older than an agent's works, or another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
+// Healthy returns nil while the source is connected and its Store works. Without a connection, the error has
+// the cause and the time at which the connection ended. It also returns an error while another process has
+// the same SourceID, and while unknown works are kept because the Store is older than an agent's works, or
+// another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error {
 	return errors.Join(s.serving(), s.rival(false), s.doubts())
 }
@@ -218,7 +219,8 @@ func (s *Source) serving() error {
 }
 
 // InventoryComplete declares that all works of this source are created. Until then the source deletes only what is deleted
-// through its clientset. From then on, a work that an agent has and the source does not know is deleted on its cluster.
+// through its clientset. From then on, a work that an agent has and the source does not know is deleted on its
+// cluster, 12 to 24 s after it is listed.
 // Without a Store, the first list of an agent that names this source waits for InventoryComplete. With a Store, it waits until
 // the Store has a work for its cluster or was used by an earlier process, so create the works of a new Store before agents
 // start, or a first list may be partial.

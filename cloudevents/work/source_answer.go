@@ -40,9 +40,16 @@ type answers struct {
 	queued  *answer // that has an event in the outbox, whose turn has not come
 }
 
-// reply adds an event to an answer.
+// reply adds a work to an answer, unless it may be under way to the agent.
 func (s *Source) reply(l *agentList, w *sourceWork) {
-	if l.given() || l.answer.part && w.underWay() {
+	if !l.answer.part || !w.underWay() {
+		s.replyNew(l, w)
+	}
+}
+
+// replyNew is reply for a version that was never sent.
+func (s *Source) replyNew(l *agentList, w *sourceWork) {
+	if l.given() {
 		return
 	}
 	size := l.size(1)

@@ -11,12 +11,12 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// Forget gives up on a cluster that will never come back. Works that wait for its agent to finish their deletion are
-// removed, as far as no other finalizer holds them. Works that are not deleted stay. If the cluster does come back, its
-// agent is told to delete the works that it has and the source does not, once the inventory is complete.
+// Forget ends the deletions that wait for the agent of a cluster that will never return. Works that are not
+// being deleted stay, and so does the cluster if it has any. If the agent returns, the source deletes its
+// unknown works after InventoryComplete.
 //
-// A name that no cluster can have, as [AgentOptions].ClusterName says, is a [*codec.Error]; a cluster that is not known is
-// forgotten already. Otherwise its errors are those of [Source.InventoryComplete].
+// It returns nil for an unknown cluster and [*codec.Error] for an invalid name. Its other errors are those of
+// [Source.InventoryComplete].
 func (s *Source) Forget(ctx context.Context, cluster string) error {
 	if err := codec.ValidateName("cluster", cluster); err != nil {
 		return fmt.Errorf("work.Source.Forget: %w", err)

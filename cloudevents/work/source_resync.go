@@ -445,11 +445,11 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		if w, err := s.bury(c, e.ResourceID, ""); err != nil {
 			s.refuseEntry(err)
 		} else {
-			s.reply(l, w)
+			s.replyNew(l, w)
 		}
 	case act.Raise:
 		s.raiseShown(w)
-		s.reply(l, w)
+		s.replyNew(l, w)
 	case act.Send:
 		s.reply(l, w)
 	}

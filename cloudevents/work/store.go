@@ -28,12 +28,12 @@ type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and [NewAgent] call it, with a
 	// context that does not end, and wait for it. The value must not be kept or changed after f has returned. A record that
 	// cannot be read keeps the source or agent from starting, with an error that names it: to go on without it would be to
-	// forget a work, which a peer may take for its deletion.
+	// lose a work, and a peer would delete it.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or none of them. When it returns nil they outlast the process and the machine's power;
-	// when it returns an error they may or may not have been made, and are made again later, together with whatever has
-	// changed meanwhile: one record that a Store never takes keeps all others waiting. Healthy says so all the while. No key
-	// comes twice. The values must not be changed, and may be kept.
+	// when it returns an error they may or may not have been made, and the caller repeats them with later
+	// changes. One record that always fails blocks all others, and Healthy returns the error. No key comes
+	// twice. The values must not be changed, and may be kept.
 	Apply(ctx context.Context, changes []Change) error
 }
 
@@ -220,8 +220,9 @@ type storedMeta struct {
 	// Complete is the source's inventory, Asked what goes with it in a strict profile.
 	Complete bool `json:"complete,omitempty"`
 	Asked    bool `json:"asked,omitempty"`
-	// Synced is whether the agent has once heard of all that its sources have.
-	Synced bool `json:"synced,omitempty"`
+	// Synced is whether the agent has completed an initial sync, Sources are those that it waited for; nil are all.
+	Synced  bool     `json:"synced,omitempty"`
+	Sources []string `json:"sources,omitempty"`
 }
 
 const storeFormat = 1

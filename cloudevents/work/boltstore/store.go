@@ -12,16 +12,10 @@
 // machine that dies at any moment leaves the file as of the last batch that was applied, or the one under way. One
 // process at a time can have the file open. The file does not shrink when works are deleted: its pages are used again.
 //
-// Open reads the structure of the whole file, so that one which was cut or overwritten is an error and not the end of the
-// process. Damage within a record has no place in that structure: the source or agent finds what it cannot read, and
-// nobody finds a value that became another. Nor does anybody look again once the file is open: keep it on a disk that
-// returns what was written. After damage, restore the file, or remove it: the source or agent then starts as one without a
-// past, see package work.
-//
-// An empty file is damaged as well: a full disk has cut it, or it was never written. Whoever takes it for a new one
-// forgets all that there was. Where a program keeps more beside this file, such as why it made the works, keep, restore
-// and remove both together: works that nobody remembers making stay on their clusters, and works that are gone while
-// something remembers them are not made again by themselves.
+// Open checks the structure of the whole file. A truncated, empty or overwritten file is an error, [ErrDamaged].
+// It does not detect changed bytes within a value. After damage, restore a backup as the doc of package work
+// describes, or remove the file: the source or agent then starts with an empty Store. If the program stores
+// related data in another file, such as the reasons for its works, restore or remove both together.
 package boltstore
 
 import (
