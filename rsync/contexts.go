@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,15 +29,15 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 		for _, id := range a.Clusters {
 			cluster := appcontext.Cluster{ClusterID: id}
 			key := specKey(h.ID, h.Generation, a.Name, id)
-			var text []byte
-			for n := 0; ; n++ {
-				part, ok := values[specPartKey(key, n)]
+			var records [][]byte
+			for {
+				record, ok := values[specPartKey(key, len(records))]
 				if !ok {
 					break
 				}
-				text = append(text, part...)
+				records = append(records, record)
 			}
-			if json.Unmarshal(text, &cluster.Resources) != nil { // also without a record
+			if json.Unmarshal(bytes.Join(records, nil), &cluster.Resources) != nil { // also without a record
 				return nil, &brokenError{key}
 			}
 			app.Clusters = append(app.Clusters, cluster)

@@ -24,8 +24,8 @@ type Listener struct {
 
 	mu            sync.Mutex
 	accepted      uint64
-	handshakes    pool
-	established   pool
+	handshakes    *pool
+	established   *pool
 	maxHandshakes int
 	max           int
 }
@@ -33,7 +33,10 @@ type Listener struct {
 // New returns a listener with places for a number of established connections. It calls closed with the address of each
 // connection that it closes.
 func New(listener net.Listener, places int, closed func(peer net.Addr)) *Listener {
-	return &Listener{Listener: listener, closed: closed, handshakes: pool{}, established: pool{}, maxHandshakes: max(1, places/2), max: places}
+	return &Listener{
+		Listener: listener, closed: closed,
+		handshakes: newPool(), established: newPool(), maxHandshakes: max(1, places/2), max: places,
+	}
 }
 
 // Accept implements [net.Listener]. It returns a *[Conn].
@@ -56,7 +59,7 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 func (l *Listener) enter(c *Conn) (oldest *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.handshakes.size() >= l.maxHandshakes {
+	if l.handshakes.size >= l.maxHandshakes {
 		oldest = l.handshakes.largest()[0]
 		l.leaveLocked(oldest)
 	}
@@ -97,9 +100,9 @@ func (l *Listener) establish(c *Conn, client string) (open bool, lost *Conn) {
 	if client != "" {
 		c.client = client
 	}
-	if l.established.size() >= l.max {
+	if l.established.size >= l.max {
 		most := l.established.largest()
-		if len(most) <= len(l.established[c.client])+1 {
+		if len(most) <= len(l.established.clients[c.client])+1 {
 			return false, c
 		}
 		lost = most[len(most)-1]
@@ -118,8 +121,8 @@ type Conn struct {
 	// These belong to the listener's mutex.
 	number uint64
 	client string
-	pool   pool // nil for a connection without a place
-	done   bool // the handshake
+	pool   *pool // nil for a connection without a place
+	done   bool  // the handshake
 	timer  *time.Timer
 }
 
@@ -155,27 +158,29 @@ func (c *Conn) cut() {
 }
 
 // pool has the connections of each client, the oldest first.
-type pool map[string][]*Conn
-
-func (p pool) add(c *Conn) { p[c.client] = append(p[c.client], c) }
-
-func (p pool) remove(c *Conn) {
-	rest := slices.DeleteFunc(p[c.client], func(other *Conn) bool { return other == c })
-	if p[c.client] = rest; len(rest) == 0 {
-		delete(p, c.client)
-	}
+type pool struct {
+	clients map[string][]*Conn
+	size    int // connections
 }
 
-func (p pool) size() (n int) {
-	for _, conns := range p {
-		n += len(conns)
+func newPool() *pool { return &pool{clients: map[string][]*Conn{}} }
+
+func (p *pool) add(c *Conn) {
+	p.clients[c.client] = append(p.clients[c.client], c)
+	p.size++
+}
+
+func (p *pool) remove(c *Conn) {
+	rest := slices.DeleteFunc(p.clients[c.client], func(other *Conn) bool { return other == c })
+	p.size--
+	if p.clients[c.client] = rest; len(rest) == 0 {
+		delete(p.clients, c.client)
 	}
-	return n
 }
 
 // largest returns the connections of the client that has most; of several, of the one that has the oldest connection.
-func (p pool) largest() (most []*Conn) {
-	for _, conns := range p {
+func (p *pool) largest() (most []*Conn) {
+	for _, conns := range p.clients {
 		if len(conns) > len(most) || len(conns) == len(most) && conns[0].number < most[0].number {
 			most = conns
 		}

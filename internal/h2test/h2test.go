@@ -6,6 +6,7 @@ package h2test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strings"
 )
 
@@ -14,9 +15,10 @@ const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x
 
 // The types of frames, and the flags.
 const (
-	Data    = 0x0
-	Headers = 0x1
-	Reset   = 0x3
+	Data         = 0x0
+	Headers      = 0x1
+	Reset        = 0x3
+	Continuation = 0x9
 
 	EndStream  = 0x1
 	EndHeaders = 0x4
@@ -37,8 +39,7 @@ const entries = 120
 func Calls(path string, calls, fields int) string {
 	var out strings.Builder
 	for call := range calls {
-		// POST http, then fields that are not put into the table.
-		block := "\x83\x86" + "\x04" + text(path) + "\x01" + text("a") + "\x0f\x10" + text("application/grpc") + "\x00" + text("te") + text("trailers")
+		block := start(path)
 		for i := range fields {
 			if call == 0 && i < entries {
 				block += "\x40" + text(string([]byte{'a' + byte(i/26), 'a' + byte(i%26)})) + text("")
@@ -51,10 +52,37 @@ func Calls(path string, calls, fields int) string {
 	return out.String()
 }
 
+// LongCall returns the header of a gRPC call, the stream 1, with a number of further fields of the same value, in frames of 16 KiB.
+func LongCall(path string, fields int, value string) string {
+	const most = 16 << 10
+	block := start(path)
+	for i := range fields {
+		block += "\x00" + text(fmt.Sprint("x-", i)) + text(value)
+	}
+	kind, out := byte(Headers), ""
+	for ; len(block) > most; block = block[most:] {
+		out += Frame(kind, 0, Stream(0), block[:most])
+		kind = Continuation
+	}
+	return out + Frame(kind, EndHeaders, Stream(0), block)
+}
+
+// start returns POST http, then fields that are not put into the table.
+func start(path string) string {
+	return "\x83\x86" + "\x04" + text(path) + "\x01" + text("a") + "\x0f\x10" + text("application/grpc") + "\x00" + text("te") + text("trailers")
+}
+
 // Stream returns the number of a connection's nth call, from 0.
 func Stream(n int) uint32 { return uint32(2*n + 1) }
 
-func text(s string) string { return string([]byte{byte(len(s))}) + s }
+// text is a string (RFC 7541, 5.2).
+func text(s string) string {
+	const most = 1<<7 - 1
+	if len(s) < most {
+		return string([]byte{byte(len(s))}) + s
+	}
+	return string(binary.AppendUvarint([]byte{most}, uint64(len(s)-most))) + s
+}
 
 // index is a field of a table (RFC 7541, 6.1).
 func index(i int) string {

@@ -97,8 +97,8 @@ func (b *Builder) Build() (*AppContext, error) {
 	}
 	v := validator{problems: b.problems[:len(b.problems):len(b.problems)]}
 	v.context(&out, false)
-	if len(v.problems) > 0 {
-		return nil, &Error{ID: out.ID, Problems: v.problems}
+	if err := v.err(out.ID); err != nil {
+		return nil, err
 	}
 	return &out, nil
 }

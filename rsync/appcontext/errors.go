@@ -50,17 +50,21 @@ func (p *Problem) Error() string {
 // Unwrap returns ErrInvalid.
 func (p *Problem) Unwrap() error { return ErrInvalid }
 
-// Error is all that is wrong with a context.
+// Error lists what is wrong with a context.
 type Error struct {
 	ID       string
-	Problems []*Problem
+	Problems []*Problem // 100 at most
+	More     int        // the number of further problems
 }
 
 // Error lists the problems.
 func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
+	lines := make([]string, len(e.Problems), len(e.Problems)+1)
 	for i, p := range e.Problems {
 		lines[i] = p.Error()
+	}
+	if e.More > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more problems", e.More))
 	}
 	return fmt.Sprintf("app context %q is invalid: %s", e.ID, strings.Join(lines, "; "))
 }

@@ -15,15 +15,24 @@ import (
 // header is what identifies an object in its manifest.
 type header struct{ apiVersion, kind, name, namespace string }
 
+// raw is a part of a text, without a copy.
+type raw []byte
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *raw) UnmarshalJSON(text []byte) error {
+	*r = text
+	return nil
+}
+
 // parseHeader reads the fields by their exact names, as Kubernetes does; encoding/json takes "Kind" for "kind" in a struct.
 func parseHeader(text []byte) (header, error) {
 	var h header
-	var top, metadata map[string]json.RawMessage
+	var top, metadata map[string]raw
 	if err := json.Unmarshal(text, &top); err != nil {
 		return h, err
 	}
 	for _, field := range []struct {
-		value json.RawMessage
+		value raw
 		into  any
 	}{{top["apiVersion"], &h.apiVersion}, {top["kind"], &h.kind}, {top["metadata"], &metadata}} {
 		if err := unmarshalGiven(field.value, field.into); err != nil {
@@ -33,7 +42,7 @@ func parseHeader(text []byte) (header, error) {
 	return h, errors.Join(unmarshalGiven(metadata["name"], &h.name), unmarshalGiven(metadata["namespace"], &h.namespace))
 }
 
-func unmarshalGiven(value json.RawMessage, into any) error {
+func unmarshalGiven(value raw, into any) error {
 	if value == nil {
 		return nil
 	}
@@ -44,7 +53,10 @@ func unmarshalGiven(value json.RawMessage, into any) error {
 // single YAML or JSON object with an apiVersion, a kind and a name. The error never has the manifest's content.
 func ParseObject(manifest []byte) (Object, error) {
 	bad := func(what string) (Object, error) { return Object{}, &Problem{Fault: BadManifest, What: what} }
-	if severalDocuments(manifest) {
+	if isJSON := json.Valid(manifest); !isJSON && len(manifest) > yamldoc.MaxBytes {
+		_, err := yamldoc.JSON(manifest)
+		return bad(err.Error())
+	} else if !isJSON && severalDocuments(manifest) {
 		return bad("the manifest has more than one document: add each as a resource of its own")
 	}
 	// JSON is the fast way; most of what is no JSON ends at the first byte.

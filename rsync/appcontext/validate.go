@@ -13,6 +13,9 @@ const (
 	MaxName = 253
 	// MaxAppCluster limits the manifests of one app on one cluster, in bytes as they are given.
 	MaxAppCluster = 16 << 20
+
+	// maxProblems is how many problems an [Error] lists.
+	maxProblems = 100
 )
 
 // Validate returns an [*Error] with all that is wrong with a context, or nil. It also reads each manifest, to see that it
@@ -23,15 +26,27 @@ func Validate(c *AppContext) error {
 	}
 	var v validator
 	v.context(c, true)
+	return v.err(c.ID)
+}
+
+type validator struct {
+	problems []*Problem
+	more     int // that are not listed
+}
+
+// err returns an [*Error] with the problems, or nil.
+func (v *validator) err(id string) error {
 	if len(v.problems) == 0 {
 		return nil
 	}
-	return &Error{ID: c.ID, Problems: v.problems}
+	return &Error{ID: id, Problems: v.problems, More: v.more}
 }
 
-type validator struct{ problems []*Problem }
-
 func (v *validator) add(fault Fault, where, format string, args ...any) {
+	if len(v.problems) >= maxProblems {
+		v.more++
+		return
+	}
 	v.problems = append(v.problems, &Problem{Fault: fault, Where: where, What: fmt.Sprintf(format, args...)})
 }
 
@@ -41,7 +56,7 @@ func (v *validator) context(c *AppContext, manifests bool) {
 	objects := map[Identity]string{}
 	for i := range c.Apps {
 		a := &c.Apps[i]
-		where := fmt.Sprintf("app %q", a.Name)
+		where := fmt.Sprintf("app %q", short(a.Name))
 		v.name("the app's name", where, a.Name, "")
 		if a.Name == "instruction" {
 			v.add(BadName, where, "the name is that of EMCO's instructions")
@@ -59,7 +74,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 	seen := map[ClusterID]bool{}
 	for i := range a.Clusters {
 		c := &a.Clusters[i]
-		place := fmt.Sprintf("%s, cluster %q", where, c.ClusterID)
+		place := fmt.Sprintf("%s, cluster %q", where, short(c.Provider)+"+"+short(c.Name))
 		v.name("the provider's name", place, c.Provider, "+") // it ends at the first plus sign
 		v.name("the cluster's name", place, c.Name, "")
 		if seen[c.ClusterID] {
@@ -102,6 +117,14 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	}
 }
 
+// short returns the beginning of a name that is too long: it is in the place of many problems.
+func short(name string) string {
+	if len(name) <= MaxName {
+		return name
+	}
+	return name[:MaxName] + "…"
+}
+
 // name checks a part of a key. Besides not, which it may not have, there is the slash.
 func (v *validator) name(what, where, name, not string) {
 	switch {
@@ -128,7 +151,7 @@ func nameRune(r rune) bool {
 func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 	for i := range c.Apps {
 		a := &c.Apps[i]
-		where := fmt.Sprintf("app %q", a.Name)
+		where := fmt.Sprintf("app %q", short(a.Name))
 		seen := map[string]bool{}
 		for _, d := range a.DependsOn {
 			if !apps[d.App] {
@@ -154,6 +177,12 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 // findCycle returns the apps of a cycle of dependencies, the first again at the end, or nil.
 func findCycle(c *AppContext) []string {
 	const open, closed = 1, 2
+	apps := map[string]*App{}
+	for i := range c.Apps {
+		if name := c.Apps[i].Name; apps[name] == nil {
+			apps[name] = &c.Apps[i]
+		}
+	}
 	state := map[string]int{}
 	var path, found []string
 	var visit func(name string)
@@ -171,7 +200,7 @@ func findCycle(c *AppContext) []string {
 			}
 		}
 		state[name] = open
-		if a := c.App(name); a != nil {
+		if a := apps[name]; a != nil {
 			for _, d := range a.DependsOn {
 				visit(d.App)
 			}

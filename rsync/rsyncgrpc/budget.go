@@ -25,6 +25,8 @@ const (
 	callBytes = 40 << 10
 	// dataBytes is for a DATA frame.
 	dataBytes = 64
+	// dataFactor is for a message and its encoding.
+	dataFactor = 2
 )
 
 // budget bounds the bytes of all calls together: headers and requests until their calls end, and answers until they are sent.
@@ -72,8 +74,9 @@ func (b *budget) answer(ctx context.Context, message any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c := b.conns[p.Addr.String()]; c != nil {
-		c.unsent += messageHeader + proto.Size(m)
-		b.chargeLocked(c, messageHeader+proto.Size(m))
+		n := dataFactor * (messageHeader + proto.Size(m))
+		c.unsent += n
+		b.chargeLocked(c, n)
 	}
 }
 
@@ -199,8 +202,8 @@ func (c *budgetConn) received(f frame) {
 		}
 	case frameData:
 		if n, ok := c.calls[f.stream]; ok {
-			c.calls[f.stream] = n + dataBytes + f.length
-			c.budget.chargeLocked(c, dataBytes+f.length)
+			c.calls[f.stream] = n + dataBytes + dataFactor*f.length
+			c.budget.chargeLocked(c, dataBytes+dataFactor*f.length)
 		}
 	case frameReset:
 		c.endLocked(f.stream)
@@ -211,7 +214,7 @@ func (c *budgetConn) sent(f frame) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	if f.kind == frameData {
-		n := min(f.length, c.unsent)
+		n := min(dataFactor*f.length, c.unsent)
 		c.unsent -= n
 		c.budget.releaseLocked(c, n)
 	}

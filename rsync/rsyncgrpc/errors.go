@@ -101,7 +101,7 @@ func toStatus(err error) error {
 	var size *store.SizeError
 	switch {
 	case errors.As(err, &invalid):
-		info.Metadata = map[string]string{"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems))}
+		info.Metadata = map[string]string{"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems) + invalid.More)}
 		details = append(details, badRequest(invalid))
 	case errors.As(err, &size):
 		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit), "have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
@@ -221,8 +221,8 @@ func invalidOf(info *errdetails.ErrorInfo, bad *errdetails.BadRequest) *appconte
 	for _, v := range bad.GetFieldViolations() {
 		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.Fault(v.Reason), Where: v.Field, What: v.Description})
 	}
-	if all, err := strconv.Atoi(info.Metadata["problems"]); err == nil && all > len(out.Problems) {
-		out.Problems = append(out.Problems, &appcontext.Problem{What: fmt.Sprintf("and %d more problems", all-len(out.Problems))})
+	if all, err := strconv.Atoi(info.Metadata["problems"]); err == nil {
+		out.More = max(0, all-len(out.Problems))
 	}
 	return out
 }

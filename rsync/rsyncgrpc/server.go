@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -130,14 +132,15 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
-	// The largest request must fit, with what gRPC keeps of it.
-	largest := s.options.MaxMessageBytes + s.options.MaxMessageBytes/64 + callBytes
+	// The largest request must fit, with what gRPC keeps of it, and so must the largest answer.
+	largest := dataFactor*(s.options.MaxMessageBytes+s.options.MaxMessageBytes/64) + callBytes
 	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, func() {
 		if service := service(); service != nil {
 			service.metrics.overBudget()
 		}
 	})
 	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(s.options.MaxConcurrentStreams),
 		grpc.MaxHeaderListSize(maxHeaderBytes),

@@ -404,8 +404,8 @@ func TestInvalidContext(t *testing.T) {
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	err := client.Create(limited(t), shop(t, "many", "1"))
 	var invalid *appcontext.Error
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 101 || invalid.ID != "many" || !appcontext.Has(err, appcontext.Duplicate) ||
-		invalid.Problems[7].Where != `app "x"` || !strings.Contains(invalid.Problems[100].What, "23 more") {
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 100 || invalid.More != 23 || invalid.ID != "many" || !appcontext.Has(err, appcontext.Duplicate) ||
+		invalid.Problems[7].Where != `app "x"` || !strings.HasSuffix(invalid.Error(), "and 23 more problems") {
 		t.Errorf("%v", err)
 	}
 	err = client.Create(limited(t), shop(t, "large", "1"))

@@ -19,9 +19,6 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// maxReads is how many app contexts may be read from the store at once: each may have 32 MiB, which a read holds several times.
-const maxReads = 8
-
 // listChunk is how many contexts a message of List has.
 const listChunk = 500
 
@@ -32,7 +29,7 @@ type Service struct {
 	engine   Engine
 	options  Options
 	metrics  *metrics
-	reads    chan struct{} // a slot for each
+	turns    *turns
 	stopping context.Context
 	drain    context.CancelFunc
 }
@@ -46,13 +43,14 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults(), reads: make(chan struct{}, maxReads)}
+	s := &Service{engine: engine, options: options.withDefaults(), turns: newTurns(workBytes)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
 		return nil, err
 	}
 	s.metrics = m
 	s.stopping, s.drain = context.WithCancel(context.Background())
+	server = requests{server, s}
 	rsyncv1.RegisterEngineServer(server, s)
 	if !options.WithoutEMCO {
 		e := newEMCO(s)
@@ -140,14 +138,13 @@ func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextReq
 	})
 }
 
-// readAppContext reads an app context, after others if there are too many reads.
+// readAppContext reads an app context when it is the client's turn.
 func (s *Service) readAppContext(ctx context.Context, id string, use func(*appcontext.AppContext)) error {
-	select {
-	case s.reads <- struct{}{}:
-		defer func() { <-s.reads }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	end, err := s.turns.take(ctx, clientIn(ctx), readBytes)
+	if err != nil {
+		return err
 	}
+	defer end()
 	c, err := s.engine.AppContext(ctx, id)
 	if err == nil {
 		use(c)

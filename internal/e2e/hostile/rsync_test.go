@@ -8,16 +8,18 @@ package hostile_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/spokewire/sdk-go/internal/h2test"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -34,7 +36,19 @@ func contexts() map[string]*rsyncv1.AppContext {
 	for i, app := range cycle.Apps {
 		app.DependsOn = []*rsyncv1.Dependency{{App: cycle.Apps[(i+1)%len(cycle.Apps)].Name}}
 	}
+	manyApps := &rsyncv1.AppContext{Id: "evil"}
+	for i := range 200_000 {
+		manyApps.Apps = append(manyApps.Apps, &rsyncv1.App{Name: fmt.Sprint(i)})
+	}
+	longName := rsyncContext("evil", 1, 1, 10_000, "")
+	longName.Apps[0].Name = strings.Repeat("x", 10<<20)
 	return map[string]*rsyncv1.AppContext{
+		"8,000,000 empty resources": {Apps: []*rsyncv1.App{{Clusters: []*rsyncv1.Cluster{{
+			Resources: slices.Repeat([]*rsyncv1.Resource{{}}, 8_000_000),
+		}}}}},
+		"8,000,000 empty apps":   {Apps: slices.Repeat([]*rsyncv1.App{{}}, 8_000_000)},
+		"200,000 apps":           manyApps,
+		"a long name of many":    longName,
 		"nothing":                {},
 		"no apps":                {Id: "evil"},
 		"an empty ID":            named(""),
@@ -84,13 +98,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 		}
 		return err
 	}
-	var headers []string
-	for i := range 5000 {
-		headers = append(headers, fmt.Sprint("x-", i), "x")
-	}
-	long := strings.Repeat("x", 1<<20)
-	many := metadata.Pairs(headers...)
-	taken := rsyncContext("evil", 1, 4, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+long[:len(long)/2]+`"}}`)
+	taken := rsyncContext("evil", 1, 4, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+strings.Repeat("x", 1<<19)+`"}}`)
 	return map[string]func(context.Context) error{
 		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
 		"watches of the future":     func(ctx context.Context) error { return watch(ctx, math.MaxInt64) },
@@ -124,14 +132,6 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 			ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
 			_, err := engine.Create(ctx, &rsyncv1.CreateRequest{AppContext: taken})
-			return err
-		},
-		"long headers": func(ctx context.Context) error {
-			_, err := engine.GetStatus(metadata.AppendToOutgoingContext(ctx, "x", long), &rsyncv1.GetStatusRequest{Id: "honest"})
-			return err
-		},
-		"many headers": func(ctx context.Context) error {
-			_, err := engine.GetStatus(metadata.NewOutgoingContext(ctx, many), &rsyncv1.GetStatusRequest{Id: "honest"})
 			return err
 		},
 	}
@@ -224,6 +224,12 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 100, 2*time.Second) }})
 	}
+	for name, header := range map[string]string{
+		"long headers": h2test.LongCall(create, 1, strings.Repeat("x", 1<<20)),
+		"many headers": h2test.LongCall(create, 5000, "x"),
+	} {
+		attacks = append(attacks, attack{name, func(*testing.T) { reconnect(addr, h2test.Preface+header, 100, 3*time.Second) }})
+	}
 	// These have more connections than the server allows.
 	large := h2test.Frame(h2test.Data, 0, h2test.Stream(0), "\x00\x02\x00\x00\x00") + strings.Repeat(h2test.Frame(h2test.Data, 0, h2test.Stream(0), strings.Repeat("x", 10_000)), 6)
 	for name, request := range map[string]string{
@@ -239,6 +245,27 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 }
 
 const create = "/rsync.v1.Engine/Create"
+
+// reconnect sends a request on a number of connections, and connects again when the server closes one.
+func reconnect(addr, request string, count int, during time.Duration) {
+	end := time.Now().Add(during)
+	var clients sync.WaitGroup
+	for range count {
+		clients.Go(func() {
+			for time.Now().Before(end) {
+				conn, err := net.DialTimeout("tcp", addr, time.Second)
+				if err != nil {
+					continue
+				}
+				_ = conn.SetDeadline(end)
+				_, _ = io.WriteString(conn, request)
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			}
+		})
+	}
+	clients.Wait()
+}
 
 // resets begins HTTP/2 streams and resets each.
 func resets(n int) string {

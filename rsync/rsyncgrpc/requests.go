@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+const (
+	// workBytes is the memory of all calls that run, in addition to that of requests and answers.
+	workBytes = 256 << 20
+	// readBytes is for a call that reads an app context, as its size is not known before: one of each client, two in all.
+	readBytes = workBytes / 2
+	// smallRequest is the size of a request that needs no turn. Only a Create may be larger.
+	smallRequest = 64 << 10
+	// largeRequest is the size above which a Create has its client's share of the memory.
+	largeRequest = 1 << 20
+	// createFactor is how often a Create holds its request.
+	createFactor = 7
+	// maxParts is how many messages and list elements a request may have.
+	maxParts = 1 << 18
+	// partBytes is the memory that a Create needs for each of them.
+	partBytes = 512
+)
+
+// requests registers services whose requests are counted before they are decoded: two bytes may become 100 in memory.
+type requests struct {
+	grpc.ServiceRegistrar
+	service *Service
+}
+
+// RegisterService implements [grpc.ServiceRegistrar].
+func (r requests) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+	counted := *desc
+	counted.Methods = slices.Clone(desc.Methods)
+	for i := range counted.Methods {
+		handle := desc.Methods[i].Handler
+		counted.Methods[i].Handler = func(
+			server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+		) (any, error) {
+			end := func() {}
+			defer func() { end() }()
+			return handle(server, ctx, func(message any) error {
+				encoded := &request{Empty: &emptypb.Empty{}}
+				defer encoded.free()
+				err := decode(encoded)
+				if err == nil {
+					end, err = r.service.decode(ctx, encoded, message.(proto.Message))
+				}
+				return err
+			}, interceptor)
+		}
+	}
+	r.ServiceRegistrar.RegisterService(&counted, implementation)
+}
+
+// request is an encoded request. The codecs of other servers than [Server] keep it as unknown fields of an empty message.
+type request struct {
+	*emptypb.Empty
+	parts mem.BufferSlice
+}
+
+func (r *request) size() int { return r.parts.Len() + len(r.ProtoReflect().GetUnknown()) }
+
+// bytes returns the request as a whole.
+func (r *request) bytes() []byte {
+	if r.parts == nil {
+		return r.ProtoReflect().GetUnknown()
+	}
+	whole := r.parts.MaterializeToBuffer(mem.DefaultBufferPool())
+	r.parts.Free()
+	r.parts = mem.BufferSlice{whole}
+	return whole.ReadOnlyData()
+}
+
+func (r *request) free() { r.parts.Free() }
+
+// codec leaves requests encoded.
+type codec struct{ encoding.CodecV2 }
+
+// Unmarshal implements [encoding.CodecV2].
+func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
+	if r, ok := into.(*request); ok {
+		data.Ref()
+		r.parts = data
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, into)
+}
+
+// decode decodes a request. A large one waits for its turn, which lasts until end is called.
+func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (end func(), err error) {
+	end = func() {}
+	defer func() {
+		if err != nil {
+			end()
+			end, err = func() {}, toStatus(err)
+		}
+	}()
+	if _, ok := into.(*rsyncv1.CreateRequest); !ok && r.size() > smallRequest {
+		return end, fmt.Errorf("%w: the request has %d bytes, the limit is %d", store.ErrTooLarge, r.size(), smallRequest)
+	}
+	if r.size() > largeRequest {
+		if end, err = s.turns.take(ctx, clientIn(ctx), workBytes); err != nil {
+			return func() {}, err
+		}
+	}
+	data := r.bytes()
+	n := parts(data, into.ProtoReflect().Descriptor(), maxParts)
+	if n > maxParts {
+		return end, fmt.Errorf("%w: the request has more than %d parts", store.ErrTooLarge, maxParts)
+	}
+	if size := createFactor*len(data) + n*partBytes; len(data) <= largeRequest && size > smallRequest {
+		if end, err = s.turns.take(ctx, clientIn(ctx), size); err != nil {
+			return func() {}, err
+		}
+	}
+	if err := proto.Unmarshal(data, into); err != nil {
+		return end, fmt.Errorf("%w: %w", rsync.ErrInvalidInput, err)
+	}
+	return end, nil
+}
+
+// parts returns the number of messages and list elements in an encoded message. It stops above a limit.
+func parts(data []byte, desc protoreflect.MessageDescriptor, limit int) (n int) {
+	for len(data) > 0 && n <= limit {
+		number, kind, size := protowire.ConsumeTag(data)
+		if size < 0 {
+			return n // it cannot be decoded
+		}
+		data = data[size:]
+		if size = protowire.ConsumeFieldValue(number, kind, data); size < 0 {
+			return n
+		}
+		field := desc.Fields().ByNumber(number)
+		if field != nil && (field.IsList() || field.Message() != nil) {
+			n++
+		}
+		if field != nil && field.Message() != nil && kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(data)
+			n += parts(content, field.Message(), limit-n)
+		}
+		data = data[size:]
+	}
+	return n
+}
+
+// clientIn returns the name by which the client of a call is counted.
+func clientIn(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	return clientOf(p.AuthInfo, p.Addr)
+}

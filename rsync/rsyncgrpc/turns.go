@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// turns bounds the memory that calls need together while they run. One client may have three quarters of it, and free memory goes to the
+// client that has least.
+type turns struct {
+	most int // for one client, in bytes
+
+	mu      sync.Mutex
+	free    int
+	running map[string]int // bytes by client
+	waiting []*turn        // in order of arrival
+}
+
+type turn struct {
+	client string
+	bytes  int
+	begins chan struct{}
+}
+
+func newTurns(bytes int) *turns {
+	return &turns{most: bytes / 4 * 3, free: bytes, running: map[string]int{}}
+}
+
+// take waits for memory. A call that needs more than a client may have gets that.
+func (t *turns) take(ctx context.Context, client string, bytes int) (release func(), err error) {
+	w := &turn{client, min(bytes, t.most), make(chan struct{})}
+	t.mu.Lock()
+	t.waiting = append(t.waiting, w)
+	t.beginLocked()
+	t.mu.Unlock()
+	select {
+	case <-w.begins:
+		return sync.OnceFunc(func() { t.end(w) }), nil
+	case <-ctx.Done():
+		t.end(w)
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (t *turns) beginLocked() {
+	for {
+		var next *turn
+		for _, w := range t.waiting {
+			n := t.running[w.client]
+			if n+w.bytes <= t.most && (next == nil || n < t.running[next.client]) {
+				next = w
+			}
+		}
+		if next == nil || next.bytes > t.free {
+			return
+		}
+		t.waiting = slices.DeleteFunc(t.waiting, func(w *turn) bool { return w == next })
+		t.free -= next.bytes
+		t.running[next.client] += next.bytes
+		close(next.begins)
+	}
+}
+
+// end ends a turn, or the waiting for it.
+func (t *turns) end(w *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.waiting, w); i >= 0 {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	} else {
+		t.free += w.bytes
+		if t.running[w.client] -= w.bytes; t.running[w.client] == 0 {
+			delete(t.running, w.client)
+		}
+	}
+	t.beginLocked()
+}
