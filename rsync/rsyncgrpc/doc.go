@@ -62,7 +62,9 @@
 // # Limits
 //
 // All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the connection that holds most, of the
-// client that holds most, and the other connections go on. A request must arrive within [ServerOptions].RequestTimeout, and its
+// client that holds most, and the other connections go on. A request has at most 262,144 parts (messages and list elements), and
+// only a Create more than 64 KiB: others fail with TOO_LARGE. Calls that create or read app contexts wait for memory, 256 MiB in all;
+// a client has at most three quarters of it, and reads one app context at a time. A request must arrive within [ServerOptions].RequestTimeout, and its
 // header may have 4 KiB. MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share the
 // connections. A server that got its services with [Register] has the limits of its own options.
 //

@@ -75,10 +75,14 @@ type ServerOptions struct {
 
 	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxCallBytes is how many bytes all calls together may hold: requests until the call ends, answers until they are sent, and
-	// 40 KiB for each open call. Decoding may triple the bytes of a request for a moment. Beyond it the server closes a
-	// connection of the client that holds most: the one that exceeds the limit if it is of that client, but every 100 ms the one that
-	// holds most. A client is the names of a certificate, without one an address, or a /64 network of IPv6. At least MaxMessageBytes. Defaults to 128 MiB, or MaxMessageBytes if that is more.
+	// MaxCallBytes bounds the bytes of all calls together: twice those of requests until their calls end and of answers until
+	// they are sent, and 40 KiB for each open call. A compressed request counts as it is sent, so import no compressor. Calls that
+	// run take turns for further 256 MiB. Beyond MaxCallBytes the server closes a connection of the client that holds most: the one
+	// that exceeds the limit if it is of that client, but every 100 ms the one that holds most.
+	//
+	// A client is the names of a certificate, without one an address, or a /64 network of IPv6. All clients behind one proxy or
+	// address translation without certificates are one. At least MaxMessageBytes; one message of that size always fits. Defaults to
+	// 128 MiB, or MaxMessageBytes if that is more.
 	MaxCallBytes int
 	// RequestTimeout is how long a call's request may take to arrive. Defaults to 30 s.
 	RequestTimeout time.Duration
