@@ -32,6 +32,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if spec := os.Getenv(attackVariable); spec != "" {
+		if err := runAttack(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	for _, name := range []string{"agent", "hub", "rsync"} {
 		e2etest.Prepare(name, false)
 	}

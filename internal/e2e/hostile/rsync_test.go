@@ -11,13 +11,17 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -88,6 +92,12 @@ func rsyncContext(id string, apps, clusters, objects int, manifest string) *rsyn
 	return out
 }
 
+// largeContext is almost as large as a context may be.
+func largeContext() *rsyncv1.AppContext {
+	return rsyncContext("large", 1, 2, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil-0","namespace":"x"},"data":{"a":"`+
+		strings.Repeat("x", 15<<20)+`"}}`)
+}
+
 // rsyncCalls are calls of a hostile client, each made many times without waiting for the answers.
 func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) error {
 	watch := func(ctx context.Context, revision int64) error {
@@ -99,6 +109,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 		return err
 	}
 	taken := rsyncContext("evil", 1, 4, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+strings.Repeat("x", 1<<19)+`"}}`)
+	large := largeContext()
 	return map[string]func(context.Context) error{
 		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
 		"watches of the future":     func(ctx context.Context) error { return watch(ctx, math.MaxInt64) },
@@ -126,6 +137,20 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 			ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 			_, err := engine.GetStatus(ctx, &rsyncv1.GetStatusRequest{Id: "honest"})
+			return err
+		},
+		"large creates": func(ctx context.Context) error {
+			_, err := engine.Create(ctx, &rsyncv1.CreateRequest{AppContext: large})
+			return err
+		},
+		"large creates that are taken back": func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+			defer cancel()
+			_, err := engine.Create(ctx, &rsyncv1.CreateRequest{AppContext: large})
+			return err
+		},
+		"reads of a large context": func(ctx context.Context) error {
+			_, err := engine.GetAppContext(ctx, &rsyncv1.GetAppContextRequest{Id: "large"}, grpc.MaxCallRecvMsgSize(64<<20))
 			return err
 		},
 		"creates that are taken back": func(ctx context.Context) error {
@@ -169,16 +194,62 @@ func TestRsync(t *testing.T) {
 		event = honest.Read
 		return err
 	}
-	v.withstand(rsyncAttacks(t, addr), serve)
-}
-
-func rsyncAttacks(t *testing.T, addr string) []attack {
-	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	attacks, err := rsyncAttacks(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	for i, a := range attacks {
+		attacks[i].run = func(t *testing.T) { apart(t, addr, a.name) }
+	}
+	v.withstand(attacks, serve)
+}
+
+// attackVariable makes a process of this test an attacker: it is the address of a server, a space, and the name of an attack.
+const attackVariable = "SPOKEWIRE_HOSTILE_ATTACK"
+
+// apart runs an attack in a process of its own on one processor: clients on other machines take no processor from others.
+func apart(t *testing.T, addr, name string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), attackVariable+"="+addr+" "+name)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine, and the process inherits its processor
+		var one unix.CPUSet
+		one.Set(runtime.NumCPU() - 1)
+		_ = unix.SchedSetaffinity(0, &one)
+		started <- cmd.Start()
+	}()
+	if err := <-started; err != nil {
+		t.Error(err)
+		return
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("attack: %v", err)
+	}
+}
+
+// runAttack is what the process of an attacker does.
+func runAttack(spec string) error {
+	addr, name, _ := strings.Cut(spec, " ")
+	attacks, err := rsyncAttacks(addr)
+	if err != nil {
+		return err
+	}
+	for _, a := range attacks {
+		if a.name == name {
+			a.run(nil)
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no attack %q", name)
+}
+
+func rsyncAttacks(addr string) ([]attack, error) {
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
 	evil := rsyncv1.NewEngineClient(conn)
 	var attacks []attack
 	for name, c := range contexts() {
@@ -198,7 +269,12 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 		attacks = append(attacks, attack{name, func(*testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 			defer cancel()
-			for range 100 {
+			parallel := 100
+			if strings.Contains(name, "large") {
+				parallel = 8 // for the memory of the client
+				_, _ = evil.Create(ctx, &rsyncv1.CreateRequest{AppContext: largeContext()})
+			}
+			for range parallel {
 				go func() {
 					for ctx.Err() == nil {
 						_ = call(ctx)
@@ -241,7 +317,7 @@ func rsyncAttacks(t *testing.T, addr string) []attack {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 1200, time.Second) }})
 	}
-	return attacks
+	return attacks, nil
 }
 
 const create = "/rsync.v1.Engine/Create"
