@@ -27,7 +27,9 @@ const (
 	// chunk is the most that one write deadline covers.
 	chunk = 64 << 10
 	// maxDrained is the most that is read of a body that the handler does not read.
-	maxDrained     = 32 << 20
+	maxDrained = 32 << 20
+	// drainPause is the time that such a body may pause: the answer ends after it.
+	drainPause     = 500 * time.Millisecond
 	maxHeaderLines = 100
 	maxHeaderBytes = 12 << 10 // net/http reads 4 KiB more
 )
@@ -122,8 +124,8 @@ func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Now().Add(timeout))
-			b := &body{ReadCloser: r.Body, control: control}
+			b := &body{ReadCloser: r.Body, control: control, deadline: time.Now().Add(timeout)}
+			_ = control.SetReadDeadline(b.deadline)
 			r.Body = b
 			expects := r.Header.Get("Expect") != ""
 			next.ServeHTTP(w, r)
@@ -138,8 +140,9 @@ func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 
 type body struct {
 	io.ReadCloser
-	control *http.ResponseController
-	ended   bool // or failed
+	control  *http.ResponseController
+	deadline time.Time
+	ended    bool // or failed
 }
 
 // Read implements [io.Reader].
@@ -152,12 +155,29 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain sends the answer and reads the rest of a body: a client that still writes when the connection is closed may lose the answer.
+// drain sends the answer and reads the rest of a body: a client that still writes when the connection is closed may lose the
+// answer. One that has stopped writing gets the end of the answer soon.
 func (b *body) drain() {
-	if !b.ended {
-		_ = b.control.Flush()
-		_, _ = io.CopyN(io.Discard, b, maxDrained)
+	if b.ended {
+		return
 	}
+	b.pause()
+	_ = b.control.Flush() // it reads, too
+	buffer := make([]byte, 16<<10)
+	for drained := 0; drained < maxDrained && !b.ended; {
+		b.pause()
+		n, _ := b.Read(buffer)
+		drained += n
+	}
+}
+
+// pause sets the deadline of the next read.
+func (b *body) pause() {
+	end := time.Now().Add(drainPause)
+	if b.deadline.Before(end) {
+		end = b.deadline
+	}
+	_ = b.control.SetReadDeadline(end)
 }
 
 // errorLog receives the messages of net/http. Clients cause most of them.

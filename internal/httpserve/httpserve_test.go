@@ -302,6 +302,35 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeBody: an answer ends soon where the client has stopped sending the body, and is not lost where it goes on.
+func TestAnswerBeforeBody(t *testing.T) {
+	address := start(t, httpserve.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+	})})
+	for name, sent := range map[string]int{"nothing": 0, "a part": 1 << 20, "almost all": 16<<20 - 1} {
+		t.Run(name, func(t *testing.T) {
+			conn := dial(t, address, "127.0.0.1")
+			began := time.Now()
+			go func() {
+				head := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n"
+				_, _ = io.WriteString(conn, head+strings.Repeat("x", sent))
+			}()
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			content, err := io.ReadAll(response.Body)
+			if err != nil || string(content) != "too large\n" {
+				t.Errorf("%q, %v", content, err)
+			}
+			if took := time.Since(began); took > 20*time.Second { // BodyTimeout is 30 s
+				t.Errorf("the answer took %v", took)
+			}
+		})
+	}
+}
+
 func TestHosts(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMisdirectedRequest) })
 	handler := httpserve.Hosts([]string{"hub.example.com", "10.0.0.1", "2001:db8::1"}, http.NotFoundHandler(), refuse)

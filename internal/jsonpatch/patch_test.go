@@ -50,16 +50,20 @@ func TestApplyStrict(t *testing.T) {
 
 // TestMemory: small texts of many parts take little memory.
 func TestMemory(t *testing.T) {
-	const parts = 2_000_000
+	const parts = 600_000 // more than may be opened
 	list := func(part string) string { return "[" + strings.Repeat(part+",", parts-1) + part + "]" }
 	long := `{"a":` + list("1") + `,"b":{"x":0` + strings.Repeat(`,"y":0`, parts) + "}}"
-	for _, test := range []struct{ name, doc, patch, want string }{
-		{"operations", `{}`, list("{}"), "has 2000000 operations: the limit is 10000"},
-		{"null operations", `{}`, list("null"), "has 2000000 operations: the limit is 10000"},
-		{"members of an operation", `{}`, `[{"a":0` + strings.Repeat(`,"b":0`, parts) + "}]", "Unexpected kind: unknown"},
-		{"elements", long, `[{"op":"remove","path":"/a/0"}]`, jsonpatch.ErrTooExpensive.Error()},
-		{"members", long, `[{"op":"remove","path":"/b/x"}]`, jsonpatch.ErrTooExpensive.Error()},
-		{"elements of a value", `{}`, `[{"op":"add","path":"/a","value":` + list("1") + `},{"op":"test","path":"/a","value":[]}]`, jsonpatch.ErrTooExpensive.Error()},
+	tooExpensive := jsonpatch.ErrTooExpensive.Error()
+	for _, test := range []struct {
+		name, doc, patch, want string
+		most                   uint64 // MiB
+	}{
+		{"operations", `{}`, list("{}"), "has 600000 operations: the limit is 10000", 10},
+		{"null operations", `{}`, list("null"), "has 600000 operations: the limit is 10000", 10},
+		{"members of an operation", `{}`, `[{"a":0` + strings.Repeat(`,"b":0`, parts) + "}]", "Unexpected kind: unknown", 10},
+		{"elements", long, `[{"op":"remove","path":"/a/0"}]`, tooExpensive, 100},
+		{"members", long, `[{"op":"remove","path":"/b/x"}]`, tooExpensive, 100},
+		{"elements of a value", `{}`, `[{"op":"add","path":"/a","value":` + list("1") + `},{"op":"test","path":"/a","value":[]}]`, tooExpensive, 100},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -73,7 +77,7 @@ func TestMemory(t *testing.T) {
 		}
 		n := (after.TotalAlloc - before.TotalAlloc) >> 20
 		t.Logf("%s: %d MiB allocated", test.name, n)
-		if n > 100 {
+		if n > test.most {
 			t.Errorf("%s: %d MiB allocated", test.name, n)
 		}
 	}
