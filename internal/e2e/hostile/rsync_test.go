@@ -32,7 +32,8 @@ import (
 )
 
 // contexts are what a hostile client creates, applies and deletes.
-func contexts() map[string]*rsyncv1.AppContext {
+func contexts() map[string]func() *rsyncv1.AppContext {
+	type appContext = *rsyncv1.AppContext
 	one := func(manifest string) *rsyncv1.AppContext { return rsyncContext("evil", 1, 1, 1, manifest) }
 	small := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"x"}}`
 	named := func(id string) *rsyncv1.AppContext { return rsyncContext(id, 1, 1, 1, small) }
@@ -40,35 +41,50 @@ func contexts() map[string]*rsyncv1.AppContext {
 	for i, app := range cycle.Apps {
 		app.DependsOn = []*rsyncv1.Dependency{{App: cycle.Apps[(i+1)%len(cycle.Apps)].Name}}
 	}
-	manyApps := &rsyncv1.AppContext{Id: "evil"}
-	for i := range 200_000 {
-		manyApps.Apps = append(manyApps.Apps, &rsyncv1.App{Name: fmt.Sprint(i)})
+	manyApps := func() appContext {
+		out := &rsyncv1.AppContext{Id: "evil"}
+		for i := range 200_000 {
+			out.Apps = append(out.Apps, &rsyncv1.App{Name: fmt.Sprint(i)})
+		}
+		return out
 	}
-	longName := rsyncContext("evil", 1, 1, 10_000, "")
-	longName.Apps[0].Name = strings.Repeat("x", 10<<20)
-	return map[string]*rsyncv1.AppContext{
-		"8,000,000 empty resources": {Apps: []*rsyncv1.App{{Clusters: []*rsyncv1.Cluster{{
-			Resources: slices.Repeat([]*rsyncv1.Resource{{}}, 8_000_000),
-		}}}}},
-		"8,000,000 empty apps":   {Apps: slices.Repeat([]*rsyncv1.App{{}}, 8_000_000)},
-		"200,000 apps":           manyApps,
-		"a long name of many":    longName,
-		"nothing":                {},
-		"no apps":                {Id: "evil"},
-		"an empty ID":            named(""),
-		"a path for an ID":       named("../../rsync.db"),
-		"a long ID":              named(strings.Repeat("x", 1<<20)),
-		"a zero byte in the ID":  named("evil\x00"),
-		"apps in a circle":       cycle,
-		"100,000 objects":        rsyncContext("evil", 1, 1, 100_000, small),
-		"10,000 apps":            rsyncContext("evil", 10_000, 1, 1, small),
-		"10,000 clusters":        rsyncContext("evil", 1, 10_000, 1, small),
-		"a manifest of 30 MiB":   one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"` + strings.Repeat("x", 30<<20) + `"}}`),
-		"a manifest of aliases":  one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: x}\n" + aliases(9, 10)),
-		"a deep manifest":        one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"x":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}"),
-		"a manifest with keys":   one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"b"` + strings.Repeat(`,"a":"b"`, 1<<20) + "}}"),
-		"a manifest of zeros":    one(strings.Repeat("\x00", 1<<20)),
-		"a manifest that is cut": one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil`),
+	longName := func() appContext {
+		out := rsyncContext("evil", 1, 1, 10_000, "")
+		out.Apps[0].Name = strings.Repeat("x", 10<<20)
+		return out
+	}
+	return map[string]func() appContext{
+		"8,000,000 empty resources": func() appContext {
+			cluster := &rsyncv1.Cluster{Resources: slices.Repeat([]*rsyncv1.Resource{{}}, 8_000_000)}
+			return &rsyncv1.AppContext{Apps: []*rsyncv1.App{{Clusters: []*rsyncv1.Cluster{cluster}}}}
+		},
+		"8,000,000 empty apps":  func() appContext { return &rsyncv1.AppContext{Apps: slices.Repeat([]*rsyncv1.App{{}}, 8_000_000)} },
+		"200,000 apps":          manyApps,
+		"a long name of many":   longName,
+		"nothing":               func() appContext { return &rsyncv1.AppContext{} },
+		"no apps":               func() appContext { return &rsyncv1.AppContext{Id: "evil"} },
+		"an empty ID":           func() appContext { return named("") },
+		"a path for an ID":      func() appContext { return named("../../rsync.db") },
+		"a long ID":             func() appContext { return named(strings.Repeat("x", 1<<20)) },
+		"a zero byte in the ID": func() appContext { return named("evil\x00") },
+		"apps in a circle":      func() appContext { return cycle },
+		"100,000 objects":       func() appContext { return rsyncContext("evil", 1, 1, 100_000, small) },
+		"10,000 apps":           func() appContext { return rsyncContext("evil", 10_000, 1, 1, small) },
+		"10,000 clusters":       func() appContext { return rsyncContext("evil", 1, 10_000, 1, small) },
+		"a manifest of 30 MiB": func() appContext {
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"` + strings.Repeat("x", 30<<20) + `"}}`)
+		},
+		"a manifest of aliases": func() appContext {
+			return one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: x}\n" + aliases(9, 10))
+		},
+		"a deep manifest": func() appContext {
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"x":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}")
+		},
+		"a manifest with keys": func() appContext {
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"b"` + strings.Repeat(`,"a":"b"`, 1<<20) + "}}")
+		},
+		"a manifest of zeros":    func() appContext { return one(strings.Repeat("\x00", 1<<20)) },
+		"a manifest that is cut": func() appContext { return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil`) },
 	}
 }
 
@@ -252,8 +268,9 @@ func rsyncAttacks(addr string) ([]attack, error) {
 	}
 	evil := rsyncv1.NewEngineClient(conn)
 	var attacks []attack
-	for name, c := range contexts() {
+	for name, build := range contexts() {
 		attacks = append(attacks, attack{name, func(*testing.T) {
+			c := build()
 			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 			defer cancel()
 			if _, err := evil.Create(ctx, &rsyncv1.CreateRequest{AppContext: c}); err != nil {
