@@ -158,6 +158,71 @@ func TestRestartIsNoRestoredBackup(t *testing.T) {
 	})
 }
 
+// TestRestoredBackupOfBusySource: the backup is of a source that had restarted and written while the agent was away.
+func TestRestoredBackupOfBusySource(t *testing.T) {
+	for _, restarts := range []int{1, 12} {
+		t.Run(fmt.Sprint("restarts: ", restarts), func(t *testing.T) {
+			inProfiles(t, func(s *scene, profile codec.Profile) {
+				options := work.SourceOptions{Profile: profile, Store: work.NewMemoryStore()}
+				l := &link{Transport: s.bus.Transport()}
+				h := s.source(options)
+				a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+				h.complete()
+				h.create("cluster1", newWork("old", "1"))
+				s.settle()
+				l.setCut(true)
+				for i := range restarts {
+					h.kill()
+					h = s.source(options)
+					h.create("cluster1", newWork(fmt.Sprint("before", i), "1"))
+					s.settle()
+				}
+				backup := s.copyOf(options.Store)
+				l.setCut(false)
+				time.Sleep(time.Minute)
+				h.create("cluster1", newWork("after", "1"))
+				time.Sleep(time.Minute)
+				l.setCut(true)
+				h.kill()
+
+				h = s.source(work.SourceOptions{Profile: profile, Store: backup})
+				s.settle()
+				l.setCut(false)
+				time.Sleep(15 * time.Minute)
+				expectProbes(s.t, "restored", h, "the store is older", "", "")
+				if names := a.names(); !slices.Contains(names, "after") || len(names) != restarts+2 {
+					s.t.Errorf("the agent holds %v", names)
+				}
+			})
+		})
+	}
+}
+
+// TestRestoredBackupWithClockBehind: what the restored source writes has versions below those that it has lost.
+func TestRestoredBackupWithClockBehind(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		l := &link{Transport: s.bus.Transport()}
+		h, a := s.source(work.SourceOptions{Store: store}), s.agentOn(l, work.AgentOptions{ClusterName: "cluster1"})
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		time.Sleep(5 * time.Minute)
+		h.create("cluster1", newWork("after", "1"))
+		s.settle()
+		l.setCut(true)
+		h.kill()
+		h = s.source(work.SourceOptions{Store: backup, Clock: new(steppedClock).set(-10 * time.Minute)})
+		h.setValue("cluster1", "before", "2")
+		s.settle()
+		l.setCut(false)
+		time.Sleep(2 * time.Minute)
+		expectProbes(s.t, "restored", h, "the store is older", "", "")
+		holding(s.t, "restored", a, "after", "before")
+	})
+}
+
 // TestForgetAfterRestoredBackup: a cluster that is forgotten after a backup was restored takes its own protection with it, and
 // not that of another cluster, which the backup does not have.
 func TestForgetAfterRestoredBackup(t *testing.T) {

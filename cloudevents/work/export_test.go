@@ -28,6 +28,18 @@ func SetMaxInbox(s *Source, n int) {
 	s.replica.most = n
 }
 
+// Orphans is how many works a source has of clusters that it does not know.
+func Orphans(s *Source) (n int) {
+	s.store.Lock()
+	defer s.store.Unlock()
+	for _, w := range s.works {
+		if s.clusters[w.cluster.name] != w.cluster {
+			n++
+		}
+	}
+	return n
+}
+
 // KeptRecords returns what the Store of a source or an agent must hold now, by key.
 func (s *Source) KeptRecords() map[string]string {
 	s.store.Lock()

@@ -6,6 +6,7 @@ package work_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // TestLeadWhenReady: whoever waits for Ready can lead.
@@ -195,4 +197,34 @@ type silentStore struct{ *work.MemoryStore }
 func (silentStore) Follow(ctx context.Context, _ func([]work.Change) error) error {
 	<-ctx.Done()
 	return nil
+}
+
+// TestReplicaFollowsForget: a replica keeps a cluster that gets works again in one batch with the end of its record.
+func TestReplicaFollowsForget(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := work.SourceOptions{
+			SourceID: "hub", SharedGroup: "hubs", Store: work.NewMemoryStore(), Profile: codec.ManifestBundle,
+		}
+		leader := s.source(options)
+		s.settle()
+		if err := leader.Lead(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		leader.complete()
+		follower := s.source(options)
+		s.settle()
+		for i := range 100 {
+			cluster := fmt.Sprint("cluster", i)
+			leader.create(cluster, newWork("app", "1")) // for an agent that was never there
+			leader.delete(cluster, "app")
+			if err := leader.Forget(s.t.Context(), cluster); err != nil {
+				s.t.Fatal(err)
+			}
+			leader.create(cluster, newWork("next", "1"))
+		}
+		s.settle()
+		if n, clusters := work.Orphans(follower.Source), len(follower.Clusters()); n > 0 || clusters != 100 {
+			s.t.Errorf("the replica has %d clusters, and %d works of others", clusters, n)
+		}
+	})
 }

@@ -46,8 +46,12 @@ func requestSize(m cloudevents.Message) int64 {
 	if m.Event == nil {
 		return requestCost
 	}
-	size := requestCost + len(m.Topic) + len(m.Event.DataEncoded) + len(m.Event.ID()) + len(m.Event.Subject())
-	for name, value := range m.Event.Extensions() {
+	e := m.Event
+	size := requestCost + len(m.Topic) + len(e.DataEncoded)
+	for _, text := range []string{e.ID(), e.Type(), e.Source(), e.Subject(), e.DataSchema(), e.DataContentType()} {
+		size += len(text)
+	}
+	for name, value := range e.Extensions() {
 		text, _ := value.(string)
 		size += attributeCost + len(name) + len(text)
 	}

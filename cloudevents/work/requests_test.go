@@ -126,18 +126,31 @@ func TestRequestQueueIsBounded(t *testing.T) {
 
 // TestRequestAttributesAreCharged: attributes are kept with a request, as its data is.
 func TestRequestAttributesAreCharged(t *testing.T) {
-	atDesk(t, func(d *desk) {
-		for range 10 {
-			e := ce.New()
-			e.SetExtension("long", strings.Repeat("x", 60_000))
-			d.Add(cloudevents.Message{Topic: "flood", Event: &e})
-		}
-		if d.Used() > 1<<18 || d.Refused < 5 {
-			t.Errorf("%d bytes wait, and %d of 10 requests were dropped", d.Used(), d.Refused)
-		}
-		synctest.Wait() // until one is handled
-		go d.Drop()
-		synctest.Wait()
-		d.finish(1)
-	})
+	long := strings.Repeat("x", 60_000)
+	for name, set := range map[string]func(e *ce.Event){
+		"an extension":    func(e *ce.Event) { e.SetExtension("long", long) },
+		"id":              func(e *ce.Event) { e.SetID(long) },
+		"type":            func(e *ce.Event) { e.SetType(long) },
+		"source":          func(e *ce.Event) { e.SetSource(long) },
+		"subject":         func(e *ce.Event) { e.SetSubject(long) },
+		"dataschema":      func(e *ce.Event) { e.SetDataSchema("http://" + long) },
+		"datacontenttype": func(e *ce.Event) { e.SetDataContentType(long) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			atDesk(t, func(d *desk) {
+				for range 10 {
+					e := ce.New()
+					set(&e)
+					d.Add(cloudevents.Message{Topic: "flood", Event: &e})
+				}
+				if d.Used() > 1<<18 || d.Refused < 5 {
+					t.Errorf("%d bytes wait, and %d of 10 requests were dropped", d.Used(), d.Refused)
+				}
+				synctest.Wait() // until one is handled
+				go d.Drop()
+				synctest.Wait()
+				d.finish(1)
+			})
+		})
+	}
 }

@@ -102,7 +102,7 @@ var rules = []ruletest.Rule{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: !e.Gone}"},
 		{sourceTable, "Bury: complete && !e.Strict && e.V > 0,", "Bury: !e.Strict && e.V > 0,"}}},
 	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
-		{"internal/protocol/inventory.go", "g != nil && v > g.From && (", "g != nil && false && ("}}},
+		{"internal/protocol/inventory.go", "return v > g.From || ", "return "}}},
 	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
 		{"internal/protocol/inventory.go", "&& !i.Rival }", "}"}}},
 	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
@@ -116,7 +116,7 @@ var rules = []ruletest.Rule{
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
 		{"source_forget.go", "c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap", ""}}},
 	{Name: "forgotten clusters keep their doubts", Test: "TestForgetAfterRestoredBackup", Edits: edits{
-		{"source_forget.go", "doubted: c.doubted, gap: c.gap,", ""}}},
+		{"source_forget.go", "highest: c.highest, doubted: c.doubted}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
 		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{

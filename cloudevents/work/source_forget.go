@@ -62,9 +62,11 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 		c.reported.clear()
 		c.forgetSuspects(func(string) bool { return true })
 		s.removeCluster(c)
-		s.forgotten.put(&forgottenCluster{
-			source: s, name: cluster, highest: c.highest, doubted: c.doubted, gap: c.gap,
-		})
+		f := &forgottenCluster{source: s, name: cluster, highest: c.highest, doubted: c.doubted}
+		if c.gap != nil {
+			f.gap = c.gap.Next(c.highest)
+		}
+		s.forgotten.put(f)
 	}
 	return s.term(), nil
 }
@@ -90,7 +92,7 @@ func (f *forgottenCluster) record() any {
 		return nil
 	}
 	out := &storedCluster{Highest: f.highest, Doubted: f.doubted, Forgotten: true}
-	if f.gap != nil && f.gap.Before != 0 {
+	if f.gap.Kept() {
 		out.Gap = f.gap
 	}
 	return out
@@ -171,6 +173,9 @@ func (s *Source) remember(c *sourceCluster) {
 // loadForgotten takes over the record of a forgotten cluster.
 func (s *Source) loadForgotten(name string, stored *storedCluster) {
 	if c := s.clusters[name]; c != nil { // another replica has forgotten it
+		if len(s.worksOf(c)) > 0 {
+			return
+		}
 		s.removeCluster(c)
 	}
 	s.forgotten.put(&forgottenCluster{

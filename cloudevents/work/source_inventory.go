@@ -131,6 +131,9 @@ func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64
 		return
 	}
 	gap := c.gap
+	if w != nil && version <= w.version {
+		return
+	}
 	if s.traits.Strict { // versions are counted for each work
 		gap = &protocol.Gap{}
 		if past := c.reported.byID[id]; past.past {
@@ -152,7 +155,7 @@ func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64
 // openGap begins to check what the cluster shows: the inventory is complete because the store says so.
 func (c *sourceCluster) openGap() {
 	if c.gap == nil {
-		c.gap = &protocol.Gap{From: c.highest}
+		c.gap = c.gap.Next(c.highest)
 	}
 }
 
@@ -166,7 +169,10 @@ func (s *Source) openGaps() {
 		w.cluster.highest = max(w.cluster.highest, w.version)
 	}
 	for _, c := range s.clusters {
-		c.openGap()
+		c.gap = c.gap.Next(c.highest)
+	}
+	for _, f := range s.forgotten.byName {
+		f.gap = f.gap.Next(f.highest)
 	}
 }
 
@@ -175,7 +181,7 @@ func (c *sourceCluster) checked() {
 	if c.gap == nil || c.doubted || !c.modern {
 		return
 	}
-	kept := c.gap.Before != 0
+	kept := c.gap.Kept()
 	c.gap = nil
 	if kept {
 		c.source.keepCluster(c)

@@ -17,9 +17,10 @@ import (
 
 // mirrored is what a batch says of works.
 type mirrored struct {
-	works []mirroredWork
-	gone  []*sourceWork
-	meta  *Change
+	works    []mirroredWork
+	gone     []*sourceWork
+	clusters []Change // after the works: one with works stays
+	meta     *Change
 }
 
 type mirroredWork struct {
@@ -57,6 +58,11 @@ func (s *Source) mirror(changes []Change, whole bool) error {
 	for _, m := range batch.works {
 		s.mirrorWork(m.work, m.stored)
 	}
+	for _, c := range batch.clusters {
+		if err := s.mirrorOther(c); err != nil {
+			return err
+		}
+	}
 	if batch.meta != nil { // its resourceVersion is that of the last of the works
 		if err := s.mirrorOther(*batch.meta); err != nil {
 			return err
@@ -66,7 +72,7 @@ func (s *Source) mirror(changes []Change, whole bool) error {
 	return nil
 }
 
-// readBatch sorts out what a batch says of works, and takes over the rest but for the meta record.
+// readBatch sorts out what a batch has of works and clusters, and takes over the rest but for the meta record.
 func (s *Source) readBatch(changes []Change) (mirrored, error) {
 	var batch mirrored
 	for i, c := range changes {
@@ -74,6 +80,9 @@ func (s *Source) readBatch(changes []Change) (mirrored, error) {
 		switch {
 		case c.Key == keyMeta:
 			batch.meta = &changes[i]
+			continue
+		case strings.HasPrefix(c.Key, prefixCluster):
+			batch.clusters = append(batch.clusters, c)
 			continue
 		case !isWork:
 			if err := s.mirrorOther(c); err != nil {
@@ -151,7 +160,7 @@ func (s *Source) mirrorOther(c Change) error {
 			s.replica.forget(c.Key)
 		}
 	case c.Value == nil && isCluster:
-		if c := s.clusters[name]; c != nil {
+		if c := s.clusters[name]; c != nil && len(s.worksOf(c)) == 0 {
 			s.removeCluster(c)
 		}
 		s.forgotten.take(name)

@@ -134,7 +134,7 @@ func (w *sourceWork) saved() {
 
 func (c *sourceCluster) record() any {
 	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict, Doubted: c.doubted}
-	if c.gap != nil && c.gap.Before != 0 {
+	if c.gap.Kept() {
 		out.Gap = c.gap
 	}
 	if c.source.clusters[c.name] != c || *out == (storedCluster{}) {

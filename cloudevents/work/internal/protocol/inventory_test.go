@@ -13,6 +13,7 @@ import (
 // TestGap is the table of versions that prove a store to be an older copy.
 func TestGap(t *testing.T) {
 	loaded, written := &protocol.Gap{From: 10}, &protocol.Gap{From: 10, Before: 20}
+	older := written.Next(30)
 	for _, tc := range []struct {
 		name   string
 		gap    *protocol.Gap
@@ -25,13 +26,38 @@ func TestGap(t *testing.T) {
 		{"highest", loaded, 10, false, "the last that this store gave"},
 		{"above", loaded, 11, true, "given after the store was copied"},
 		{"above, after a write", written, 15, true, "given after the copy and before it was used again"},
-		{"given here", written, 20, false, "the first that this process gave"},
-		{"given later", written, 21, false, "given by this process"},
+		{"above what was given since", written, 20, true, "this process gave it to a work that it knows"},
+		{"before an earlier process", older, 9, false, "the store had it"},
+		{"between two processes", older, 15, true, "given after a copy that the earlier one used"},
+		{"of an earlier process", older, 25, false, "the store had it when it was read again"},
+		{"above two processes", older, 31, true, "given after the store was copied"},
+		{"after a process that gave none", loaded.Next(12), 11, true, "what the agent showed is above the store all the same"},
 		{"unknown cluster", &protocol.Gap{}, 1, true, "the store never gave that cluster a version"},
 		{"question", &protocol.Gap{}, 0, false, "the agent does not hold the work"},
 	} {
 		if got := tc.gap.Has(tc.v); got != tc.want {
 			t.Errorf("%s: %t, want %t: %s", tc.name, got, tc.want, tc.reason)
+		}
+	}
+}
+
+// TestGapsAreBounded: where two become one, no version leaves the gap.
+func TestGapsAreBounded(t *testing.T) {
+	gap := new(protocol.Gap).Next(0)
+	inGap := map[int64]bool{}
+	for i := int64(1); i < 100; i++ {
+		gap.Before = 10*i + 5
+		for v := 10*i - 9; v < 10*i+5; v++ {
+			inGap[v] = gap.Has(v)
+		}
+		gap = gap.Next(10*i + 9)
+		if len(gap.Older) > 8 {
+			t.Fatalf("%d older gaps", len(gap.Older))
+		}
+	}
+	for v, was := range inGap {
+		if v < 990 && was && v%10 > 0 && v%10 < 5 && !gap.Has(v) {
+			t.Errorf("%d was in the gap", v)
 		}
 	}
 }

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestDeletingProcessMeetsNewer: the older process deletes a work whose agent is away, and the newer one creates it
+// again. The older one does not know of the newer one when the agent shows the new work: it does not delete that.
+func TestDeletingProcessMeetsNewer(t *testing.T) {
+	clusters := []string{"a", "b", "c", "d", "e"} // in most of them the agent shows the new work to both in time
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		options := work.SourceOptions{SourceID: "hub", Profile: profile}
+		newerStarts := time.Now().Add(10 * time.Minute)
+		older := s.sourceOn(filtered{s.bus.Transport(), newerStarts, loseTwo}, options)
+		older.complete()
+		agents := map[string]work.AgentOptions{}
+		for _, name := range clusters {
+			agents[name] = work.AgentOptions{ClusterName: name, Profile: profile, Store: work.NewMemoryStore()}
+			a := s.agent(agents[name])
+			older.create(name, newWork("again", "1"))
+			s.settle()
+			a.report("again", "1")
+			s.settle()
+			a.kill()
+			older.delete(name, "again")
+		}
+		time.Sleep(time.Until(newerStarts))
+		var created sync.Map // versions of the new works, by cluster
+		s.decoding(profile, func(m codec.Message, _ cloudevents.Message) bool {
+			spec, ok := m.(*codec.Spec)
+			if !ok || profile != codec.ManifestWork { // versions of the other are of one work in one process
+				return true
+			}
+			if spec.DeletionTimestamp == nil {
+				created.Store(spec.Cluster, spec.Version)
+			} else if v, ok := created.Load(spec.Cluster); ok && spec.Version >= v.(int64) {
+				s.t.Errorf("%s: version %d is deleted with %d", spec.Cluster, v, spec.Version)
+			}
+			return true
+		})
+		newer := s.sourceOn(filtered{s.bus.Transport(), newerStarts, deliverAll}, options)
+		for _, name := range clusters {
+			newer.create(name, newWork("again", "2"))
+			a := s.agent(agents[name])
+			defer func() { holding(s.t, "with both, "+name, a, "again") }()
+		}
+		time.Sleep(5 * time.Minute)
+		expectProbes(s.t, "older", older, isOlder, "", isOlder)
+		expectProbes(s.t, "newer", newer, isNewer, "", "")
+	})
+}
+
+// TestUnknownWorkGoesAfterCheck: the deletion is sent when the check for other processes has ended.
+func TestUnknownWorkGoesAfterCheck(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		a := s.agent(work.AgentOptions{Profile: profile})
+		first := s.source(work.SourceOptions{Profile: profile})
+		first.create("cluster1", newWork("old", "1"))
+		s.settle()
+		first.kill()
+		h := s.source(work.SourceOptions{Profile: profile})
+		h.complete()
+		time.Sleep(15 * time.Second)
+		holding(s.t, "after the check", a)
+	})
+}
+
+// TestClockIsSetInCheck: the check for other processes ends all the same.
+func TestClockIsSetInCheck(t *testing.T) {
+	for name, step := range map[string]struct{ after, by time.Duration }{
+		"back":                   {5 * time.Second, -15 * time.Minute},
+		"ahead, before the echo": {100 * time.Millisecond, time.Hour},
+		"ahead, before the end":  {5 * time.Second, time.Hour},
+		"back, before the echo":  {100 * time.Millisecond, -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inProfiles(t, func(s *scene, profile codec.Profile) {
+				a := s.agent(work.AgentOptions{Profile: profile})
+				h := s.source(work.SourceOptions{Profile: profile})
+				h.create("cluster1", newWork("old", "1"))
+				s.settle()
+				h.kill()
+				c, began := new(steppedClock), time.Now()
+				late := filtered{s.bus.Transport(), began, delayFor(time.Second)}
+				h = s.sourceOn(late, work.SourceOptions{SourceID: "hub", Profile: profile, Clock: c})
+				h.complete()
+				time.Sleep(step.after)
+				holding(s.t, "before", a, "old")
+				c.set(step.by)
+				time.Sleep(time.Minute)
+				holding(s.t, "after", a)
+			})
+		})
+	}
+}
+
+// TestDeletionBelowGrave: an agent has deleted a work at a greater version than the deletion of a source that lost its
+// records and whose clock is behind. The deletion ends.
+func TestDeletionBelowGrave(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		l := &link{Transport: s.bus.Transport()}
+		ahead := s.source(work.SourceOptions{Profile: profile, Clock: new(steppedClock).set(time.Hour)})
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+		ahead.create("cluster1", newWork("app", "1"))
+		s.settle()
+		ahead.delete("cluster1", "app")
+		s.settle()
+		a.setFinalizers("app")
+		s.settle()
+		ahead.kill()
+		l.setCut(true)
+		h := s.source(work.SourceOptions{Profile: profile})
+		h.create("cluster1", newWork("app", "2"))
+		h.delete("cluster1", "app")
+		s.settle()
+		l.setCut(false)
+		time.Sleep(2 * time.Minute)
+		if list, err := h.works("cluster1").List(s.t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
+			s.t.Errorf("the source has %d works, %v", len(list.Items), err)
+		}
+		holding(s.t, "in the end", a)
+	})
+}
