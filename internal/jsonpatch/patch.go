@@ -6,7 +6,7 @@
 //
 //   - Decode refuses more than [rawjson.MaxOperations] operations, and allocates 1 MiB at most.
 //   - Options.MaxCopied bounds the bytes that copy operations add.
-//   - A patch that reads too much text, opens too many values or moves too many list elements fails with [ErrTooExpensive], within about a second.
+//   - A patch that reads too much text, opens too many values or moves too many list elements fails with [ErrTooExpensive], within a second.
 //   - No patch panics.
 package jsonpatch
 
@@ -47,10 +47,12 @@ type Options struct {
 }
 
 const (
-	// maxCost bounds the bytes of opened values plus the list elements that an operation moves: about a second.
+	// maxCost bounds the bytes of opened values, partCost and moveCost: less than a second.
 	maxCost = 1 << 28
 	// partCost is added for each part of an opened value, which takes up to 150 bytes of memory: 75 MiB in all.
 	partCost = 512
+	// moveCost is added for each list element that an operation moves, which takes about as long as reading 2 bytes.
+	moveCost = 2
 	// maxDepth is the deepest value that encoding/json reads.
 	maxDepth = 10_000
 )
@@ -377,7 +379,7 @@ func (a *applier) insert(c *container, key string, value node) error {
 	if i, err = a.index(i, len(c.list)+1); err != nil {
 		return err
 	}
-	if err := a.spend(len(c.list) - i); err != nil {
+	if err := a.spend((len(c.list) - i) * moveCost); err != nil {
 		return err
 	}
 	c.list = append(c.list, node{})
@@ -402,7 +404,7 @@ func (a *applier) take(c *container, key string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.spend(len(c.list) - i); err != nil {
+	if err := a.spend((len(c.list) - i) * moveCost); err != nil {
 		return err
 	}
 	c.list = append(c.list[:i], c.list[i+1:]...)

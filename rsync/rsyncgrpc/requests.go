@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
@@ -57,7 +56,7 @@ func (r requests) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 			end := func() {}
 			defer func() { end() }()
 			return handle(server, ctx, func(message any) error {
-				encoded := &request{Empty: &emptypb.Empty{}}
+				encoded := &request{ListRequest: &rsyncv1.ListRequest{}}
 				defer encoded.free()
 				err := decode(encoded)
 				if err == nil {
@@ -70,9 +69,9 @@ func (r requests) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	r.ServiceRegistrar.RegisterService(&counted, implementation)
 }
 
-// request is an encoded request. The codecs of other servers than [Server] keep it as unknown fields of an empty message.
+// request is an encoded request. The codecs of other servers than [Server] keep it as unknown fields of a message without fields.
 type request struct {
-	*emptypb.Empty
+	*rsyncv1.ListRequest
 	parts mem.BufferSlice
 }
 
