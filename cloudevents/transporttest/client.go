@@ -132,7 +132,8 @@ func (c *client) await(what string, condition func(received []cloudevents.Messag
 		select {
 		case <-changed:
 		case <-timeout.C:
-			c.t.Fatalf("waiting for %s: got %d messages and %d refusals in %v", what, len(received), len(refused), patience)
+			c.t.Fatalf("waiting for %s: got %d messages and %d refusals in %v, at the end %q",
+				what, len(received), len(refused), patience, ids(received[max(0, len(received)-10):]))
 		}
 	}
 }

@@ -50,12 +50,15 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 			return true
 		})
 		newer := s.sourceOn(filtered{s.bus.Transport(), newerStarts, deliverAll}, options)
+		restarted := map[string]*spoke{}
 		for _, name := range clusters {
 			newer.create(name, newWork("again", "2"))
-			a := s.agent(agents[name])
-			defer func() { holding(s.t, "with both, "+name, a, "again") }()
+			restarted[name] = s.agent(agents[name])
 		}
 		time.Sleep(5 * time.Minute)
+		for name, a := range restarted {
+			holding(s.t, "with both, "+name, a, "again")
+		}
 		expectProbes(s.t, "older", older, isOlder, "", isOlder)
 		expectProbes(s.t, "newer", newer, isNewer, "", "")
 	})
