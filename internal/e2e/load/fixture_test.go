@@ -23,7 +23,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
 const cluster = "cluster1"
@@ -101,21 +100,6 @@ func (c *wireConn) Publish(ctx context.Context, m cloudevents.Message, done func
 	}
 	c.wire.bytes.Add(int64(len(m.Topic) + len(m.Event.DataEncoded)))
 	return c.Conn.Publish(ctx, m, done)
-}
-
-// slowStore is a store on a slow disk.
-type slowStore struct {
-	work.Store
-	delay time.Duration
-}
-
-func (s *slowStore) Apply(ctx context.Context, changes []work.Change) error {
-	select {
-	case <-time.After(s.delay):
-		return s.Store.Apply(ctx, changes)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // newWork is a work with one ConfigMap that holds value.
