@@ -272,3 +272,6 @@ func RefusedStatuses(s *Source) (n int) {
 	}
 	return n
 }
+
+// ComparesAtOnce is how many lists in a row are compared.
+const ComparesAtOnce = comparesAtOnce

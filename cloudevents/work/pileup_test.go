@@ -101,6 +101,42 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 	})
 }
 
+// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause, and asks for another when it stops.
+func TestListsWithoutPause(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const seconds, perSecond = 5, 50
+		h := s.source(work.SourceOptions{})
+		h.create("cluster1", newWork("app", "1"))
+		h.complete()
+		time.Sleep(time.Minute)
+		specs, requests := map[string]bool{}, 0
+		s.decoding(codec.ManifestWork, func(m codec.Message, _ cloudevents.Message) bool {
+			switch m := m.(type) {
+			case *codec.Spec:
+				specs[m.ID] = true
+			case *codec.StatusResync:
+				if m.Scope == codec.ScopeLists {
+					requests++
+				}
+			}
+			return true
+		})
+		caller := s.stranger()
+		for i := range seconds * perSecond {
+			caller.list("session", fmt.Sprint("list", i))
+			time.Sleep(time.Second / perSecond)
+		}
+		if n, most := len(specs), work.ComparesAtOnce+seconds; n < seconds || n > most {
+			t.Errorf("%d of %d lists were answered, want %d to %d", n, seconds*perSecond, seconds, most)
+		}
+		requests = 0
+		time.Sleep(30 * time.Second)
+		if requests == 0 {
+			t.Error("no other list was asked for")
+		}
+	})
+}
+
 // TestAnswerIsSuperseded: an agent that has told again what it has does not get the rest of the answer before; another
 // process of the agent does.
 func TestAnswerIsSuperseded(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -93,6 +94,7 @@ type sourceCluster struct {
 	suspects   map[string]suspect // by resource ID
 	unknownAsk *unknownAsk        // in the outbox, of a strict agent
 	account    account            // of what its agent makes this source keep
+	compares   *rate.Limiter      // counts what mayCompare allows
 	dropped    bool               // some list of its agent, which must send another
 }
 
@@ -263,7 +265,7 @@ func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
 		c = &sourceCluster{
-			source: s, name: name, delivery: newDelivery(),
+			source: s, name: name, delivery: newDelivery(), compares: rate.NewLimiter(comparesEachSecond, comparesAtOnce),
 			tombstones: map[string]*sourceWork{}, lists: map[string]*agentList{},
 		}
 		c.answers.source, c.answers.account = s, &c.account
@@ -377,6 +379,7 @@ func (w *sourceWork) view() protocol.SourceWork {
 		DeleteV:  w.deleteV,
 
 		Unversioned: w.strict.unversioned,
+		Reported:    w.strict.reported,
 	}
 }
 

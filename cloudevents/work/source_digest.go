@@ -54,9 +54,14 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 	return d
 }
 
-// minDigestInterval is the time between two digests of a cluster that the source compares without having asked for them.
-// Each comparison reads all works of the cluster.
-const minDigestInterval = time.Second
+// Comparing all works of a cluster with what its agent says reads all of them. Honest agents say it less often.
+const (
+	comparesEachSecond = 1
+	comparesAtOnce     = 4
+)
+
+// mayCompare reports whether all works of the cluster may be compared now.
+func (c *sourceCluster) mayCompare() bool { return c.compares.AllowN(c.source.options.Clock.Now(), 1) }
 
 // onDigest compares what the agent holds with what it should. What differs in the heartbeat, and in the sums of buckets
 // that are asked for then, is listed.
@@ -68,14 +73,10 @@ func (s *Source) onDigest(m *codec.Digest) error {
 	c.shown(true)
 	c.session = m.AgentSession
 	d := &c.delivery.digest
-	before := d.last
 	d.last = s.options.Clock.Now()
 	s.wakeClusterLocked(c, d.last.Add(silentAfter))
-	if since := d.last.Sub(before); !d.asked && 0 <= since && since < minDigestInterval {
+	if late := len(m.Sums) > 1; !d.asked && (late || !c.mayCompare()) {
 		return nil
-	}
-	if len(m.Sums) > 1 && !d.asked {
-		return nil // late
 	}
 	own, theirs := s.digestLocked(c, len(m.Sums)), protocol.Digest{Works: m.Works, Sums: m.Sums}
 	if !d.asked {
@@ -96,7 +97,7 @@ func (s *Source) onDigest(m *codec.Digest) error {
 	return nil
 }
 
-// agreesLocked reports whether a message is a heartbeat of an agent that holds what it should.
+// agreesLocked reports whether a message is a heartbeat of an agent that holds what it should, or one too many.
 func (s *Source) agreesLocked(m cloudevents.Message) bool {
 	if !codec.IsDigest(m.Event) {
 		return false
@@ -107,7 +108,10 @@ func (s *Source) agreesLocked(m cloudevents.Message) bool {
 		return false
 	}
 	c := s.clusters[digest.Cluster]
-	return c != nil && s.digestLocked(c, 1).Equal(protocol.Digest{Works: digest.Works, Sums: digest.Sums})
+	if c == nil {
+		return false
+	}
+	return !c.mayCompare() || s.digestLocked(c, 1).Equal(protocol.Digest{Works: digest.Works, Sums: digest.Sums})
 }
 
 func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest) {

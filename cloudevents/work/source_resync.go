@@ -245,9 +245,10 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of what the agent reported: empty where no status is known, unless the peers hash that too.
+// statusHash is the hash of what the agent reported, empty where no status is known. Then agents of a strict profile answer
+// also if they have nothing to report, which shows when their work was created.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil {
+	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
 		return w.hash, nil
 	}
 	status := w.Object.Status
@@ -303,17 +304,22 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if len(c.delivery.asks) > 0 {
 		s.askStatusesLocked(c, s.options.Clock.Now())
 	}
-	if s.traits.Strict && m.TargetSource == "" {
-		// The list tells nothing of statuses, and the agent may have missed the hashes that this source's connection began
-		// with. An agent's own answer to hashes names the source; the list that its connection begins with does not.
-		s.sendAllHashes(c, s.worksOf(c), codec.ScopeAll, "")
-	}
 	s.askUnknown(c, l.unknown)
 	l.unknown = nil
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
 	}
 	c.dropList(m.ResyncID)
+	if !c.mayCompare() {
+		s.droppedLocked(c)
+		return unusable(refusedBudget, "cluster %q lists its works more than %d times a second", c.name, comparesEachSecond)
+	}
+	works := s.worksOf(c)
+	if s.traits.Strict && m.TargetSource == "" {
+		// The list tells nothing of statuses, and the agent may have missed the hashes that this source's connection began
+		// with. An agent's own answer to hashes names the source; the list that its connection begins with does not.
+		s.sendAllHashes(c, works, codec.ScopeAll, "")
+	}
 	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
 	if !answersHashes {
 		whole := s.inventory(c).Whole()
@@ -328,7 +334,6 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if !m.Broadcast { // else the agent has begun
 		s.metrics.answered(&c.answered)
 	}
-	works := s.worksOf(c)
 	if c.strict && !s.traits.Strict {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())

@@ -22,6 +22,8 @@ type SourceWork struct {
 	// Unversioned is whether the work has V 0 in every state, which only agents of the profile ManifestBundle
 	// understand.
 	Unversioned bool
+	// Reported is whether an agent has shown a status of it, and with it when its work was created.
+	Reported bool
 }
 
 // StatusEvent is an agent's word on a work, as far as decisions need it.
@@ -131,7 +133,8 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	return SourceActions{
 		Raise:     w.Behind(e.Version),
 		Send:      e.V < w.V || again,
-		Confirmed: e.Version == w.Version,
+		// It may be the same number of an earlier process. The status tells, which the source asks for.
+		Confirmed: e.Version == w.Version && (!e.Bundle || w.Reported),
 		AskStatus: e.Seq > w.Seq || lost,
 	}
 }
