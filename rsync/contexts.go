@@ -31,11 +31,13 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 			key := specKey(h.ID, h.Generation, a.Name, id)
 			var records [][]byte
 			for {
-				record, ok := values[specPartKey(key, len(records))]
+				part := specPartKey(key, len(records))
+				record, ok := values[part]
 				if !ok {
 					break
 				}
 				records = append(records, record)
+				delete(values, part) // it may be large
 			}
 			if json.Unmarshal(bytes.Join(records, nil), &cluster.Resources) != nil { // also without a record
 				return nil, &brokenError{key}

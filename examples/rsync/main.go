@@ -32,6 +32,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -66,7 +68,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // serve runs the engine and its service until ctx ends.
+// memoryLimit is from where on garbage is collected before it is as much as the memory in use: a large context needs much of it for a
+// short time.
+const memoryLimit = 128 << 20
+
 func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
+	}
 	connectors, err := clusters.Open(o.Clusters)
 	if err != nil {
 		return err
