@@ -131,8 +131,8 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	// A bundle agent's list does not tell whether it has the deletion, and its V may be an earlier process's.
 	again := e.Bundle && w.Deleting
 	return SourceActions{
-		Raise:     w.Behind(e.Version),
-		Send:      e.V < w.V || again,
+		Raise: w.Behind(e.Version),
+		Send:  e.V < w.V || again,
 		// It may be the same number of an earlier process. The status tells, which the source asks for.
 		Confirmed: e.Version == w.Version && (!e.Bundle || w.Reported),
 		AskStatus: e.Seq > w.Seq || lost,
