@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // serve runs the engine and its service until ctx ends.
 // memoryLimit is from where on garbage is collected before it is as much as the memory in use: a large context needs much of it for a
 // short time.
-const memoryLimit = 128 << 20
+const memoryLimit = 224 << 20
 
 func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
