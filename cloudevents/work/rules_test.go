@@ -170,10 +170,6 @@ var rules = []ruletest.Rule{
 	// Strict peers.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
 		{"source_strict.go", "past: true}", "past: false}"}}},
-	{Name: "the status of a strict work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
-		{"source_resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
-	{Name: "a strict list confirms no work that was never reported", Test: "TestBundleUnreportedWork", Edits: edits{
-		{sourceTable, " && (!e.Bundle || w.Reported)", ""}}},
 	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{
 		{"source_digest.go", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)", "return true"}}},
 	{Name: "another list is asked for when one was not compared", Test: "TestListsWithoutPause", Edits: edits{

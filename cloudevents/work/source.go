@@ -379,7 +379,6 @@ func (w *sourceWork) view() protocol.SourceWork {
 		DeleteV:  w.deleteV,
 
 		Unversioned: w.strict.unversioned,
-		Reported:    w.strict.reported,
 	}
 }
 

@@ -245,10 +245,9 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of what the agent reported, empty where no status is known. Then agents of a strict profile answer
-// also if they have nothing to report, which shows when their work was created.
+// statusHash is the hash of what the agent reported: empty where no status is known, unless the peers hash that too.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
+	if w.hash != "" || w.Object == nil {
 		return w.hash, nil
 	}
 	status := w.Object.Status

@@ -56,7 +56,7 @@ var rules = []rule{
 		"cloudevents", "codec", ocmClient, ocmWork, apimachinery, ceEvent, uuid,
 		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
 		clientGo + "util/workqueue", // when a cluster is looked at; client-go links it anyway
-		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2",
+		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2", "golang.org/x/time/rate",
 		"k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},

@@ -103,7 +103,7 @@ func TestDamaged(t *testing.T) {
 	}
 	damaged := map[string][]byte{
 		"nothing":     nil,
-		"cut":         whole[:len(whole)/3],
+		"cut":         whole[:10*4096],
 		"text":        bytes.Repeat([]byte("hello"), 10_000),
 		"overwritten": append(bytes.Clone(whole[:3*4096]), bytes.Repeat([]byte{0xa5}, len(whole)-3*4096)...),
 		"zeroed":      append(bytes.Clone(whole[:3*4096]), make([]byte, len(whole)-3*4096)...),

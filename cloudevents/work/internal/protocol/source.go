@@ -22,8 +22,6 @@ type SourceWork struct {
 	// Unversioned is whether the work has V 0 in every state, which only agents of the profile ManifestBundle
 	// understand.
 	Unversioned bool
-	// Reported is whether an agent has shown a status of it, and with it when its work was created.
-	Reported bool
 }
 
 // StatusEvent is an agent's word on a work, as far as decisions need it.
@@ -131,10 +129,9 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	// A bundle agent's list does not tell whether it has the deletion, and its V may be an earlier process's.
 	again := e.Bundle && w.Deleting
 	return SourceActions{
-		Raise: w.Behind(e.Version),
-		Send:  e.V < w.V || again,
-		// It may be the same number of an earlier process. The status tells, which the source asks for.
-		Confirmed: e.Version == w.Version && (!e.Bundle || w.Reported),
+		Raise:     w.Behind(e.Version),
+		Send:      e.V < w.V || again,
+		Confirmed: e.Version == w.Version,
 		AskStatus: e.Seq > w.Seq || lost,
 	}
 }
