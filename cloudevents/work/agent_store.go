@@ -156,7 +156,7 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		a.store.Begin(m.ResourceVersion)
 		a.covered = m.Sources
 		if missing := func(source string) bool { return !slices.Contains(m.Sources, source) }; m.Synced &&
-			(m.Sources == nil || a.options.Sources != nil && !slices.ContainsFunc(a.options.Sources, missing)) {
+			(m.Sources == nil || !slices.ContainsFunc(a.options.Sources, missing)) {
 			a.endSync()
 		}
 		return nil
