@@ -4,10 +4,8 @@
 package rsync
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +54,7 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 		for i := range a.Clusters {
 			cluster := &a.Clusters[i]
 			app.Clusters = append(app.Clusters, cluster.ClusterID)
-			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encodeResources(cluster.Resources))...)
+			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources))...)
 		}
 		h.Apps = append(h.Apps, app)
 	}
@@ -85,26 +83,6 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 
 // maxSpecPart is the size of a record of manifests, in bytes; larger ones are divided.
 const maxSpecPart = 512 << 10
-
-// encodeResources is encode without the copies that it makes while its buffer grows: manifests may be large.
-func encodeResources(resources []appcontext.Resource) []byte {
-	size := 2
-	for i := range resources {
-		r := &resources[i]
-		size += base64.StdEncoding.EncodedLen(len(r.Manifest)) + len(r.Group) + len(r.Kind) + len(r.Namespace) + len(r.Name) + 128
-	}
-	out := append(make([]byte, 0, size), '[')
-	for i := range resources {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		r := resources[i]
-		r.Manifest = []byte{}
-		out = append(out, bytes.TrimSuffix(encode(r), []byte(`"}`))...) // the manifest comes last
-		out = append(base64.StdEncoding.AppendEncode(out, resources[i].Manifest), `"}`...)
-	}
-	return append(out, ']')
-}
 
 // specOps writes manifests as parts, each a record.
 func specOps(key string, text []byte) []store.Op {
