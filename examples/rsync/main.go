@@ -67,11 +67,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// serve runs the engine and its service until ctx ends.
-// memoryLimit is from where on garbage is collected before it is as much as the memory in use: a large context needs much of it for a
-// short time.
+// memoryLimit is the soft limit of Go's memory. Above it the heap need not double before garbage is collected: calls with large
+// app contexts make much of it.
 const memoryLimit = 224 << 20
 
+// serve runs the engine and its service until ctx ends.
 func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)

@@ -68,8 +68,8 @@
 // header may have 4 KiB. MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share the
 // connections. A server that got its services with [Register] has the limits of its own options.
 //
-// Go's collector lets garbage grow to the size of what is in use. Where a process must not have twice these bytes, set GOMEMLIMIT
-// or call runtime/debug.SetMemoryLimit, as examples/rsync does with 224 MiB.
+// By default a Go heap doubles before garbage is collected. If a process must stay below twice these limits, set GOMEMLIMIT or call
+// runtime/debug.SetMemoryLimit, as examples/rsync does with 224 MiB.
 //
 // A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
 // with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client

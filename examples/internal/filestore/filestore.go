@@ -29,8 +29,8 @@ import (
 // remedy is what to do about a damaged file.
 const remedy = "restore it, or remove it to begin with nothing"
 
-// addressSpace is how much the file may have before its place in memory must grow, which takes address space at a bad time.
-const addressSpace = 256 << 20
+// initialMmapSize is the address space that is mapped for the file. When the file outgrows it, the database maps twice as much.
+const initialMmapSize = 256 << 20
 
 // lockTimeout is how long another process may have the file.
 const lockTimeout = 2 * time.Second
@@ -66,7 +66,7 @@ func Open(ctx context.Context, file string) (s *Store, err error) {
 	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
 		return nil, fmt.Errorf("store %s: the file is empty: it was cut, as by a full disk, or never written; %s", file, remedy)
 	}
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout, InitialMmapSize: addressSpace})
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout, InitialMmapSize: initialMmapSize})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("store %s: another process has it open: end that one, or take another file", file)
