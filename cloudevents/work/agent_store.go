@@ -155,8 +155,8 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		}
 		a.store.Begin(m.ResourceVersion)
 		a.covered = m.Sources
-		if missing := func(source string) bool { return !slices.Contains(m.Sources, source) }; m.Synced &&
-			(m.Sources == nil || !slices.ContainsFunc(a.options.Sources, missing)) {
+		added := slices.ContainsFunc(a.options.Sources, func(source string) bool { return !slices.Contains(m.Sources, source) })
+		if m.Synced && !added {
 			a.endSync()
 		}
 		return nil

@@ -156,6 +156,47 @@ func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
 	}
 }
 
+// TestInitialSyncFromStore: a Store is shown without a broker, unless a source is named that it was not used with.
+func TestInitialSyncFromStore(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		before, now []string
+		synced      bool
+	}{
+		{"the same sources", []string{"hub"}, []string{"hub"}, true},
+		{"fewer sources", []string{"hub", "hub2"}, []string{"hub"}, true},
+		{"no source is named any more", []string{"hub"}, nil, true},
+		{"no source is named", nil, nil, true},
+		{"the first source is named", nil, []string{"hub"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				for _, id := range []string{"hub", "hub2"} {
+					s.source(work.SourceOptions{SourceID: id}).complete()
+				}
+				options := work.AgentOptions{Sources: tc.before, Store: work.NewMemoryStore(), InitialSyncTimeout: time.Hour}
+				a := s.agent(options)
+				a.names()
+				s.settle()
+				a.kill()
+				s.bus.Disconnect()
+				options.Sources = tc.now
+				a = s.agent(options)
+				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
+				time.Sleep(time.Minute)
+				if informer.HasSynced() != tc.synced {
+					s.t.Errorf("synced %t, want %t", !tc.synced, tc.synced)
+				}
+				s.bus.Reconnect()
+				time.Sleep(time.Minute)
+				if !informer.HasSynced() {
+					s.t.Error("not synced with its sources")
+				}
+			})
+		})
+	}
+}
+
 // TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered and knows its
 // works.
 func TestInitialSyncWithLateSource(t *testing.T) {

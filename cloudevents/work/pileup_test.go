@@ -53,9 +53,13 @@ func (s *stranger) say(m codec.Message) {
 // list says what a process of cluster1's agent has.
 func (s *stranger) list(session, id string, entries ...codec.SpecEntry) {
 	s.t.Helper()
+	resyncID := id
+	if s.profile.Traits().Strict {
+		session, resyncID = "", ""
+	}
 	s.say(&codec.SpecResync{
 		Header: codec.Header{
-			ID: id, Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: id,
+			ID: id, Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: resyncID,
 		},
 		Broadcast: true, AgentSession: session, Entries: entries,
 	})
@@ -104,36 +108,41 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 
 // TestListsWithoutPause: a source compares few of the lists that an agent sends without pause, and asks for another when it stops.
 func TestListsWithoutPause(t *testing.T) {
-	inScene(t, func(s *scene) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const seconds, perSecond = 5, 50
-		h := s.source(work.SourceOptions{})
+		h := s.source(work.SourceOptions{Profile: profile})
 		h.create("cluster1", newWork("app", "1"))
 		h.complete()
+		a := s.agent(work.AgentOptions{Profile: profile})
+		s.settle()
+		a.report("app", "1")
 		time.Sleep(time.Minute)
 		var specs, requests atomic.Int32
-		s.decoding(codec.ManifestWork, func(m codec.Message, _ cloudevents.Message) bool {
+		s.decoding(profile, func(m codec.Message, _ cloudevents.Message) bool {
 			switch m := m.(type) {
 			case *codec.Spec:
 				specs.Add(1)
 			case *codec.StatusResync:
-				if m.Scope == codec.ScopeLists {
+				if m.Scope == codec.ScopeLists || len(m.Entries) > 0 {
 					requests.Add(1)
 				}
 			}
 			return true
 		})
 		caller := s.stranger()
+		caller.profile = profile
 		for i := range seconds * perSecond {
 			caller.list("session", fmt.Sprint("list", i))
 			time.Sleep(time.Second / perSecond)
 		}
 		if n, most := int(specs.Load()), work.ComparesAtOnce+seconds; n < seconds || n > most {
-			t.Errorf("%d of %d lists were answered, want %d to %d", n, seconds*perSecond, seconds, most)
+			s.t.Errorf("%d of %d lists were answered, want %d to %d", n, seconds*perSecond, seconds, most)
 		}
+		s.settle()
 		requests.Store(0)
 		time.Sleep(30 * time.Second)
 		if requests.Load() == 0 {
-			t.Error("no other list was asked for")
+			s.t.Error("no other list was asked for")
 		}
 	})
 }

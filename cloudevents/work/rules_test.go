@@ -166,14 +166,14 @@ var rules = []ruletest.Rule{
 		{"source_resync.go", " && (w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
 		{"agent_sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
-
-	// Strict peers.
-	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
-		{"source_strict.go", "past: true}", "past: false}"}}},
 	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{
 		{"source_digest.go", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)", "return true"}}},
 	{Name: "another list is asked for when one was not compared", Test: "TestListsWithoutPause", Edits: edits{
 		{"source_resync.go", "\t\ts.droppedLocked(c)\n\t\treturn unusable(refusedBudget, \"cluster %q lists", "\t\treturn unusable(refusedBudget, \"cluster %q lists"}}},
+
+	// Strict peers.
+	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
+		{"source_strict.go", "past: true}", "past: false}"}}},
 	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{

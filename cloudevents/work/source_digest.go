@@ -54,7 +54,7 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 	return d
 }
 
-// Comparing all works of a cluster with what its agent says reads all of them. Honest agents say it less often.
+// A comparison with a digest or a whole list reads all works of the cluster. Agents send them less often.
 const (
 	comparesEachSecond = 1
 	comparesAtOnce     = 4
@@ -89,11 +89,7 @@ func (s *Source) onDigest(m *codec.Digest) error {
 		return nil
 	}
 	s.metrics.diverged()
-	s.request(&codec.StatusResync{
-		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
-		Scope:  codec.ScopeLists,
-		Part:   codec.Part{Buckets: len(m.Sums), Listed: differing},
-	})
+	s.askListLocked(c, codec.Part{Buckets: len(m.Sums), Listed: differing})
 	return nil
 }
 
@@ -166,10 +162,7 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 			next = due
 		} else {
 			c.dropped = false
-			s.request(&codec.StatusResync{
-				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
-				Scope:  codec.ScopeLists,
-			})
+			s.askListLocked(c, codec.Part{})
 		}
 	}
 	for id, l := range c.lists {
@@ -178,13 +171,22 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 			continue
 		}
 		c.dropList(id)
-		s.request(&codec.StatusResync{
-			Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
-			Scope:  codec.ScopeLists,
-			Part:   l.part,
-		})
+		s.askListLocked(c, l.part)
 	}
 	return next
+}
+
+// askListLocked asks the agent of a cluster for a list of a part of its works. A strict agent sends one in answer to hashes only.
+func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
+	if c.strict || s.traits.Strict {
+		s.sendAllHashes(c, s.currentOf(c), codec.ScopeAll, "")
+		return
+	}
+	s.request(&codec.StatusResync{
+		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+		Scope:  codec.ScopeLists,
+		Part:   part,
+	})
 }
 
 // droppedLocked notes that a list of the cluster, or an answer to it, was dropped: its agent must send another, when there

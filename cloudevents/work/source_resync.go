@@ -96,7 +96,7 @@ func (s *Source) resyncLocked() {
 		Broadcast: true,
 	})
 	for _, c := range s.clusters {
-		works := slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
+		works := s.currentOf(c)
 		if scope == codec.ScopeLists {
 			s.sendHashes(c, works, codec.ScopeAll, id)
 		}
@@ -119,7 +119,7 @@ func (s *Source) resyncPeers() {
 	default:
 		for _, c := range s.clusters {
 			if c.strict {
-				s.sendHashes(c, slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone }), codec.ScopeAll, "")
+				s.sendHashes(c, s.currentOf(c), codec.ScopeAll, "")
 			}
 		}
 	}
@@ -141,6 +141,11 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 		works = append(works, w)
 	}
 	return works
+}
+
+// currentOf returns the records of a cluster whose deletion has not ended.
+func (s *Source) currentOf(c *sourceCluster) []*sourceWork {
+	return slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
 }
 
 // sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its turn, so that clusters

@@ -115,7 +115,7 @@ func (s *Source) resyncStrict() {
 		s.askAll()
 	}
 	for _, c := range s.clusters {
-		works := slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
+		works := s.currentOf(c)
 		s.sendHashes(c, works, codec.ScopeAll, "")
 		s.sendUnconfirmed(works)
 	}
