@@ -20,6 +20,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
@@ -43,16 +44,16 @@ func TestBurstBeyondBrokerQueueIsRepaired(t *testing.T) {
 				close(b.reporting)
 				b.run(*burstWorks, stalled, dropped, func() {
 					b.create(*burstWorks)
-					eventually(t, "the source has sent all", func() bool { return b.sourceWire.specs.Load() >= int64(*burstWorks) })
+					eventually(t, "specs are sent", &b.sourceWire.specs, int64(*burstWorks))
 				})
 				return
 			}
 			b.create(*burstWorks)
-			eventually(t, "the agent has all", func() bool { return b.arrived.Load() == int64(*burstWorks) })
+			eventually(t, "works are at the agent", &b.arrived, int64(*burstWorks))
 			before := b.agentWire.statuses.Load() // which confirm that the works have arrived
 			b.run(*burstWorks, stalled, dropped, func() {
 				close(b.reporting)
-				eventually(t, "the agent has sent all", func() bool { return b.agentWire.statuses.Load()-before >= int64(*burstWorks) })
+				eventually(t, "statuses are sent", &b.agentWire.statuses, before+int64(*burstWorks))
 			})
 		})
 	}
@@ -70,13 +71,15 @@ func (s *stallingStore) Apply(ctx context.Context, changes []work.Change) error 
 	return s.Store.Apply(ctx, changes)
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
+// eventually waits until a counter has a value.
+func eventually(t *testing.T, what string, counter *atomic.Int64, least int64) {
 	t.Helper()
-	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > burstRepair {
-			t.Fatalf("waited %s in vain: %s", burstRepair, what)
+	e2etest.Eventually(t, what, func() error {
+		if n := counter.Load(); n < least {
+			return fmt.Errorf("got %d of %d", n, least)
 		}
-	}
+		return nil
+	})
 }
 
 // watchDropped returns the broker's own count of messages that it has dropped.
@@ -181,9 +184,11 @@ func (b *burst) create(works int) {
 func (b *burst) run(works int, store *stallingStore, dropped *atomic.Int64, burst func()) {
 	t, began := b.t, time.Now()
 	store.stall.Lock()
+	resume := sync.OnceFunc(store.stall.Unlock)
+	defer resume()
 	burst()
-	eventually(t, "Mosquitto drops messages", func() bool { return dropped.Load() > 0 })
-	store.stall.Unlock()
+	eventually(t, "messages are dropped", dropped, 1)
+	resume()
 	took := time.Since(began)
 	for b.reported.Load() < int64(works) && time.Since(began) < burstRepair {
 		time.Sleep(50 * time.Millisecond)
