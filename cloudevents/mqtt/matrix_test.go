@@ -6,7 +6,6 @@ package mqtt_test
 import (
 	"crypto/tls"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,14 +71,7 @@ func (s *site) broker(t *testing.T, id *certtest.Identity, o mosquitto.Options) 
 // passwordsOf makes a password file with Mosquitto's own program.
 func passwordsOf(t *testing.T, file, user, password string) {
 	t.Helper()
-	program, err := daemon.Find("mosquitto_passwd")
-	if err != nil {
-		const message = "mosquitto_passwd is not installed (on Debian: apt-get install mosquitto)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	program := daemon.Require(t, "mosquitto_passwd", "mosquitto")
 	if output, err := exec.Command(program, "-c", "-b", file, user, password).CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, output)
 	}

@@ -35,14 +35,7 @@ type Browser struct {
 // Start runs a browser until the end of the test.
 func Start(t testing.TB) *Browser {
 	t.Helper()
-	path, err := daemon.Find("chromium")
-	if err != nil {
-		const message = "chromium is not installed (on Debian: apt-get install chromium)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	path := daemon.Require(t, "chromium", "chromium")
 	home := t.TempDir()
 	cmd := exec.Command(path, flags(home)...)
 	cmd.Env = append(os.Environ(), "HOME="+home) // for what the browser keeps outside of its profile

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -122,6 +123,26 @@ func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// Require returns the path of a program that a test needs, which a package of Debian has. Without it the test fails with CI=true,
+// and is skipped elsewhere.
+func Require(t testing.TB, name, debian string) string {
+	t.Helper()
+	path, err := Find(name)
+	if err != nil {
+		Missing(t, fmt.Sprintf("%s is not installed (on Debian: apt-get install %s)", name, debian))
+	}
+	return path
+}
+
+// Missing ends a test on a machine that lacks what it needs.
+func Missing(t testing.TB, message string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
 }
 
 // Find returns the path of a program: the first of PATH, then of the folders for

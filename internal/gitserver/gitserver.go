@@ -29,6 +29,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/daemon"
 )
 
 // Options configures a Server. The zero value has a branch main with one file, and lets everybody in.
@@ -57,14 +58,7 @@ type Server struct {
 // New makes a repository and serves it until the end of the test.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
-	program, err := exec.LookPath("git")
-	if err != nil {
-		const message = "git is not installed (on Debian: apt-get install git)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	program := daemon.Require(t, "git", "git")
 	root := t.TempDir()
 	s := &Server{t: t, path: filepath.Join(root, "fleet.git")}
 	// Nothing of the user's configuration counts, and no editor or password prompt may come up.

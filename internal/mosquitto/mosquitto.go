@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -53,18 +52,11 @@ type Broker struct {
 // connections. When the test fails, the end of the broker's log is part of its output.
 func Start(t testing.TB, opts Options) *Broker {
 	t.Helper()
-	path, err := daemon.Find("mosquitto")
-	if err != nil {
-		const message = "mosquitto is not installed (on Debian: apt-get install mosquitto)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
+	path := daemon.Require(t, "mosquitto", "mosquitto")
 	b := &Broker{t: t, path: path, opts: opts, config: filepath.Join(t.TempDir(), "mosquitto.conf")}
 	t.Cleanup(b.cleanup)
 	for attempt := 1; ; attempt++ {
-		err = b.startOnFreePorts()
+		err := b.startOnFreePorts()
 		if err == nil {
 			return b
 		}

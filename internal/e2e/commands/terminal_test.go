@@ -79,15 +79,7 @@ func (x *terminal) program(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	path, err := daemon.Find(name)
-	if err != nil {
-		message := name + " is not installed (on Debian: apt-get install " + name + ")"
-		if os.Getenv("CI") == "true" {
-			x.t.Fatal(message)
-		}
-		x.t.Skip(message)
-	}
-	return path
+	return daemon.Require(x.t, name, name)
 }
 
 func (x *terminal) command(ctx context.Context, stdin string, args ...string) *exec.Cmd {

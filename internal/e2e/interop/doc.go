@@ -5,7 +5,8 @@
 // (open-cluster-management.io/sdk-go v1.3.0) and its source with this SDK's agent, over a real Mosquitto. Only the
 // tests of this package import the OCM SDK.
 //
-// They run without the race detector, because it finds a race in the OCM SDK's own reconnect:
+// With the race detector the package has no tests: it finds a race in the reconnect of the OCM SDK, whose MQTT transport makes
+// new channels while the old receiver may read them. Without it:
 //
 //	go test -C internal/e2e ./interop
 package interop
