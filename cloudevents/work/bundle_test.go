@@ -180,6 +180,43 @@ func TestBundleRestartedSource(t *testing.T) {
 	})
 }
 
+// TestBundleUnreportedWork: a source without a store tells its work from an earlier process's of the same version, of which the
+// agent never reported anything, also where the first answer is lost.
+func TestBundleUnreportedWork(t *testing.T) {
+	for name, lost := range map[string]int{"no loss": 0, "the status is lost": 1} {
+		t.Run(name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				l, options := &link{Transport: s.bus.Transport()}, bundleAgent
+				options.ClusterName = "cluster1"
+				h, a := s.source(bundleSource), s.agentOn(l, options)
+				h.create("cluster1", newWork("app", "old"))
+				s.settle()
+				l.setCut(true)
+				s.settle()
+				h.kill()
+				h = s.source(bundleSource)
+				h.create("cluster1", newWork("app", "new"))
+				s.settle()
+				s.decoding(codec.ManifestBundle, func(m codec.Message, _ cloudevents.Message) bool {
+					_, ok := m.(*codec.Status)
+					if ok {
+						lost--
+					}
+					return !ok || lost < 0
+				})
+				l.setCut(false)
+				time.Sleep(time.Minute)
+				if got := valueOf(t, a.get("app")); got != "new" {
+					t.Errorf("the agent has value %q", got)
+				}
+				if n := h.Clusters()[0].Unconfirmed; n != 0 {
+					t.Errorf("%d works are not confirmed", n)
+				}
+			})
+		})
+	}
+}
+
 // TestBundleBehind: a source that counts anew rises above what an agent shows that takes no lower version.
 func TestBundleBehind(t *testing.T) {
 	inScene(t, func(s *scene) {

@@ -180,7 +180,12 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		expectProbes(s.t, "older", older, isOlder, "", isOlder)
 		expectProbes(s.t, "newer", newer, isNewer, "", "")
+		a.applyAll() // ends the deletion of the older one's work
+		s.settle()
 		holding(s.t, "when they met", a, "a", "again", "b")
+		if got := valueOf(s.t, a.get("again")); got != "2" {
+			s.t.Errorf("the work that both made has value %q", got)
+		}
 		s.bus.Intercept(nil)
 		s.bus.Disconnect()
 		time.Sleep(2 * time.Minute)

@@ -174,6 +174,10 @@ var rules = []ruletest.Rule{
 	// Strict peers.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
 		{"source_strict.go", "past: true}", "past: false}"}}},
+	{Name: "the status of a strict work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
+		{"source_resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
+	{Name: "a strict list confirms no work that was never reported", Test: "TestBundleUnreportedWork", Edits: edits{
+		{sourceTable, " && (!e.Bundle || w.Reported)", ""}}},
 	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{

@@ -379,6 +379,7 @@ func (w *sourceWork) view() protocol.SourceWork {
 		DeleteV:  w.deleteV,
 
 		Unversioned: w.strict.unversioned,
+		Reported:    w.strict.reported,
 	}
 }
 

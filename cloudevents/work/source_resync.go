@@ -250,9 +250,10 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of what the agent reported: empty where no status is known, unless the peers hash that too.
+// statusHash is the hash of what the agent reported, empty where no status is known. Then agents of a strict profile answer
+// also if they have nothing to report, which shows when their work was created.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil {
+	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
 		return w.hash, nil
 	}
 	status := w.Object.Status
