@@ -147,6 +147,39 @@ func TestListsWithoutPause(t *testing.T) {
 	})
 }
 
+// TestListAfterClockIsSetBack: a source whose clock is set back after many lists answers the next one.
+func TestListAfterClockIsSetBack(t *testing.T) {
+	inProfiles(t, func(s *scene, profile codec.Profile) {
+		c := new(steppedClock)
+		h := s.source(work.SourceOptions{Profile: profile, Clock: c})
+		h.create("cluster1", newWork("app", "1"))
+		h.complete()
+		a := s.agent(work.AgentOptions{Profile: profile})
+		s.settle()
+		a.report("app", "1")
+		time.Sleep(time.Minute)
+		caller := s.stranger()
+		caller.profile = profile
+		for i := range 2 * work.ComparesAtOnce {
+			caller.list("session", fmt.Sprint("list", i))
+		}
+		c.set(-time.Hour)
+		time.Sleep(10 * time.Second)
+		var specs atomic.Int32
+		s.decoding(profile, func(m codec.Message, _ cloudevents.Message) bool {
+			if _, ok := m.(*codec.Spec); ok {
+				specs.Add(1)
+			}
+			return true
+		})
+		caller.list("session", "the next")
+		s.settle()
+		if specs.Load() == 0 {
+			s.t.Error("the list was not answered")
+		}
+	})
+}
+
 // TestAnswerIsSuperseded: an agent that has told again what it has does not get the rest of the answer before; another
 // process of the agent does.
 func TestAnswerIsSuperseded(t *testing.T) {

@@ -167,7 +167,9 @@ var rules = []ruletest.Rule{
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
 		{"agent_sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
 	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{
-		{"source_digest.go", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)", "return true"}}},
+		{"source_digest.go", "return c.compares.Allow()", "return true"}}},
+	{Name: "a clock that is set back does not stop comparisons", Test: "TestListAfterClockIsSetBack", Edits: edits{
+		{"source_digest.go", "return c.compares.Allow()", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
 	{Name: "another list is asked for when one was not compared", Test: "TestListsWithoutPause", Edits: edits{
 		{"source_resync.go", "\t\ts.droppedLocked(c)\n\t\treturn unusable(refusedBudget, \"cluster %q lists", "\t\treturn unusable(refusedBudget, \"cluster %q lists"}}},
 
