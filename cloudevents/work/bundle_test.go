@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,32 +181,43 @@ func TestBundleRestartedSource(t *testing.T) {
 	})
 }
 
-// TestBundleUnreportedWork: a source without a store tells its work from an earlier process's of the same version, of which the
-// agent never reported anything, also where the first answer is lost.
+// TestBundleUnreportedWork: a source without a store creates a work that an earlier process created with the same version. The agent
+// has that one, has reported nothing, and gets the new one, also if the first specs and statuses are lost, or both works were
+// created in one second.
 func TestBundleUnreportedWork(t *testing.T) {
-	for name, lost := range map[string]int{"no loss": 0, "the status is lost": 1} {
+	for name, tt := range map[string]struct {
+		lost  int
+		later time.Duration
+	}{"no loss": {0, time.Minute}, "specs and statuses are lost": {3, time.Minute}, "in one second": {0, 100 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				l, options := &link{Transport: s.bus.Transport()}, bundleAgent
 				options.ClusterName = "cluster1"
 				h, a := s.source(bundleSource), s.agentOn(l, options)
+				synctest.Wait()
 				h.create("cluster1", newWork("app", "old"))
-				s.settle()
+				time.Sleep(tt.later)
 				l.setCut(true)
-				s.settle()
+				time.Sleep(tt.later)
 				h.kill()
 				h = s.source(bundleSource)
+				synctest.Wait()
 				h.create("cluster1", newWork("app", "new"))
 				s.settle()
+				specs, statuses := 0, 0
 				s.decoding(codec.ManifestBundle, func(m codec.Message, _ cloudevents.Message) bool {
-					_, ok := m.(*codec.Status)
-					if ok {
-						lost--
+					switch m.(type) {
+					case *codec.Spec:
+						specs++
+						return specs > tt.lost
+					case *codec.Status:
+						statuses++
+						return statuses > tt.lost
 					}
-					return !ok || lost < 0
+					return true
 				})
 				l.setCut(false)
-				time.Sleep(time.Minute)
+				time.Sleep(2 * time.Minute)
 				if got := valueOf(t, a.get("app")); got != "new" {
 					t.Errorf("the agent has value %q", got)
 				}

@@ -133,7 +133,7 @@ var rules = []ruletest.Rule{
 	{Name: "deletions are sent again", Edits: edits{
 		{"source_resync.go", "!ok && !w.gone && inPart", "!ok && !w.gone && !w.deleting && inPart"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},
-		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
+		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
 		{"source_resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
 	{Name: "a request for lists on each connection", Edits: edits{
@@ -141,7 +141,7 @@ var rules = []ruletest.Rule{
 		{"source_resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
 	{Name: "only what differs is sent", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
-		{sourceTable, "again := e.Bundle && w.Deleting", "_ = e.Bundle"}}},
+		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
 
 	// Repair of what is lost in silence.
 	{Name: "a silent agent is asked for a digest", Test: "TestSilentLoss", Edits: edits{
@@ -178,8 +178,8 @@ var rules = []ruletest.Rule{
 		{"source_strict.go", "past: true}", "past: false}"}}},
 	{Name: "the status of a strict work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
 		{"source_resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
-	{Name: "a strict list confirms no work that was never reported", Test: "TestBundleUnreportedWork", Edits: edits{
-		{sourceTable, " && (!e.Bundle || w.Reported)", ""}}},
+	{Name: "a strict work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
+		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := e.Bundle && w.Deleting"}}},
 	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{

@@ -250,8 +250,8 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of what the agent reported, empty where no status is known. Then agents of a strict profile answer
-// also if they have nothing to report, which shows when their work was created.
+// statusHash is the hash of the status that the agent reported. Without one it is empty: agents of a strict profile answer that
+// although their own status is empty too, and so confirm the work.
 func (w *sourceWork) statusHash() (string, error) {
 	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
 		return w.hash, nil

@@ -6,6 +6,7 @@
 package interop_test
 
 import (
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
 )
 
 // TestInteropRestartedSourceShowsStatus: a source of this SDK restarts without a store. Its owner creates a work again only
@@ -45,6 +48,35 @@ func TestInteropRestartedSourceShowsStatus(t *testing.T) {
 			source.eventuallyReported(t, name, "of "+name)
 			source.eventuallyReported(t, "second", "of second")
 			t.Logf("the statuses came after %s", time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// TestInteropUnreportedWork: a source of this SDK restarts without a store and creates a work with another spec, while the link of an
+// OCM agent that has the work and has reported nothing is cut. The agent gets the new spec, and the source its confirmation.
+func TestInteropUnreportedWork(t *testing.T) {
+	for _, m := range modes[:1] {
+		t.Run(m.name, func(t *testing.T) {
+			broker := mosquitto.Start(t, mosquitto.Options{})
+			first, stop := ourSource(t, broker, m)
+			agent := theirAgent(t, broker, m)
+			first.create(t, name, "old", "")
+			agent.eventuallyValue(t, name, "old")
+			back := agent.away(t)
+			stop()
+			link := tcpproxy.Start(t, broker.Addr())
+			source, err := work.NewSource(transport(t, link), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, _ := run(t, source, link)
+			second.create(t, name, "new", "")
+			back()
+			agent.eventuallyValue(t, name, "new")
+			eventually(t, "the work is confirmed", func() error {
+				clusters := source.Clusters()
+				return when(len(clusters) == 1 && clusters[0].Unconfirmed == 0, fmt.Sprintf("%+v", clusters))
+			})
 		})
 	}
 }

@@ -200,7 +200,7 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 func TestOnListEntryBundleDeleting(t *testing.T) {
 	doomed := protocol.SourceWork{Known: true, Version: v(3, "a"), Deleting: true, DeleteV: 3, Reported: true}
 	entry := protocol.ListEntry{Version: v(3, ""), Strict: true, Bundle: true}
-	want := protocol.SourceActions{Send: true, Confirmed: true}
+	want := protocol.SourceActions{Send: true}
 	if diff := cmp.Diff(want, protocol.OnListEntry(doomed, entry, true)); diff != "" {
 		t.Errorf("the agent may have V from an earlier process of the source (-want +got):\n%s", diff)
 	}
@@ -211,7 +211,8 @@ func TestOnListEntryBundleUnreported(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		w := protocol.SourceWork{Known: true, Version: v(1, "a"), Reported: reported}
 		entry := protocol.ListEntry{Version: v(1, ""), Strict: true, Bundle: true}
-		if diff := cmp.Diff(protocol.SourceActions{Confirmed: reported}, protocol.OnListEntry(w, entry, true)); diff != "" {
+		want := protocol.SourceActions{Send: !reported, Confirmed: reported}
+		if diff := cmp.Diff(want, protocol.OnListEntry(w, entry, true)); diff != "" {
 			t.Errorf("reported %t (-want +got):\n%s", reported, diff)
 		}
 	}

@@ -22,7 +22,7 @@ type SourceWork struct {
 	// Unversioned is whether the work has V 0 in every state, which only agents of the profile ManifestBundle
 	// understand.
 	Unversioned bool
-	// Reported is whether an agent has shown a status of it, and with it when its work was created.
+	// Reported is whether an agent has reported a status of it.
 	Reported bool
 }
 
@@ -128,13 +128,13 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	// An agent whose sequence is below what was accepted here lost it, with a clock that stepped back: the
 	// request echoes ours, so that what it says from then on counts again.
 	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
-	// The V of a bundle agent may be an earlier process's: its list tells neither whether it has the deletion, nor, before
-	// its first status, which work it has.
-	again := e.Bundle && w.Deleting
+	// The V of a bundle agent may be an earlier process's: its list does not show whether it has the deletion. Before its first
+	// status it does not show which work it has either.
+	again := e.Bundle && (w.Deleting || !w.Reported)
 	return SourceActions{
 		Raise:     w.Behind(e.Version),
 		Send:      e.V < w.V || again,
-		Confirmed: e.Version == w.Version && (!e.Bundle || w.Reported),
+		Confirmed: e.Version == w.Version && !again,
 		AskStatus: e.Seq > w.Seq || lost,
 	}
 }
