@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
 )
 
 func TestNeedsKubeconfig(t *testing.T) {
@@ -75,17 +76,11 @@ func TestWaitsForCluster(t *testing.T) {
 		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed, "agent: install the CRD of AppliedWork on http://127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := listener.Addr().String()
-			_ = listener.Close()
-
+			proxy := tcpproxy.Start(t, "127.0.0.1:1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var stdout, stderr output
-			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+address)}
+			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+proxy.Addr())}
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
 			eventually(t, func() string { return stdout.String() + stderr.String() }, "it is tried again until the API server answers\n")
@@ -93,20 +88,15 @@ func TestWaitsForCluster(t *testing.T) {
 			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") }, "503 the API server of the cluster has not answered yet")
 
 			var calls atomic.Int32
-			server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if calls.Add(1) == 1 { // as one that begins
 					http.Error(w, "not yet", http.StatusServiceUnavailable)
 					return
 				}
 				tt.serve(w)
-			})}
-			if listener, err = net.Listen("tcp", address); err != nil {
-				t.Fatal(err)
-			}
-			var group sync.WaitGroup
-			group.Go(func() { _ = server.Serve(listener) })
-			defer group.Wait()
-			defer func() { _ = server.Close() }()
+			}))
+			defer server.Close()
+			proxy.Forward(server.Listener.Addr().String())
 			eventually(t, func() string { return stdout.String() + stderr.String() }, tt.want)
 			if tt.status == 0 {
 				if got := get(t, "http://"+ready+"/readyz"); strings.Contains(got, "API server") {

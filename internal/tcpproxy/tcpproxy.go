@@ -24,14 +24,14 @@ import (
 // target with a full backlog takes any time at all.
 const dialLimit = 5 * time.Second
 
-// Proxy listens on a port of its own and forwards to one target. Its methods may
+// Proxy listens on a port of its own and forwards to one target at a time. Its methods may
 // be called concurrently. It ends, with all its links, when its test does.
 type Proxy struct {
-	target   string
 	listener net.Listener
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	links   map[*link]struct{}
 	blocked bool
 	closed  bool
@@ -65,6 +65,10 @@ func (p *Proxy) Links() int {
 	defer p.mu.Unlock()
 	return len(p.links)
 }
+
+// Forward connects those who come from now on to another target, as when a server comes back elsewhere: nobody keeps a port
+// free for it.
+func (p *Proxy) Forward(target string) { p.set(func() { p.target = target }) }
 
 // Cut closes every link at once, on both sides, with whatever is on the way.
 // New connections are forwarded as before.
@@ -147,19 +151,19 @@ func (p *Proxy) accept() {
 		}
 		client := conn.(*net.TCPConn)
 		p.mu.Lock()
-		blocked := p.blocked
+		blocked, target := p.blocked, p.target
 		p.mu.Unlock()
 		if blocked {
 			reset(client)
 			continue
 		}
-		p.running.Go(func() { p.serve(client) })
+		p.running.Go(func() { p.serve(client, target) })
 	}
 }
 
 // serve forwards one connection until both directions have ended.
-func (p *Proxy) serve(client *net.TCPConn) {
-	conn, err := net.DialTimeout("tcp", p.target, dialLimit)
+func (p *Proxy) serve(client *net.TCPConn, target string) {
+	conn, err := net.DialTimeout("tcp", target, dialLimit)
 	if err != nil {
 		reset(client)
 		return

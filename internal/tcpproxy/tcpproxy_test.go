@@ -222,6 +222,10 @@ func TestTargetIsDown(t *testing.T) {
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("err = %v, want a broken connection", err)
 	}
+	p.Forward(echo(t))
+	if err := say(dial(t, p), "hello", patience); err != nil {
+		t.Errorf("at its new address: %v", err)
+	}
 }
 
 func TestTap(t *testing.T) {

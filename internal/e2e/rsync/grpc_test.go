@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
@@ -26,13 +27,13 @@ import (
 )
 
 // serveReplica starts an engine on etcd and its server, and returns the address and what ends both.
-func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters, addr string) (string, func()) {
+func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters) (string, func()) {
 	t.Helper()
 	engine, err := rsync.New(etcd.store(t, "/grpc"), clusters, rsync.Options{LeaseTTL: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Addr: addr, Insecure: true, ShutdownTimeout: time.Second})
+	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Addr: "127.0.0.1:0", Insecure: true, ShutdownTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +53,7 @@ func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters, addr str
 	select {
 	case <-server.Ready():
 	case err := <-ended:
+		ended <- err // for stop, which waits for both
 		t.Fatal(err)
 	}
 	return server.Addr().String(), stop
@@ -63,12 +65,14 @@ func TestGRPCReplicas(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, 1)
 	clusters := fake.New()
-	var addrs [2]string
+	var proxies [2]*tcpproxy.Proxy
 	var stop [2]func()
 	var addresses []resolver.Address
-	for i := range addrs {
-		addrs[i], stop[i] = serveReplica(t, etcd, clusters, "127.0.0.1:0")
-		addresses = append(addresses, resolver.Address{Addr: addrs[i]})
+	for i := range proxies {
+		var addr string
+		addr, stop[i] = serveReplica(t, etcd, clusters)
+		proxies[i] = tcpproxy.Start(t, addr)
+		addresses = append(addresses, resolver.Address{Addr: proxies[i].Addr()})
 	}
 	both := manual.NewBuilderWithScheme("both")
 	both.InitialState(resolver.State{Addresses: addresses})
@@ -115,7 +119,9 @@ func TestGRPCReplicas(t *testing.T) {
 			t.Fatalf("event %d: %+v, %v", ref.Seq, status, err)
 		}
 		if <-stopped; i%3 == 2 {
-			_, stop[n] = serveReplica(t, etcd, clusters, addrs[n])
+			var addr string
+			addr, stop[n] = serveReplica(t, etcd, clusters)
+			proxies[n].Forward(addr)
 		}
 	}
 	ref, err := client.Terminate(ctx, "shop")
