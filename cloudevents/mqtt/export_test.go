@@ -10,6 +10,8 @@ import (
 
 // What follows is for tests of pure functions.
 
+const StuckAfter = stuckAfter
+
 var CheckLink = check
 
 func Decode(p *packets.Publish) (*ce.Event, error) { return decode(p) }

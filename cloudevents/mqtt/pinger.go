@@ -37,8 +37,8 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 			return nil
 		case <-timer.C:
 		}
+		lastIn, lastOut := p.wire.heard(), time.Duration(p.wire.lastOut.Load())
 		now := p.wire.now()
-		lastIn, lastOut := time.Duration(p.wire.lastIn.Load()), time.Duration(p.wire.lastOut.Load())
 		next, ping, dead := check(now, lastIn, lastOut, pinged, interval)
 		if dead {
 			err := fmt.Errorf("the broker was silent for %v: the link is dead", (now - lastIn).Round(time.Millisecond))

@@ -27,26 +27,30 @@ const (
 const (
 	// mostWaiting is the size in bytes of unhandled messages above which reading pauses.
 	mostWaiting = 4 << 20
-	// stuckAfter bounds the pause while no message is handled: Receive may be waiting for an acknowledgement that
-	// follows other messages.
+	// stuckAfter bounds the pause while no message is handled and an acknowledgement is awaited: Receive may be
+	// waiting for it, and other messages may precede it.
 	stuckAfter = 100 * time.Millisecond
 )
 
 // inbox is the queue between paho's reading goroutine and the receiver.
 type inbox struct {
-	wake chan struct{} // holds a token while there may be something to take
+	wake  chan struct{}   // holds a token while there may be something to take
+	ended <-chan struct{} // closed when nothing more is read
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
 	bytes        int           // size of all unhandled messages
 	handled      uint64        // number of handled messages
+	awaited      int           // number of acknowledgements that are to come
 	stuck        uint64        // handled+1 at the time when the receiver was last found stuck
-	room         chan struct{} // closed when a message has been handled; nil unless push waits for it
+	room         chan struct{} // closed when a message has been handled, or the first acknowledgement is awaited; nil unless push waits
 	dropped      int           // messages of QoS 0, since the last take
 	droppedTopic string
 }
 
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+func newInbox(ended <-chan struct{}) *inbox {
+	return &inbox{wake: make(chan struct{}, 1), ended: ended}
+}
 
 // size estimates the memory of a message.
 func size(p *packets.Publish) int { return len(p.Payload) + headroom }
@@ -54,28 +58,56 @@ func size(p *packets.Publish) int { return len(p.Payload) + headroom }
 // push adds a message. It then waits until less than mostWaiting bytes are unhandled, unless the receiver is stuck.
 func (q *inbox) push(p *packets.Publish) {
 	q.add(p)
-	for room := q.full(); room != nil; room = q.full() {
-		timer := time.NewTimer(stuckAfter)
+	for room, awaited := q.full(); room != nil; room, awaited = q.full() {
+		var stuck <-chan time.Time
+		if awaited {
+			stuck = time.After(stuckAfter)
+		}
 		select {
 		case <-room:
-		case <-timer.C:
+		case <-stuck:
 			q.giveUp(room)
+		case <-q.ended:
+			return
 		}
-		timer.Stop()
 	}
 }
 
-// full returns a channel to wait for, or nil when there is room.
-func (q *inbox) full() chan struct{} {
+// full returns a channel to wait for, or nil when there is room, and whether an acknowledgement is awaited.
+func (q *inbox) full() (room chan struct{}, awaited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes <= mostWaiting || q.stuck == q.handled+1 {
-		return nil
+	awaited = q.awaited > 0
+	if q.bytes <= mostWaiting || awaited && q.stuck == q.handled+1 {
+		return nil, awaited
 	}
 	if q.room == nil {
 		q.room = make(chan struct{})
 	}
-	return q.room
+	return q.room, awaited
+}
+
+// await records that one acknowledgement more is to come.
+func (q *inbox) await() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.awaited++; q.awaited == 1 {
+		q.signalRoom()
+	}
+}
+
+// answered records that one has come.
+func (q *inbox) answered() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.awaited--
+}
+
+func (q *inbox) signalRoom() {
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
+	}
 }
 
 // giveUp marks the receiver as stuck, unless it has handled a message since full returned room.
@@ -93,10 +125,7 @@ func (q *inbox) release(size int) {
 	defer q.mu.Unlock()
 	q.bytes -= size
 	q.handled++
-	if q.room != nil {
-		close(q.room)
-		q.room = nil
-	}
+	q.signalRoom()
 }
 
 func (q *inbox) add(p *packets.Publish) {

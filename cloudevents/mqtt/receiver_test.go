@@ -37,7 +37,8 @@ func publishLarge(t *testing.T, broker *mosquitto.Broker) {
 	}
 }
 
-// TestSlowReceiveIsBounded: the memory of unhandled messages is bounded when Receive is slower than the broker.
+// TestSlowReceiveIsBounded: the memory of unhandled messages is bounded when Receive is slower than the broker, and
+// takes longer than it may take for an acknowledgement that it waits for.
 func TestSlowReceiveIsBounded(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	inUse := func() uint64 {
@@ -51,7 +52,7 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 	last := make(chan struct{})
 	n := 0
 	conn, err := newTransport(t, mqtt.Options{BrokerURL: broker.URL()}).Connect(t.Context(), connectOptions(t, func(cloudevents.Message) {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(mqtt.StuckAfter + 20*time.Millisecond)
 		peak = max(peak, inUse())
 		if n++; n == largeCount {
 			close(last)
@@ -71,6 +72,35 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 	// 4 MiB are queued. The messages that are being read, handled and published add several copies.
 	if grown := peak - begin; grown > 32<<20 {
 		t.Errorf("the heap grew by %d KiB, want at most 32 MiB", grown>>10)
+	}
+}
+
+// TestLinkWhileReceiveIsSlow: a link is not dead for what is left unread while one message is handled.
+func TestLinkWhileReceiveIsSlow(t *testing.T) {
+	const keepAlive = time.Second
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
+	last := make(chan struct{})
+	n := 0
+	transport := newTransport(t, mqtt.Options{BrokerURL: broker.URL(), KeepAlive: keepAlive})
+	conn, err := transport.Connect(t.Context(), connectOptions(t, func(cloudevents.Message) {
+		if n++; n == 1 {
+			time.Sleep(4 * keepAlive)
+		}
+		if n == largeCount {
+			close(last)
+		}
+	}, "large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	publishLarge(t, broker)
+	select {
+	case <-last:
+	case <-conn.Done():
+		t.Fatal(conn.Err())
+	case <-time.After(patience):
+		t.Fatal("the last message did not come")
 	}
 }
 

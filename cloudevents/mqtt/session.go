@@ -109,6 +109,7 @@ func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, r
 		return pahosession.ErrPacketIdentifiersExhausted
 	}
 	packet.SetIdentifier(uint16(math.MaxUint16 - i))
+	s.queue.await()
 	if publish != nil {
 		publish.added = true
 	}
@@ -126,6 +127,7 @@ func (s *session) take(id uint16) (request, bool) {
 	r := s.requests[i]
 	s.requests[i] = request{}
 	s.free = append(s.free, i)
+	s.queue.answered()
 	return r, true
 }
 

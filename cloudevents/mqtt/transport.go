@@ -180,7 +180,7 @@ func greeting(request *paho.Connect) []byte {
 
 // newConn puts the parts of a connection together.
 func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
-	queue := newInbox()
+	queue := newInbox(w.gone)
 	c := &conn{
 		endpoint: s.endpoint,
 		binary:   s.binary || o.Binary,

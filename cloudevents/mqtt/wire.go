@@ -41,8 +41,10 @@ type wire struct {
 
 	in      reader
 	started time.Time
-	lastIn  atomic.Int64 // when bytes came and went, as durations since started
+	reading atomic.Bool
+	lastIn  atomic.Int64 // when bytes came and went, or reading went on, as durations since started
 	lastOut atomic.Int64
+	gone    chan struct{} // closed when it broke or is closed
 
 	mu       sync.Mutex // held by paho from the first to the last byte of a packet
 	greeting []byte     // takes the place of the first packet, see settings.greeting
@@ -65,7 +67,7 @@ var (
 
 // newWire wraps conn. greeting, where it is not nil, is sent instead of the first packet.
 func newWire(conn, raw net.Conn, greeting []byte) *wire {
-	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now()}
+	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now(), gone: make(chan struct{})}
 	w.in.init(w.readConn)
 	return w
 }
@@ -83,11 +85,22 @@ func (w *wire) Read(p []byte) (int, error) {
 }
 
 func (w *wire) readConn(p []byte) (int, error) {
+	w.lastIn.Store(int64(w.now()))
+	w.reading.Store(true)
 	n, err := w.Conn.Read(p)
 	if n > 0 {
 		w.lastIn.Store(int64(w.now()))
 	}
+	w.reading.Store(false)
 	return n, err
+}
+
+// heard returns when bytes came last. While nobody reads, the silence is not the broker's.
+func (w *wire) heard() time.Duration {
+	if !w.reading.Load() {
+		return w.now()
+	}
+	return time.Duration(w.lastIn.Load())
 }
 
 // Lock begins a packet.
@@ -234,6 +247,7 @@ func (w *wire) failLocked(err error) {
 		err = errors.New("the broker closed the connection")
 	}
 	w.err = err
+	close(w.gone)
 	w.signalRoom()
 	_ = w.raw.Close()
 }
@@ -250,7 +264,9 @@ func (w *wire) broken() error {
 func (w *wire) Close() error {
 	w.closeOnce.Do(func() {
 		w.mu.Lock()
-		w.closed = true
+		if w.closed = true; w.err == nil {
+			close(w.gone)
+		}
 		w.signalRoom()
 		var idle chan struct{}
 		if w.flushing {
