@@ -19,8 +19,8 @@
 // Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after Receive
 // returned; many published messages are under way at once, as many as the broker's Receive Maximum allows.
 // Receive may publish: acknowledgements are read by another goroutine than the one that calls it. While Receive
-// handles messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages. It goes on after
-// 100 ms in which none was handled, for as long as the broker has not acknowledged what was published.
+// handles messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages. After
+// 100 ms without a handled message it continues, but only while a published message waits for its acknowledgement.
 //
 // Without Options.SessionExpiry the broker forgets the client when its connection ends. With it the broker
 // keeps what arrives for the client while it is away, as long as its own queue limits allow. Subscriptions of

@@ -35,7 +35,7 @@ const (
 // inbox is the queue between paho's reading goroutine and the receiver.
 type inbox struct {
 	wake  chan struct{}   // holds a token while there may be something to take
-	ended <-chan struct{} // closed when nothing more is read
+	ended <-chan struct{} // closed when the connection is to end: reading does not wait any more
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
@@ -43,7 +43,7 @@ type inbox struct {
 	handled      uint64        // number of handled messages
 	awaited      int           // number of acknowledgements that are to come
 	stuck        uint64        // handled+1 at the time when the receiver was last found stuck
-	room         chan struct{} // closed when a message has been handled, or the first acknowledgement is awaited; nil unless push waits
+	room         chan struct{} // closed when full may have another answer; nil unless push waits for it
 	dropped      int           // messages of QoS 0, since the last take
 	droppedTopic string
 }

@@ -42,9 +42,10 @@ type wire struct {
 	in      reader
 	started time.Time
 	reading atomic.Bool
-	lastIn  atomic.Int64 // when bytes came and went, or reading went on, as durations since started
+	lastIn  atomic.Int64 // when bytes came and went, or a read began, as durations since started
 	lastOut atomic.Int64
-	gone    chan struct{} // closed when it broke or is closed
+	gone    chan struct{} // closed by leave, when it broke or is closed
+	leave   func()
 
 	mu       sync.Mutex // held by paho from the first to the last byte of a packet
 	greeting []byte     // takes the place of the first packet, see settings.greeting
@@ -68,6 +69,7 @@ var (
 // newWire wraps conn. greeting, where it is not nil, is sent instead of the first packet.
 func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now(), gone: make(chan struct{})}
+	w.leave = sync.OnceFunc(func() { close(w.gone) })
 	w.in.init(w.readConn)
 	return w
 }
@@ -95,7 +97,7 @@ func (w *wire) readConn(p []byte) (int, error) {
 	return n, err
 }
 
-// heard returns when bytes came last. While nobody reads, the silence is not the broker's.
+// heard returns when bytes came last, or now while no read is under way: then the silence is not the broker's.
 func (w *wire) heard() time.Duration {
 	if !w.reading.Load() {
 		return w.now()
@@ -233,6 +235,7 @@ func (w *wire) writeFailedLocked(err error) {
 		return
 	}
 	w.writeErr = err
+	w.leave()
 	_ = w.raw.SetReadDeadline(time.Now().Add(drainTimeout))
 }
 
@@ -247,7 +250,7 @@ func (w *wire) failLocked(err error) {
 		err = errors.New("the broker closed the connection")
 	}
 	w.err = err
-	close(w.gone)
+	w.leave()
 	w.signalRoom()
 	_ = w.raw.Close()
 }
@@ -264,9 +267,8 @@ func (w *wire) broken() error {
 func (w *wire) Close() error {
 	w.closeOnce.Do(func() {
 		w.mu.Lock()
-		if w.closed = true; w.err == nil {
-			close(w.gone)
-		}
+		w.closed = true
+		w.leave()
 		w.signalRoom()
 		var idle chan struct{}
 		if w.flushing {

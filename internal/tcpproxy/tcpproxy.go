@@ -66,8 +66,8 @@ func (p *Proxy) Links() int {
 	return len(p.links)
 }
 
-// Forward connects those who come from now on to another target, as when a server comes back elsewhere: nobody keeps a port
-// free for it.
+// Forward connects new clients to another target. A test that restarts a server needs it, because another program may have
+// taken the server's port meanwhile.
 func (p *Proxy) Forward(target string) { p.set(func() { p.target = target }) }
 
 // Cut closes every link at once, on both sides, with whatever is on the way.
