@@ -105,6 +105,26 @@ func TestLinkWhileReceiveIsSlow(t *testing.T) {
 	waitForLast(t, conn, last)
 }
 
+// TestLinkBreaksWhileReceiveIsSlow: a write that fails ends the connection although reading pauses.
+func TestLinkBreaksWhileReceiveIsSlow(t *testing.T) {
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
+	release := make(chan struct{})
+	transport := newTransport(t, mqtt.Options{BrokerURL: broker.URL(), KeepAlive: time.Second})
+	conn, err := transport.Connect(t.Context(), connectOptions(t, func(cloudevents.Message) { <-release }, "large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	defer close(release)
+	publishLarge(t, broker)
+	broker.Kill()
+	select {
+	case <-conn.Done():
+	case <-time.After(patience):
+		t.Error("the connection does not end")
+	}
+}
+
 // TestAcknowledgementBehindMessages: Receive gets the acknowledgement that it waits for, although more messages than the
 // limit precede it.
 func TestAcknowledgementBehindMessages(t *testing.T) {
