@@ -180,6 +180,10 @@ var rules = []ruletest.Rule{
 		{"source_resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
 	{Name: "a strict work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
 		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := e.Bundle && w.Deleting"}}},
+	{Name: "versions leave room for what an agent has not reported", Test: "TestBundleLateStatus", Edits: edits{
+		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
+	{Name: "a version goes above any status of another work", Test: "TestBundleLateStatus", Edits: edits{
+		{"internal/protocol/bundle.go", "SourceActions{Raise: true}", "SourceActions{Raise: e.V >= w.V}"}}},
 	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{

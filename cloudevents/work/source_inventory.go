@@ -140,7 +140,7 @@ func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64
 			gap.From = past.version
 		}
 		if w != nil {
-			gap.From = max(w.version, w.strict.seen)
+			gap.From = max(w.version, w.strict.floor)
 		}
 	}
 	if !gap.Has(version) {

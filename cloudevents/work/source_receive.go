@@ -153,7 +153,6 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if w != nil || !s.traits.Strict || !m.Gone() {
 		s.doubt(c, w, m.ResourceID, m.Version)
 	}
-	s.saw(c, w, m.ResourceID, report{m.Version, m.SequenceID})
 	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
 		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
@@ -165,6 +164,7 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Other:   w.isOther(m),
 	}, !m.Gone() && s.deletes(c, w, m.ResourceID))
 
+	s.saw(c, w, m.ResourceID, m.Version, act.Raise)
 	s.metrics.became(outcome(act))
 	if m.ResyncID != "" {
 		s.metrics.answer(received)

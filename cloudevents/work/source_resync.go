@@ -432,11 +432,9 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	if !foreign {
 		l.listed[e.ResourceID] = struct{}{}
 	}
-	if s.traits.Strict || !foreign && (e.Source != "" || w != nil) {
-		if w != nil || directed || !s.traits.Strict {
-			s.doubt(c, w, e.ResourceID, e.Version)
-		}
-		s.saw(c, w, e.ResourceID, report{version: e.Version})
+	about := s.traits.Strict || !foreign && (e.Source != "" || w != nil)
+	if about && (w != nil || directed || !s.traits.Strict) {
+		s.doubt(c, w, e.ResourceID, e.Version)
 	}
 	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
 		Version: protocol.Version{V: e.Version, UID: string(e.UID)},
@@ -446,6 +444,9 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		Bundle:  s.traits.Strict,
 		Own:     directed,
 	}, !foreign && e.Version > 0 && s.deletes(c, w, e.ResourceID))
+	if about {
+		s.saw(c, w, e.ResourceID, e.Version, act.Raise)
+	}
 	if act.Confirmed {
 		s.confirmLocked(w)
 	}

@@ -41,7 +41,7 @@ type storedSourceWork struct {
 }
 
 type storedStrictWork struct {
-	Seen        int64 `json:"seen,omitempty"`
+	Floor       int64 `json:"floor,omitempty"`
 	Unversioned bool  `json:"unversioned,omitempty"`
 	Created     bool  `json:"created,omitempty"`
 	Reported    bool  `json:"reported,omitempty"`
@@ -116,7 +116,7 @@ func (w *sourceWork) record() any {
 	}
 	if s.traits.Strict {
 		out.Strict = &storedStrictWork{
-			Seen: w.strict.seen, Unversioned: w.strict.unversioned, Created: w.strict.created, Reported: w.strict.reported,
+			Floor: w.strict.floor, Unversioned: w.strict.unversioned, Created: w.strict.created, Reported: w.strict.reported,
 		}
 	}
 	return out
@@ -286,7 +286,7 @@ func (w *sourceWork) load(stored *storedSourceWork) {
 	}
 	if strict := stored.Strict; strict != nil {
 		w.strict = strictWork{
-			seen: strict.Seen, unversioned: strict.Unversioned, created: strict.Created, reported: strict.Reported,
+			floor: strict.Floor, unversioned: strict.Unversioned, created: strict.Created, reported: strict.Reported,
 		}
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 // strictWork is what a record has in a strict profile only.
 type strictWork struct {
-	// seen is the highest version that the agent has reported of the work.
-	seen int64
+	// floor is what the next version is above, besides the present one: what was reported, and what may be.
+	floor int64
 	// unversioned is whether its user wants it sent without versions.
 	unversioned bool
 	// created is whether nothing was written since Create, reported whether an agent has shown a status.
@@ -42,7 +42,7 @@ func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 	}
 	if r, ok := w.cluster.reported.take(w.id); ok {
 		r = r.healed(boundsOf(s.traits, s.options.Clock))
-		w.strict.seen, w.seq = max(w.strict.seen, r.version), max(w.seq, r.seq)
+		w.strict.floor, w.seq = max(w.strict.floor, r.version), max(w.seq, r.seq)
 	}
 	generation := int64(0)
 	if next != nil {
@@ -53,30 +53,33 @@ func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 		w.version = 0
 		return
 	}
-	w.version = protocol.NextGeneration(generation, max(w.version, w.strict.seen))
+	w.version = protocol.NextGeneration(generation, max(w.version, w.strict.floor))
 	if next != nil {
 		next.Generation = w.version
 	}
 }
 
-// saw remembers a version that the cluster has shown.
-func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, r report) {
+// saw remembers a version that the cluster has shown. raise is whether the work goes above it.
+func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
 	switch {
 	case !s.traits.Strict:
-		c.saw(r.version)
+		c.saw(version)
 	case w != nil:
-		if r.version > w.strict.seen {
-			w.strict.seen = r.version
+		if raise || version > max(w.version, w.strict.floor) {
+			w.strict.floor = max(version, w.version) + protocol.Unreported
 			s.keep(w)
 		}
 	default:
-		c.reported.saw(id, datedReport{report: report{version: r.version}, at: s.options.Clock.Now()})
+		if version > c.reported.byID[id].version {
+			version += protocol.Unreported
+		}
+		c.reported.saw(id, datedReport{report: report{version: version}, at: s.options.Clock.Now()})
 	}
 }
 
 // outlive remembers of a work that is dropped what comes after it under its name must be above.
 func (w *sourceWork) outlive() {
-	r := report{version: max(w.version, w.strict.seen), seq: w.seq}
+	r := report{version: max(w.version, w.strict.floor), seq: w.seq}
 	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
 }
 
@@ -168,7 +171,7 @@ func cannotSend(err error) error {
 	return apierrors.NewBadRequest(err.Error())
 }
 
-// report is the highest version and sequence that is known of a work.
+// report is what the next version and sequence of a work must be above.
 type report struct{ version, seq int64 }
 
 // reports keeps them for works without a record: such that are not created yet after a restart, and such that are

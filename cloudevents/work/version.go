@@ -66,8 +66,8 @@ func (w *sourceWork) heal(b protocol.Bounds) {
 		w.seq, w.statusTime = seq, at
 		s.keep(w)
 	}
-	if w.strict.seen > b.Own {
-		w.strict.seen = 0
+	if w.strict.floor > b.Own {
+		w.strict.floor = 0
 		s.keep(w)
 	}
 	if max(w.version, w.createV, w.deleteV) <= b.Own {

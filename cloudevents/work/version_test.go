@@ -284,7 +284,7 @@ func TestBundleStoreOutOfRangeHeals(t *testing.T) {
 		s.settle()
 		h.kill()
 		poison(t, store, "work/", map[string]any{
-			"version": math.MaxInt32 - 1, "sequence": int64(math.MaxInt64), "strict": map[string]any{"seen": math.MaxInt32 - 1},
+			"version": math.MaxInt32 - 1, "sequence": int64(math.MaxInt64), "strict": map[string]any{"floor": math.MaxInt32 - 1},
 		})
 		h = s.source(options)
 		s.settle()

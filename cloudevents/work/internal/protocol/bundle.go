@@ -8,8 +8,12 @@ import "time"
 // Peers of the profile ManifestBundle are strict, and number in a way of their own: versions count the writes of one
 // work, as metadata.generation does, and statuses have snowflake IDs.
 
+// Unreported is how many versions an agent may have above the one that it shows, if an earlier process of the source
+// assigned them: its reports of them are lost or late. Brokers keep about so many messages for a client.
+const Unreported = 1000
+
 // NextGeneration returns V of a work's next version: its generation, unless that is not above highest, which
-// is the highest V used for the work or reported of it.
+// is the highest V that was used for the work, or may have been.
 func NextGeneration(generation, highest int64) int64 {
 	return max(generation, highest+1)
 }
@@ -84,7 +88,7 @@ func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 		}
 	}
 	if e.Other && !w.Deleting {
-		return SourceActions{Raise: e.V >= w.V}
+		return SourceActions{Raise: true} // the agent may have V of that work too
 	}
 	return SourceActions{
 		Raise:     e.V > w.V && !w.Unversioned,

@@ -148,7 +148,7 @@ func TestOnStatusBundle(t *testing.T) {
 		{"earlier incarnation", live, status(1, 11), false, protocol.SourceActions{}, "from before Create"},
 		{"behind", live, status(5, 11), false, protocol.SourceActions{Raise: true, Accept: true}, "the agent has more from before a restart"},
 		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true}, "the source counts anew and met the number"},
-		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{}, "the agent gets this one after it"},
+		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{Raise: true}, "the agent may have the present number of that work too"},
 		{"of an incarnation before, deleting", deleting, other(status(4, 11)), false, protocol.SourceActions{Accept: true, Confirmed: true}, "a deletion does not bring the time of creation"},
 		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true}, "the agent has it, and nothing else tells so"},
 		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true}, "at worst the agent says gone once more"},
