@@ -139,7 +139,7 @@ var rules = []ruletest.Rule{
 	{Name: "a request for lists on each connection", Edits: edits{
 		{"source_resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
 		{"source_resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
-	{Name: "only what differs is sent", Edits: edits{
+	{Name: "only what differs is sent", Test: "TestBundleQuietResync", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
 
