@@ -77,10 +77,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// QueryBatch returns, or panics.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
 	// GetFromCache and ListFromCache return what is cached, without watching anything: nil if the object does not exist, and
-	// ErrNoCacheEntry if no watcher watches the object or list. GetFromCache needs a name.
+	// ErrNoCacheEntry if no watcher watches the object or list, or while its watch is not Active. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
-	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once.
+	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once. It returns ErrNoCacheEntry
+	// while one of the watches is not Active.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// GVKToGVR returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that can
 	// be watched, and where the GVK cannot be one, as without a version; else ErrNotStarted after the end of Start, or why the
@@ -89,9 +90,10 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 }
 
 // Querier reads objects, and watches what it reads for a watcher. It needs Options.EnableCache and a query batch. Its
-// methods wait until the object or list has been seen, for at most 10 s. The first read of an object or list is consistent: it
-// has all that was written before. Later reads have what the watch has delivered by then. The watcher is not reconciled for what they return,
-// but for what changes from then on.
+// methods wait until a watch delivers the changes of the object or list, for at most 10 s. The first read is consistent: it
+// returns everything that was written before. Later reads return what the watch has delivered. While the watch is interrupted they
+// wait for a watch that continues it, and return its error after 10 s. While the server refuses access they return the server's
+// error at once. The watcher is not reconciled for what they return, but for later changes.
 type Querier interface {
 	// Get returns an object, or nil where there is none.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)

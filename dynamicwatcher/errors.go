@@ -30,7 +30,7 @@ var (
 	// ErrWatchStopping is there for code that handles it. It is never returned: an object whose watch is ending can be
 	// watched anew at once.
 	ErrWatchStopping = errors.New("the watched object has a watch being stopped")
-	// ErrNoCacheEntry: nobody watches the object or the list that was asked for, or the watch has not seen it yet.
+	// ErrNoCacheEntry: no watcher watches the object or the list, or its watch does not deliver changes. The error has the reason.
 	ErrNoCacheEntry = errors.New("there is no cache entry")
 )
 

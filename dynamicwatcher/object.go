@@ -4,6 +4,7 @@
 package dynamicwatcher
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +24,7 @@ type object struct {
 	group    *shared       // the watch that it may share; nil where it may not
 	shared   bool          // it depends on that
 	settled  bool          // it is known what exists, or why that cannot be known
-	waiting  chan struct{} // closed when it is settled; nil where nothing waits
+	waiting  chan struct{} // closed when a watch has settled it, again or for the first time; nil where nothing waits
 	watchers few[*watching, subscription]
 	state    State
 	since    time.Time
@@ -76,6 +77,26 @@ func (o *object) suspendLocked() {
 	if o.state == Active {
 		o.enter(Establishing, nil)
 	}
+}
+
+// changedLocked returns a channel that is closed when it is known next what exists, or why that cannot be known.
+func (o *object) changedLocked() <-chan struct{} {
+	if o.waiting == nil {
+		o.waiting = make(chan struct{})
+	}
+	return o.waiting
+}
+
+// currentLocked returns nil where the cache has what exists: a watch delivers the changes of the object, or the server does
+// not have its kind. The error is why the watch does not.
+func (o *object) currentLocked() error {
+	switch {
+	case o.state == Active, o.state == PendingKind && o.synced:
+		return nil
+	case o.err != nil:
+		return fmt.Errorf("watch %s: %s: %w", o.id, o.state, o.err)
+	}
+	return fmt.Errorf("watch %s: %s", o.id, o.state)
 }
 
 // settleLocked ends the wait of those who wait to know what exists.

@@ -150,29 +150,60 @@ func identify(gvk schema.GroupVersionKind, namespace, name string, selector labe
 	return id
 }
 
-// query watches an object or list for a watcher, and returns it when it has been seen.
+// query watches an object or list for a watcher, and returns it as soon as a watch delivers its changes.
 func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if err := w.readable(watcher); err != nil {
 		return nil, err
 	}
-	ids, err := w.normalize(id)
-	if err != nil {
-		return nil, err
-	}
-	o, err := w.ask(watcher, ids[0])
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	err = w.await(ctx, o)
+	var o *object
+	read := false
+	defer func() {
+		if o != nil && !read {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.read(watcher, o, false)
+		}
+	}()
+	for {
+		gvr, lookup := w.kinds.resolve(ctx, id.GroupVersionKind())
+		scoped, err := w.scope(id, gvr, lookup)
+		if err != nil {
+			return nil, err
+		}
+		asked, err := w.ask(watcher, scoped)
+		if err != nil {
+			return nil, err
+		}
+		o = asked
+		objects, changed, err := w.current(watcher, o, lookup != nil)
+		if read = err == nil; changed == nil {
+			return objects, err
+		}
+		if ended := w.sleepUntil(ctx, changed); ended != nil {
+			return nil, fmt.Errorf("%w: %w", err, ended)
+		}
+	}
+}
+
+// current returns what is cached of an object or list while a watch delivers its changes, and the error where the server
+// refuses that. Otherwise it returns a channel that is closed when to try again, and the reason.
+func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]unstructured.Unstructured, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.read(watcher, o, err == nil)
-	if err != nil {
-		return nil, err
+	err := o.currentLocked()
+	if o.state == PendingKind && !missing { // the kind has come, and the watch is to begin
+		err = fmt.Errorf("watch %s: %s", o.id, o.state)
 	}
-	return w.objectsOf(o), nil
+	switch {
+	case err == nil:
+		w.read(watcher, o, true)
+		return w.objectsOf(o), nil, nil
+	case o.state == NoAccess:
+		return nil, nil, err
+	}
+	return nil, o.changedLocked(), err
 }
 
 // read ends the time in which a watcher is about to read an object. Where it did not, it is to be told of what exists like
@@ -235,10 +266,10 @@ func (w *Watcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o := w.registry.objects[id]
-	if o == nil || !o.synced {
+	if o == nil {
 		return nil, fmt.Errorf("%w for %s", ErrNoCacheEntry, id)
 	}
-	return w.objectsOf(o), nil
+	return w.cacheOf(o)
 }
 
 // ListWatchedFromCache implements [DynamicWatcher].
@@ -257,10 +288,11 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 	}
 	seen := map[key]bool{} // a name and a selector may give the same object
 	for _, o := range objects {
-		if !o.synced {
-			continue
+		cached, err := w.cacheOf(o)
+		if err != nil {
+			return nil, err
 		}
-		for _, u := range w.objectsOf(o) {
+		for _, u := range cached {
 			k := key{o.id.GroupVersionKind().GroupKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
 			if !seen[k] {
 				seen[k] = true
@@ -269,6 +301,14 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 		}
 	}
 	return all, nil
+}
+
+// cacheOf returns what is cached of an object or list, and an ErrNoCacheEntry while no watch delivers its changes.
+func (w *Watcher) cacheOf(o *object) ([]unstructured.Unstructured, error) {
+	if err := o.currentLocked(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoCacheEntry, err)
+	}
+	return w.objectsOf(o), nil
 }
 
 // GVKToGVR implements [DynamicWatcher].

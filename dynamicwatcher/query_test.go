@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -275,6 +277,116 @@ func TestCacheLookups(t *testing.T) {
 		}
 		if all, err := x.ListWatchedFromCache(p); err != nil || len(all) != 2 {
 			t.Errorf("%d objects are watched, %v", len(all), err)
+		}
+	})
+}
+
+// getSecret reads secret a in a query batch of q.
+func (x *fixture) getSecret() (got *unstructured.Unstructured, err error) {
+	err = x.QueryBatch(x.t.Context(), q, func(r dynamicwatcher.Querier) error {
+		got, err = r.Get(q, fakeapi.Secret, "ns", "a")
+		return err
+	})
+	return got, err
+}
+
+// TestNoStaleReads: a query returns nothing that was delivered before the watch was interrupted. It waits for the next watch,
+// and returns why there is none.
+func TestNoStaleReads(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault fakeapi.Fault
+		state dynamicwatcher.State
+		is    func(error) bool
+		waits time.Duration
+	}{
+		"forbidden":    {fakeapi.Fault{Status: 403}, dynamicwatcher.NoAccess, apierrors.IsForbidden, 0},
+		"unauthorized": {fakeapi.Fault{Status: 401}, dynamicwatcher.NoAccess, apierrors.IsUnauthorized, 0},
+		"failing":      {fakeapi.Fault{Status: 500}, dynamicwatcher.Backoff, apierrors.IsInternalError, 10 * time.Second},
+		"hanging": {fakeapi.Fault{Hang: true}, dynamicwatcher.Backoff, func(err error) bool {
+			return errors.Is(err, context.DeadlineExceeded)
+		}, 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script(t, cached, func(x *fixture) {
+				x.put(secretA)
+				x.watch(secretA)
+				x.after(10 * time.Second)
+				x.faulty("watch", test.fault)
+				x.api.Disconnect()
+				x.after(10 * time.Second)
+				x.state(test.state)
+				version := x.put(secretA)
+				began := time.Now()
+				if got, err := x.getSecret(); !test.is(err) || time.Since(began) != test.waits {
+					x.t.Errorf("after %v Get returned %v, %v", time.Since(began), got, err)
+				}
+				_, get := x.GetFromCache(fakeapi.Secret, "ns", "a")
+				_, list := x.ListWatchedFromCache(p)
+				for call, err := range map[string]error{"GetFromCache": get, "ListWatchedFromCache": list} {
+					if !errors.Is(err, dynamicwatcher.ErrNoCacheEntry) {
+						x.t.Errorf("%s returned %v", call, err)
+					}
+				}
+				x.api.Hook(nil)
+				x.api.Disconnect()
+				x.after(time.Minute)
+				if got, err := x.getSecret(); err != nil || got.GetResourceVersion() != version {
+					x.t.Errorf("when the watch goes on, Get returned %v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// TestQueryWaitsForNextWatch: a query during an interruption returns what the next watch has.
+func TestQueryWaitsForNextWatch(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.put(secretA)
+		x.watch(secretA)
+		x.after(10 * time.Second)
+		x.api.Stop()
+		x.after(time.Second)
+		version := x.put(secretA)
+		time.AfterFunc(3*time.Second, x.api.Start)
+		if got, err := x.getSecret(); err != nil || got.GetResourceVersion() != version {
+			x.t.Errorf("Get returned %v, %v", got, err)
+		}
+	})
+}
+
+// TestQueryOfKindThatComes: a kind that is missing has no objects. Once the server has it, a query waits for its watch.
+func TestQueryOfKindThatComes(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.watch(widgetA)
+		x.after(time.Hour) // the next lookup is far away
+		get := func() (got *unstructured.Unstructured, err error) {
+			err = x.QueryBatch(x.t.Context(), q, func(r dynamicwatcher.Querier) error {
+				got, err = r.Get(q, widget, "ns", "a")
+				return err
+			})
+			return got, err
+		}
+		if got, err := get(); got != nil || err != nil {
+			x.t.Fatalf("without the kind Get returned %v, %v", got, err)
+		}
+		x.faulty("list", fakeapi.Fault{Hang: true})
+		x.api.CreateCRD(widget, "widgets", true, 0)
+		x.put(widgetA)
+		if got, err := get(); err == nil && got == nil {
+			x.t.Error("with the kind Get returned nothing")
+		}
+	})
+}
+
+// TestQueryOfRemovedWatcher: a query whose watcher is removed meanwhile does not return that the object is absent.
+func TestQueryOfRemovedWatcher(t *testing.T) {
+	script(t, cached, func(x *fixture) {
+		x.put(secretA)
+		x.faulty("watch", fakeapi.Fault{Delay: 5 * time.Second})
+		x.must(x.StartQueryBatch(p))
+		time.AfterFunc(time.Second, func() { _ = x.RemoveWatcher(p) })
+		if got, err := x.Get(p, fakeapi.Secret, "ns", "a"); !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
+			x.t.Errorf("Get returned %v, %v", got, err)
 		}
 	})
 }

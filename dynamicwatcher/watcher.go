@@ -253,18 +253,28 @@ func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error)
 	normal := make([]ObjectIdentifier, 0, len(ids))
 	for _, o := range ids {
 		a := answers[o.GroupVersionKind()]
-		switch {
-		case errors.Is(a.err, ErrNoVersionedResource) && w.options.MissingKind == Wait:
-		case a.err != nil:
-			return nil, a.err
-		case !a.gvr.Namespaced:
-			o.Namespace = ""
-		case o.Namespace == "" && o.Name != "":
-			return nil, o.lacksNamespace()
+		o, err := w.scope(o, a.gvr, a.err)
+		if err != nil {
+			return nil, err
 		}
 		normal = append(normal, o)
 	}
 	return normal, nil
+}
+
+// scope takes the namespace off an object whose kind has none. The error is that of the lookup of the kind, except where a
+// missing kind is awaited, or an [*IdentifierError].
+func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (ObjectIdentifier, error) {
+	switch {
+	case errors.Is(lookup, ErrNoVersionedResource) && w.options.MissingKind == Wait:
+	case lookup != nil:
+		return o, lookup
+	case !gvr.Namespaced:
+		o.Namespace = ""
+	case o.Namespace == "" && o.Name != "":
+		return o, o.lacksNamespace()
+	}
+	return o, nil
 }
 
 func (w *Watcher) isStopped() bool {
@@ -361,33 +371,33 @@ func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) err
 
 // await waits until an object has been seen, or the server has refused to show it.
 func (w *Watcher) await(ctx context.Context, o *object) error {
+	for {
+		w.mu.Lock()
+		settled, refusal, changed := o.settled, o.refusal, o.changedLocked()
+		if o.synced {
+			refusal = nil
+		}
+		w.mu.Unlock()
+		switch {
+		case settled && refusal != nil:
+			return fmt.Errorf("watch %s: %w", o.id, refusal)
+		case settled:
+			return nil
+		}
+		if err := w.sleepUntil(ctx, changed); err != nil {
+			return fmt.Errorf("watch %s: %w", o.id, err)
+		}
+	}
+}
+
+// sleepUntil waits until a channel is closed. The error is ctx's, or that the watcher was stopped.
+func (w *Watcher) sleepUntil(ctx context.Context, closed <-chan struct{}) error {
 	select {
-	case <-w.settled(o):
+	case <-closed:
+		return nil
 	case <-w.ended:
 		return errStopped
 	case <-ctx.Done():
-		return fmt.Errorf("watch %s: %w", o.id, ctx.Err())
+		return ctx.Err()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !o.synced && o.refusal != nil {
-		return fmt.Errorf("watch %s: %w", o.id, o.refusal)
-	}
-	return nil
-}
-
-// settled returns what is closed when an object is settled.
-func (w *Watcher) settled(o *object) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c := o.waiting
-	switch {
-	case o.settled:
-		c = make(chan struct{})
-		close(c)
-	case c == nil:
-		c = make(chan struct{})
-		o.waiting = c
-	}
-	return c
 }

@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -257,6 +258,59 @@ func TestWatcherAccess(t *testing.T) {
 			}
 			w.eventuallyCount(mine, 3)
 		})
+	}
+}
+
+// TestWatcherQueriesAfterAccessIsLost: once the rights are gone, a query returns the server's refusal and not what the watch
+// delivered before. When they are back, it returns what was written meanwhile.
+func TestWatcherQueriesAfterAccessIsLost(t *testing.T) {
+	t.Parallel()
+	cluster := kube.Shared(t)
+	client := newWriter(t, cluster)
+	ns, name := client.namespace("lost"), "lost"
+	user := cluster.User(name)
+	client.setSecret(ns, "mine", "1")
+	allow(t, client, ns, name, "mine")
+	config, g := gated(user)
+	w := startWatcher(t, config, dynamicwatcher.Options{EnableCache: true}, nil)
+	p, secrets := policyID(ns, "p"), schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	read := func() (version string, err error) {
+		err = w.QueryBatch(t.Context(), p, func(q dynamicwatcher.Querier) error {
+			got, err := q.Get(p, secrets, ns, "mine")
+			if got != nil {
+				version = got.GetResourceVersion()
+			}
+			return err
+		})
+		return version, err
+	}
+	if _, err := read(); err != nil {
+		t.Fatal(err)
+	}
+	role, err := client.RbacV1().Roles(ns).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.RbacV1().Roles(ns).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, user, ns)
+	g.cut() // the server goes on with what it has allowed
+	w.eventuallyCount(p, 1)
+	want := client.setSecret(ns, "mine", "2")
+	if got, err := read(); !apierrors.IsForbidden(err) {
+		t.Errorf("the secret has version %s, and the query returned %q, %v", want, got, err)
+	}
+	if got, err := w.GetFromCache(secrets, ns, "mine"); !apierrors.IsForbidden(err) {
+		t.Errorf("GetFromCache returned %v, %v", got, err)
+	}
+	role.ResourceVersion, role.UID = "", ""
+	if _, err := client.RbacV1().Roles(ns).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.active()
+	if got, err := read(); err != nil || got != want {
+		t.Errorf("the secret has version %s, and the query returned %q, %v", want, got, err)
 	}
 }
 
