@@ -164,6 +164,9 @@ func (c *cluster) call(o *op) {
 	conn, err := c.connector(ctx)
 	var states []connector.State
 	if err == nil {
+		err = o.share(ctx)
+	}
+	if err == nil {
 		states, err = o.do(ctx, conn)
 	}
 	if c.session.ctx.Err() != nil {
@@ -199,7 +202,14 @@ func (c *cluster) giveUp(o *op) {
 // do makes the call, for the resources that earlier calls of the op have not handled.
 func (o *op) do(ctx context.Context, conn connector.Connector) (states []connector.State, err error) {
 	defer recovered(&err)
-	resources, indexes := o.remaining()
+	all, positions := o.remaining()
+	resources, indexes, left := o.task.split(all, positions)
+	if o.phase.verb == deleteVerb && len(left) > 0 {
+		if err := o.handOver(ctx, conn, left); err != nil {
+			return nil, err
+		}
+		resources, indexes, _ = o.task.split(all, positions)
+	}
 	if len(resources) == 0 {
 		return nil, nil
 	}
@@ -271,6 +281,8 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	switch {
 	case err == nil:
 		c.content(o, states, conn)
+	case errors.As(err, new(*releasingError)):
+		c.poll(o, err)
 	case cut: // the cluster may just be slow
 		c.end(o, result{reason: o.cut, err: err})
 	case errors.Is(class, connector.ErrTerminal):
@@ -291,6 +303,17 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 		c.end(o, result{reason: ReasonHookFailed, err: failed})
 	case wanting == nil:
 		c.end(o, result{states: states})
+	default:
+		if o.cut == "" {
+			c.ensureWatch(conn)
+		}
+		c.poll(o, wanting)
+	}
+}
+
+// poll has an op ask again for what it waits for, if it may.
+func (c *cluster) poll(o *op, wanting error) {
+	switch {
 	case o.cut != "":
 		c.end(o, result{reason: o.cut, err: errCut})
 	case o.again:
@@ -303,7 +326,6 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 		}
 		poll := c.session.engine.options.PollInterval
 		c.delay(o, min(poll*time.Duration(max(o.polls/4, 1)), 10*poll))
-		c.ensureWatch(conn)
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -91,9 +94,22 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 			return fmt.Errorf("app context %q is %s, terminate it first: %w", id, img.record.State, ErrInvalidState)
 		}
 		compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.tailKV), store.Absent(activeKey(id))}
-		result, err := e.txn(ctx, compares, []store.Op{
-			store.DeletePrefix(contextKey(id)), store.DeletePrefix(specsKey(id)), store.Delete(indexKey(id)), store.Delete(stopKey(id)),
-		})
+		ops := []store.Op{store.DeletePrefix(contextKey(id)), store.Delete(indexKey(id)), store.Delete(stopKey(id))}
+		entries := inventoryDeletes(&img.head)
+		whole := append(slices.Clone(entries), append(ops, store.DeletePrefix(specsKey(id)))...)
+		n := &creation{id: id, generation: img.head.Generation}
+		parts := len(e.batches(whole)) > 1
+		if parts {
+			whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))
+		}
+		result, err := e.txn(ctx, compares, whole)
+		if err == nil && result.Succeeded && parts {
+			note := store.SameLife(unfinishedKey(n.id, n.generation), result.Revision)
+			if err := e.removeGeneration(ctx, n, []store.Compare{note}, entries); err != nil {
+				klog.FromContext(ctx).Info("Manifests of a deleted app context could not be removed, a later session does",
+					"appContext", id, "reason", err.Error())
+			}
+		}
 		if err != nil || result.Succeeded {
 			return err
 		}

@@ -22,7 +22,8 @@ import (
 // unfinishedLimit is how long a Create may take that needs several transactions.
 const unfinishedLimit = 10 * time.Minute
 
-// unfinished is a note that manifests are being written of a context that is not there yet.
+// unfinished is a note that manifests are being written of a context that is not there yet, or removed of one
+// that was deleted.
 type unfinished struct {
 	Began time.Time `json:"began"`
 }
@@ -55,10 +56,11 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 			cluster := &a.Clusters[i]
 			app.Clusters = append(app.Clusters, cluster.ClusterID)
 			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources))...)
+			specs = append(specs, inventoryOps(c.ID, h.Generation, a.Name, cluster)...)
 		}
 		h.Apps = append(h.Apps, app)
 	}
-	r := record{State: Created, Version: 1}
+	r := record{State: Created, Version: 1, Generation: h.Generation}
 	final := append([]store.Op{
 		store.Put(headKey(c.ID), encode(h)), store.Put(queueKey(c.ID), encode(tail{Next: 1})),
 	}, putRecord(c.ID, &r)...)
@@ -120,8 +122,7 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op) err
 	if n.created(kv) {
 		return nil
 	}
-	_, cleanErr := e.txn(clean, []store.Compare{store.Unchanged(kv)}, n.undo())
-	return errors.Join(err, cleanErr)
+	return errors.Join(err, e.undo(clean, n, []store.Compare{store.Unchanged(kv)}))
 }
 
 // created reports whether a head is that of this creation.
@@ -131,8 +132,33 @@ func (n *creation) created(kv store.KeyValue) bool {
 }
 
 // undo removes what the creation has written.
-func (n *creation) undo() []store.Op {
-	return []store.Op{store.DeletePrefix(specsKey(n.id) + n.generation + "/"), store.Delete(unfinishedKey(n.id, n.generation))}
+func (e *Engine) undo(ctx context.Context, n *creation, conditions []store.Compare) error {
+	specs := specsKey(n.id) + n.generation + "/"
+	result, err := e.store.Range(ctx, specs)
+	if err != nil {
+		return err
+	}
+	var ops []store.Op
+	for _, kv := range result.KVs {
+		names := strings.Split(strings.TrimPrefix(kv.Key, specs), "/")
+		if provider, name, ok := strings.Cut(names[1], "+"); ok && len(names) == 3 { // not a later part
+			cluster := appcontext.ClusterID{Provider: provider, Name: name}
+			ops = append(ops, store.DeletePrefix(inventoryKey(cluster, n.id, n.generation, names[0])))
+		}
+	}
+	return e.removeGeneration(ctx, n, conditions, ops)
+}
+
+// removeGeneration does ops, which remove entries of the inventory, and removes the manifests and the note
+// last, so that what a crash leaves is removed by a sweep.
+func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions []store.Compare, ops []store.Op) error {
+	ops = append(ops, store.DeletePrefix(specsKey(n.id)+n.generation+"/"), store.Delete(unfinishedKey(n.id, n.generation)))
+	for _, batch := range e.batches(ops) {
+		if result, err := e.txn(ctx, conditions, batch); err != nil || !result.Succeeded {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweep removes what was left by processes that ended within a Create: now, or when its time is over.
@@ -156,7 +182,7 @@ func (s *session) sweep() {
 			if s.ctx.Err() != nil {
 				return
 			}
-			if _, err := s.engine.txn(s.ctx, n.conditions, n.undo()); err != nil {
+			if err := s.engine.undo(s.ctx, n, n.conditions); err != nil {
 				klog.FromContext(s.ctx).V(1).Info("An unfinished app context could not be removed, the next session does", "appContext", id, "reason", err.Error())
 			}
 		})

@@ -29,6 +29,8 @@
 //   - Stop and Terminate act at once: they are watched for, not polled. An idle engine asks the store for nothing but its lease.
 //   - Any number of engines on one store share the work. One that has lost its lease writes nothing any more, however late a write of
 //     it arrives; what it had is taken over within the time of a lease.
+//   - No event deletes an object that another context holds. The last context that holds it deletes it. The same goes for a
+//     Namespace or a CustomResourceDefinition while another context has objects in it, except that such a context does not delete it.
 //   - The number of transactions for an app on a cluster in an event does not depend on its resources.
 //
 // # Events

@@ -6,7 +6,8 @@ package rsync
 // What is stored, and what each transaction does. All keys end with a slash.
 //
 //	/context/<id>/                             head: ID, meta, apps, dependencies, clusters, generation; never changes
-//	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version
+//	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version,
+//	                                           Generation, Holds (its objects), Previous (what it was updated from)
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
@@ -14,7 +15,9 @@ package rsync
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
 //	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change; what exceeds 512 KiB continues
 //	                                           in records below that key, <part>/ in 4 hexadecimal digits
-//	/rsync/unfinished/<id>/<generation>/       a Create of several transactions is under way: when it began
+//	/rsync/inventory/<p>+<c>/<id>/<generation>/<app>/   which objects the app has on the cluster, as hashes of 8 bytes; never changes;
+//	                                           continues as the resources do
+//	/rsync/unfinished/<id>/<generation>/       a Create or a Delete of several transactions is under way: when it began
 //	/rsync/index/<id>/                         ID and State, put with each record, for List
 //	/rsync/stop/<id>/                          the stop latch
 //	/rsync/engine/<session>/                   an engine that is alive; goes with its lease
@@ -27,12 +30,13 @@ package rsync
 // whose lease is over fails the first, however late its write arrives; one whose context was claimed by another fails the second.
 //
 //	transaction  more conditions                                   writes
-//	create       no head                                           manifests, head, tail, record, index
-//	create in    no head; after the first, the note of before      note and manifests, in parts; then the rest, and no note
-//	parts
-//	sweep        note unchanged                                    no note, no manifests of it
+//	create       no head                                           manifests, inventory, head, tail, record, index
+//	create in    no head; after the first, the note of before      note, manifests and inventory, in parts; then the rest, and no
+//	parts                                                          note
+//	sweep        note unchanged                                    no inventory; then no manifests of it, no note
 //	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key
-//	begin        no latch; for Update the record of from unchanged element InProgress, record (with Owner: claims the context)
+//	begin        no latch; for Update the record of from unchanged element InProgress, record (with Owner: claims the context;
+//	                                                               with Holds)
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
 //	skip         for Stop the latch unchanged, (tail unchanged)    elements Skip, record, (no active record, no Owner)
 //	claim        the owner before has no key                       record with the new Owner
@@ -43,10 +47,20 @@ package rsync
 //	drain        tail unchanged                                    no active record, no Owner
 //	latch        head unchanged                                    latch put or deleted
 //	delete       record and tail unchanged, no active record       everything of the context
+//	delete in    the same; then the note of before                 note, and nothing but inventory and manifests; then those and no
+//	parts                                                          note, as a sweep does
 //
 // What is in parentheses goes with the transaction that sees no pending element. So an event on a context with n apps on clusters
 // takes enqueue, begin, finish, and between 1 and 2n statuses: one when the cluster does not answer, once in an event, and one at the
 // end, where those that end together share a transaction. That number does not depend on resources or retries.
+//
+// Which context holds which object follows from two values: the inventory of a cluster lists the objects of
+// each context that may ever have any there, and Holds in its record says whether it has them now. Holds is
+// true from the begin of an Instantiate or an Update to the begin of a Terminate or an UpdateDelete, so it is
+// written in the transaction that changes the state. An event reads the inventory of a cluster once, and the
+// records of contexts that have objects in common with its own, after its begin. An event that deletes leaves
+// what another record holds; one that applies waits while another context, which does not hold, has such an
+// event under way there. Of two events one has begun first, and is seen by the other.
 //
 // After a crash the lease ends, the session's key goes, and each engine that watches /rsync/engine/ looks through the active
 // contexts. The first engine of a context by a hash of names claims it if its owner has no key. If Current is set, that element is

@@ -22,6 +22,8 @@ const (
 	indexPrefix   = "/rsync/index/"
 	stopPrefix    = "/rsync/stop/"
 	enginePrefix  = "/rsync/engine/"
+	// inventoryPrefix has which contexts have objects on a cluster.
+	inventoryPrefix = "/rsync/inventory/"
 	// unfinishedPrefix has a note for each Create of several transactions, until the last.
 	unfinishedPrefix = "/rsync/unfinished/"
 )
@@ -54,6 +56,12 @@ func statusKey(id, app string, cluster appcontext.ClusterID) string {
 
 func specKey(id, generation, app string, cluster appcontext.ClusterID) string {
 	return specsKey(id) + generation + "/" + app + "/" + cluster.String() + "/"
+}
+
+func inventoryClusterKey(c appcontext.ClusterID) string { return inventoryPrefix + c.String() + "/" }
+
+func inventoryKey(c appcontext.ClusterID, id, generation, app string) string {
+	return inventoryClusterKey(c) + id + "/" + generation + "/" + app + "/"
 }
 
 // specPartKey is where part n of the manifests is; the first is at specKey.
@@ -94,6 +102,11 @@ type record struct {
 	Writer string `json:"writer,omitempty"`
 	// Current is the element in progress, 0 for none.
 	Current uint64 `json:"current,omitempty"`
+	// Generation is that of the head. Holds is whether the context holds its objects: others do not delete them.
+	Generation string `json:"generation,omitempty"`
+	Holds      bool   `json:"holds,omitempty"`
+	// Previous are the contexts that the last update of this one replaces.
+	Previous []string `json:"previous,omitempty"`
 	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
 	Transitions uint64 `json:"transitions"`
 	Version     uint64 `json:"version"`

@@ -27,7 +27,8 @@ func (e *Engine) Instantiate(ctx context.Context, id string, options ...CallOpti
 // Terminate queues the event that deletes all resources of a context. Where it is valid it pre-empts what is queued before
 // it: those events are skipped, and the one that is under way ends as soon as it would have to wait for something.
 //
-// A context that is Updated can be terminated too; that deletes its objects, also those that a later context has taken over.
+// Objects that another context holds stay, with the manifest of that context: see [Engine.Inventory]. The
+// status of the app on that cluster names them.
 func (e *Engine) Terminate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
 	return e.enqueue(ctx, id, Element{Event: Terminate}, options)
 }

@@ -49,6 +49,11 @@ type task struct {
 	states          []connector.State
 	omitted         int // states that did not fit
 
+	event  EventType
+	others *others // the records of other contexts; one for all tasks of the event
+	shared bool    // it is known what other contexts have of its objects
+	left   map[appcontext.Object]holder
+
 	begun bool
 	op    *op
 	dirty bool // its status has to be written
@@ -99,11 +104,12 @@ func (p *planner) plan() []*task {
 		return nil
 	}
 	var tasks []*task
+	records := &others{}
 	for i := range p.context.Apps {
 		a := &p.context.Apps[i]
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
-			tasks = append(tasks, &task{app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c)})
+			tasks = append(tasks, &task{app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c), event: p.event, others: records})
 		}
 	}
 	p.connect(tasks)

@@ -25,6 +25,9 @@ func (o *op) remaining() (resources []appcontext.Resource, indexes []int) {
 	return resources, indexes
 }
 
+// handedOver is the index of what is none of the phase's resources.
+const handedOver = -1
+
 // progress records that the cluster has handled a resource of the phase, so it answers.
 func (o *op) progress(index int) {
 	c := o.cluster
@@ -32,7 +35,7 @@ func (o *op) progress(index int) {
 	defer c.mu.Unlock()
 	o.progressed = c.session.engine.options.Clock.Now()
 	c.answeredAt = o.progressed
-	if o.phase.verb == applyVerb || o.phase.verb == deleteVerb {
+	if index != handedOver && (o.phase.verb == applyVerb || o.phase.verb == deleteVerb) {
 		if o.accepted == nil {
 			o.accepted = map[int]bool{}
 		}

@@ -83,6 +83,26 @@ var rules = []ruletest.Rule{
 	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
 		{"plan.go", "|| !run && p.ends[", "|| false && p.ends["}}},
 
+	// Ownership.
+	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
+		{"ownership.go", "		if !r.Holds {\n			continue\n", "		if r.Version > 0 {\n			continue\n"}}},
+	{Name: "the hold is written with the state", Test: "TestHoldIsWrittenWithTheState", Edits: edits{
+		{"run_next.go", "next.State, next.Holds = row.Current, !e.Event.removes()", "next.State = row.Current"}}},
+	{Name: "what is applied waits for events that delete it", Test: "TestInstantiateWhileTerminating", Edits: edits{
+		{"ownership.go", "		err = o.awaitRelease(ctx)\n", "		_ = o.awaitRelease(ctx)\n"}}},
+	{Name: "a namespace stays while others have objects in it", Test: "TestNamespaceOfOthersIsLeft", Edits: edits{
+		{"ownership.go", "			add(t.inside(), object)\n", "			_ = t\n"}}},
+	{Name: "what is left gets the manifest of its holder", Test: "TestHandOver", Edits: edits{
+		{"ownership.go", "	if len(batch.Resources) == 0 {\n", "	if len(batch.Resources) >= 0 {\n"}}},
+	{Name: "that of an update rather than that of what it is from", Test: "TestHandOver", Edits: edits{
+		{"run_next.go", "		next.Previous = []string{e.UCID}\n", ""}}},
+	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
+		{"ownership.go", "	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {\n		err = nil\n", "	if err == nil {\n		err = nil\n"}}},
+	{Name: "nothing is handed over to who has ended", Test: "TestHolderEndsWhileHandedOver", Edits: edits{
+		{"ownership.go", "			if !now.Holds {\n", "			if !now.Holds && now.Version == 0 {\n"}}},
+	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{
+		{"contexts.go", "whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))", "whole = ops"}}},
+
 	// Clusters.
 	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"plan.go", "if p.order == ReverseOrder {", "if false {"}}},
 	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"plan.go", ", phase{verb: goneVerb, resources: list})", ")"}}},

@@ -139,7 +139,7 @@ func (r *run) move(t *task) bool {
 		}
 	}
 	if t.at == len(t.phases) {
-		t.end, t.reason, t.message = PhaseDone, "", ""
+		t.end, t.reason, t.message = PhaseDone, "", t.leftMessage()
 		if t.at == 0 {
 			t.end = PhaseSkipped
 		}

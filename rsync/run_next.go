@@ -126,7 +126,13 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	next := r.nextRecord()
 	next.Current = e.Seq
 	if e.Event != Read {
-		next.State = row.Current
+		next.State, next.Holds = row.Current, !e.Event.removes()
+	}
+	if e.Event != Read && e.Event != UpdateDelete {
+		next.Previous = nil
+	}
+	if e.Event == Update {
+		next.Previous = []string{e.UCID}
 	}
 	if err := r.commit(ctx, next, compares, []store.Op{putElement(r.id, e)}); err != nil {
 		return err

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// token stands for an object in the inventory: 63 bits of a hash, and a bit that tells objects from what they
+// are in. An object is in its namespace, and in its API group, which a CustomResourceDefinition of the group
+// provides.
+type token uint64
+
+const (
+	namespaceKind  = "Namespace"
+	definitionKind = "CustomResourceDefinition"
+)
+
+func tokenOf(parts ...string) token {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "/")))
+	return token(binary.BigEndian.Uint64(sum[:]) &^ 1)
+}
+
+func objectToken(o appcontext.Object) token { return tokenOf(o.Group, o.Kind, o.Namespace, o.Name) }
+
+// inside is the token of what is in a namespace or a group.
+func (t token) inside() token { return t | 1 }
+
+func namespaceToken(name string) token { return tokenOf("", namespaceKind, "", name) }
+func groupToken(group string) token    { return tokenOf("group", group) }
+
+// provides returns the token of the namespace or group that goes with an object when it is deleted.
+func provides(o appcontext.Object) (token, bool) {
+	switch {
+	case o.Kind == namespaceKind && o.Group == "":
+		return namespaceToken(o.Name), true
+	case o.Kind == definitionKind:
+		_, group, ok := strings.Cut(o.Name, ".") // its name is <plural>.<group>
+		return groupToken(group), ok
+	}
+	return 0, false
+}
+
+// isEnd reports whether a resource is on the cluster only while its app goes.
+func isEnd(r *appcontext.Resource) bool {
+	return r.Hook == appcontext.PreDelete || r.Hook == appcontext.PostDelete
+}
+
+// inventoryEntry is the value that the inventory has of an app on a cluster: its tokens, in order, 8 bytes
+// each.
+func inventoryEntry(resources []appcontext.Resource) []byte {
+	var tokens []token
+	for i := range resources {
+		r := &resources[i]
+		if isEnd(r) {
+			continue
+		}
+		tokens = append(tokens, objectToken(r.Object))
+		if r.Namespace != "" {
+			tokens = append(tokens, namespaceToken(r.Namespace).inside())
+		}
+		if r.Group != "" {
+			tokens = append(tokens, groupToken(r.Group).inside())
+		}
+		if t, ok := provides(r.Object); ok && r.Kind == definitionKind {
+			tokens = append(tokens, t)
+		}
+	}
+	slices.Sort(tokens)
+	tokens = slices.Compact(tokens)
+	out := make([]byte, 0, 8*len(tokens))
+	for _, t := range tokens {
+		out = binary.BigEndian.AppendUint64(out, uint64(t))
+	}
+	return out
+}
+
+// inventoryOps writes what a context has on a cluster.
+func inventoryOps(id, generation, app string, c *appcontext.Cluster) []store.Op {
+	entry := inventoryEntry(c.Resources)
+	return specOps(inventoryKey(c.ClusterID, id, generation, app), entry)
+}
+
+// inventoryDeletes removes all that a context has in the inventory.
+func inventoryDeletes(h *head) []store.Op {
+	var out []store.Op
+	for _, a := range h.Apps {
+		for _, c := range a.Clusters {
+			out = append(out, store.DeletePrefix(inventoryKey(c, h.ID, h.Generation, a.Name)))
+		}
+	}
+	return out
+}
+
+// neighbor is an app of another context that has objects of a task, or what they are in.
+type neighbor struct {
+	id, generation, app string
+	common              map[token]bool
+}
+
+// neighbors reads which apps of other contexts have tokens on a cluster.
+func (e *Engine) neighbors(
+	ctx context.Context, id string, c appcontext.ClusterID, tokens map[token]bool,
+) ([]neighbor, error) {
+	prefix := inventoryClusterKey(c)
+	result, err := e.store.Range(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	var filter [1024]bool // most tokens are not among them, which this shows faster than the map
+	for t := range tokens {
+		filter[t>>1%1024] = true
+	}
+	var out []neighbor
+	for _, kv := range result.KVs {
+		var n *neighbor
+		for text := kv.Value; len(text) >= 8; text = text[8:] {
+			t := token(binary.BigEndian.Uint64(text))
+			if !filter[t>>1%1024] || !tokens[t] {
+				continue
+			}
+			if n == nil {
+				names := strings.Split(strings.TrimPrefix(kv.Key, prefix), "/")
+				if len(names) < 3 || names[0] == id {
+					break
+				}
+				out = append(out, neighbor{names[0], names[1], names[2], map[token]bool{}})
+				n = &out[len(out)-1]
+			}
+			n.common[t] = true
+		}
+	}
+	return out, nil
+}
+
+// Held is an object that a context holds on a cluster.
+type Held struct {
+	Object            appcontext.Object
+	AppContextID, App string
+}
+
+// Inventory returns which contexts hold which objects on a cluster, by object and context. A context holds
+// its objects from the begin of an Instantiate or an Update until the begin of a Terminate, or of the
+// UpdateDelete of an update from it. The hooks that run when an app goes are not among them.
+func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
+	prefix := inventoryClusterKey(cluster)
+	result, err := e.store.Range(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	out := []Held{}
+	for _, kv := range result.KVs {
+		names := strings.Split(strings.TrimPrefix(kv.Key, prefix), "/")
+		if len(names) != 4 { // a later part of an entry
+			continue
+		}
+		n := neighbor{id: names[0], generation: names[1], app: names[2]}
+		r, err := e.recordOf(ctx, &n)
+		if err != nil {
+			return nil, err
+		}
+		if !r.Holds {
+			continue
+		}
+		resources, err := e.resourcesOf(ctx, &n, cluster)
+		if err != nil {
+			return nil, err
+		}
+		for i := range resources {
+			if !isEnd(&resources[i]) {
+				out = append(out, Held{resources[i].Object, n.id, n.app})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Held) int {
+		return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.AppContextID, b.AppContextID))
+	})
+	return out, nil
+}
+
+// recordOf reads the record of a neighbor. It is empty for an entry of a context that was deleted.
+func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
+	kv, err := e.store.Get(ctx, stateKey(n.id))
+	if err != nil || !kv.Exists() {
+		return record{}, err
+	}
+	var r record
+	if err := json.Unmarshal(kv.Value, &r); err != nil {
+		return record{}, &brokenError{kv.Key}
+	}
+	if r.Generation != n.generation {
+		return record{}, nil
+	}
+	return r, nil
+}
+
+// resourcesOf reads the resources of a neighbor on a cluster.
+func (e *Engine) resourcesOf(ctx context.Context, n *neighbor, c appcontext.ClusterID) ([]appcontext.Resource, error) {
+	key := specKey(n.id, n.generation, n.app, c)
+	result, err := e.store.Range(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var parts [][]byte
+	for _, kv := range result.KVs {
+		parts = append(parts, kv.Value)
+	}
+	var out []appcontext.Resource
+	if json.Unmarshal(bytes.Join(parts, nil), &out) != nil {
+		return nil, &brokenError{key}
+	}
+	return out, nil
+}
+
+// String returns the app and the context.
+func (n *neighbor) String() string { return fmt.Sprintf("app %s of app context %s", n.app, n.id) }

@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Contexts can have objects in common. An event that deletes leaves those that another context holds, and
+// gives them the manifest of that context. An event that applies waits until no other context deletes any of
+// them.
+//
+// That is safe because each event writes in its begin whether its context holds its objects, and reads the
+// records of the others after that. Of two events that begin together at least one reads what the other one
+// has written.
+
+// others are the records of other contexts, as one event has read them after its begin.
+type others struct {
+	mu      sync.Mutex
+	records map[string]record
+}
+
+// record returns the record of a neighbor, which is read once in an event.
+func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := n.id + "/" + n.generation
+	if r, ok := o.records[key]; ok {
+		return r, nil
+	}
+	r, err := e.recordOf(ctx, n)
+	if err == nil {
+		if o.records == nil {
+			o.records = map[string]record{}
+		}
+		o.records[key] = r
+	}
+	return r, err
+}
+
+// holder is a context that holds an object.
+type holder struct {
+	neighbor
+	record
+}
+
+// removes reports whether an event deletes.
+func (t EventType) removes() bool { return t == Terminate || t == UpdateDelete }
+
+// releasingError is why an event waits: another one deletes an object that it applies.
+type releasingError struct{ err error }
+
+func (e *releasingError) Error() string { return e.err.Error() }
+
+// share prepares the task of an op for the objects that other contexts have too.
+func (o *op) share(ctx context.Context) error {
+	t := o.task
+	if t.shared || t.event == Read {
+		return nil
+	}
+	var err error
+	if t.event.removes() {
+		err = o.findHolders(ctx)
+	} else {
+		err = o.awaitRelease(ctx)
+	}
+	if err != nil && !errors.As(err, new(*releasingError)) {
+		return storeTrouble(err)
+	}
+	t.shared = err == nil
+	return err
+}
+
+// objects returns all objects of a task.
+func (t *task) objects() map[appcontext.Object]bool {
+	out := map[appcontext.Object]bool{}
+	for _, p := range t.phases {
+		for i := range p.resources {
+			out[p.resources[i].Object] = true
+		}
+	}
+	return out
+}
+
+// findHolders finds the objects that the task must leave.
+func (o *op) findHolders(ctx context.Context) error {
+	objects := map[token][]appcontext.Object{}
+	tokens := map[token]bool{}
+	add := func(t token, object appcontext.Object) {
+		tokens[t] = true
+		objects[t] = append(objects[t], object)
+	}
+	for object := range o.task.objects() {
+		add(objectToken(object), object)
+		if t, ok := provides(object); ok {
+			add(t.inside(), object)
+		}
+	}
+	neighbors, err := o.run.engine.neighbors(ctx, o.run.id, o.cluster.id, tokens)
+	if err != nil {
+		return err
+	}
+	left := map[appcontext.Object]holder{}
+	for _, n := range neighbors {
+		r, err := o.task.others.record(ctx, o.run.engine, &n)
+		if err != nil {
+			return err
+		}
+		if !r.Holds {
+			continue
+		}
+		for t := range n.common {
+			for _, object := range objects[t] {
+				if before, ok := left[object]; !ok || before.yields(&n, &r) {
+					left[object] = holder{n, r}
+				}
+			}
+		}
+	}
+	o.task.left = left
+	return nil
+}
+
+// yields reports whether the manifest of another holder is the one that counts: that of a context which an
+// update leads to counts more than that of the one it is from, and otherwise that of the first by name.
+func (h *holder) yields(n *neighbor, r *record) bool {
+	return slices.Contains(r.Previous, h.id) || !slices.Contains(h.Previous, n.id) && n.id < h.id
+}
+
+// awaitRelease returns a releasingError while another context deletes objects that the task applies, or what
+// they are in.
+func (o *op) awaitRelease(ctx context.Context) error {
+	tokens := map[token]bool{}
+	for object := range o.task.objects() {
+		tokens[objectToken(object)] = true
+		if object.Namespace != "" {
+			tokens[namespaceToken(object.Namespace)] = true
+		}
+		if object.Group != "" {
+			tokens[groupToken(object.Group)] = true
+		}
+	}
+	neighbors, err := o.run.engine.neighbors(ctx, o.run.id, o.cluster.id, tokens)
+	if err != nil {
+		return err
+	}
+	for _, n := range neighbors {
+		r, err := o.task.others.record(ctx, o.run.engine, &n)
+		if err != nil {
+			return err
+		}
+		if r.Holds || r.Current == 0 {
+			continue
+		}
+		if err := o.releasing(ctx, &n, r.Current); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releasing returns a releasingError while an event of a neighbor deletes.
+func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
+	r, err := o.run.engine.recordOf(ctx, n)
+	if err != nil || r.Current != seq {
+		return err
+	}
+	kv, err := o.run.engine.store.Get(ctx, elementKey(n.id, seq))
+	var e Element
+	if err != nil || json.Unmarshal(kv.Value, &e) != nil || !e.Event.removes() {
+		return err
+	}
+	kv, err = o.run.engine.store.Get(ctx, statusKey(n.id, n.app, o.cluster.id))
+	if err != nil {
+		return err
+	}
+	var s ClusterStatus
+	if kv.Exists() && json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase != PhaseRetrying {
+		return nil
+	}
+	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, it deletes objects that are in both",
+		e.Event, n.id, seq)}
+}
+
+// split divides resources into those that are handled, with their indexes, and those that another context
+// holds.
+func (t *task) split(all []appcontext.Resource, positions []int) (
+	own []appcontext.Resource, indexes []int, left []appcontext.Resource,
+) {
+	for i, r := range all {
+		if _, ok := t.left[r.Object]; ok {
+			left = append(left, r)
+		} else {
+			own, indexes = append(own, r), append(indexes, positions[i])
+		}
+	}
+	return own, indexes, left
+}
+
+// handOver gives objects that stay the manifests of the contexts that hold them. Those that no context holds
+// any more do not stay.
+func (o *op) handOver(ctx context.Context, conn connector.Connector, left []appcontext.Resource) error {
+	type part struct {
+		holder
+		resources []appcontext.Resource
+	}
+	parts := map[string]*part{}
+	for _, r := range left {
+		h := o.task.left[r.Object]
+		if parts[h.String()] == nil {
+			parts[h.String()] = &part{holder: h}
+		}
+		parts[h.String()].resources = append(parts[h.String()].resources, r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[name]
+		if applied, err := o.applyFor(ctx, conn, &p.holder, p.resources); err != nil || !applied {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		// The holder may have begun to delete them before they were applied, and be done.
+		now, err := o.run.engine.recordOf(ctx, &p.neighbor)
+		if err != nil {
+			return storeTrouble(err)
+		}
+		for _, r := range p.resources {
+			if !now.Holds {
+				delete(o.task.left, r.Object)
+			}
+		}
+	}
+	return nil
+}
+
+// storeTrouble is an error of the store in a call to a cluster. It does not wrap the error: a timeout of the
+// store is none of the cluster.
+func storeTrouble(err error) error { return errors.New("read other app contexts: " + err.Error()) }
+
+// applyFor applies the manifests that a holder has of objects, where they are others. It reports whether
+// there were any. What the cluster refuses for good stays as it is: the holder's own event has failed with
+// it, or will.
+func (o *op) applyFor(
+	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource,
+) (bool, error) {
+	theirs, err := o.run.engine.resourcesOf(ctx, &h.neighbor, o.cluster.id)
+	if err != nil {
+		return false, storeTrouble(err)
+	}
+	batch := connector.Batch{
+		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Progress: func(int) { o.progress(handedOver) },
+	}
+	p := planner{changed: o.run.engine.options.Comparer}
+	for i := range theirs {
+		mine := slices.IndexFunc(resources, func(r appcontext.Resource) bool { return r.Object == theirs[i].Object })
+		if mine >= 0 && !isEnd(&theirs[i]) && (p.compare(&resources[mine], &theirs[i]) || p.broken != "") {
+			batch.Resources = append(batch.Resources, theirs[i])
+		}
+	}
+	if len(batch.Resources) == 0 {
+		return false, nil
+	}
+	err = conn.Apply(ctx, batch)
+	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
+		err = nil
+	}
+	return true, err
+}
+
+// leftMessage names objects that were left, and who holds them.
+func (t *task) leftMessage() string {
+	if len(t.left) == 0 {
+		return ""
+	}
+	var names []string
+	for object, h := range t.left {
+		names = append(names, fmt.Sprintf("%s (%s)", object, &h.neighbor))
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - maxNamed; n > 0 {
+		names, more = names[:maxNamed], fmt.Sprintf("; and %d more", n)
+	}
+	return shortenTo("left for other app contexts: "+strings.Join(names, "; "), maxMessage) + more
+}
