@@ -19,7 +19,7 @@ func TestComparerPanics(t *testing.T) {
 		calls := 0
 		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
 			calls++
-			if calls == 1 || calls == 3 { // the first update; the UpdateDelete of the second one
+			if calls == 1 || calls >= 3 { // the first update; the UpdateDeletes of the second one
 				panic("secret")
 			}
 			return appcontext.Bytes(before, after)

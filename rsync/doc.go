@@ -36,9 +36,15 @@
 // # Events
 //
 // Instantiate applies a context, Terminate deletes it, Read asks for what is there. Update leads from one context, which must be
-// Instantiated, to another: what is new or has changed is applied; only when all of that is done, what the new one no longer
+// Instantiated or have failed, to another: what is new or has changed is applied; only when all of that is done, what the new one no longer
 // has is deleted. An object that moved to another app is not deleted. Rollback is an Update back. Update events are queued in
 // the context they lead to, their second halves in the one they come from, and each moves the state of the context it is queued in.
+//
+// After an update that failed, in whichever phase, there are three ways on, and each leaves nothing behind: an Update to the same or
+// another context, from either of the two; a Rollback from the one that failed; and a Terminate of both. Such an update applies
+// everything, not only what differs, and replaces all contexts that failed updates have left: each gets an UpdateDelete. It finds
+// them through each other, 16 at most, and not through one that was terminated: terminate what is left then. A Terminate
+// of the context that failed gives the objects that stay the manifests that the other one has.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState; the state stays and the next event
 // is worked on. [TransitionsDefault] is the table of states; the package's other documentation has it as a list, and

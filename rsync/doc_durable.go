@@ -7,7 +7,9 @@ package rsync
 //
 //	/context/<id>/                             head: ID, meta, apps, dependencies, clusters, generation; never changes
 //	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version,
-//	                                           Generation, Holds (its objects), Previous (what it was updated from)
+//	                                           Generation, Holds (its objects), Previous (the contexts that its last update
+//	                                           replaces), Whole (whether that applies everything)
+//	/context/<id>/updates/                     the contexts to which updates from this one led, until it holds nothing more
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
@@ -35,15 +37,15 @@ package rsync
 //	parts                                                          note
 //	sweep        note unchanged                                    no inventory; then no manifests of it, no note
 //	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key
-//	begin        no latch; for Update the record of from unchanged element InProgress, record (with Owner: claims the context;
-//	                                                               with Holds)
+//	begin        no latch; for Update record and updates of from   element InProgress, record (with Owner: claims the context;
+//	             unchanged                                         with Holds); for Update updates of from
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
 //	skip         for Stop the latch unchanged, (tail unchanged)    elements Skip, record, (no active record, no Owner)
 //	claim        the owner before has no key                       record with the new Owner
 //	status       -                                                 statuses, of as many apps on clusters as have ended
 //	finish       (tail unchanged)                                  element, record, (no active record, no Owner)
-//	finish of a  tail and latch of from unchanged                  the same, and in from: element UpdateDelete, tail, active
-//	first phase                                                    record
+//	finish of a  tail and latch of from, and of each context that  the same, and in each of those: element UpdateDelete, tail,
+//	first phase  failed before, unchanged                          active record
 //	drain        tail unchanged                                    no active record, no Owner
 //	latch        head unchanged                                    latch put or deleted
 //	delete       record and tail unchanged, no active record       everything of the context

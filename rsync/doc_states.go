@@ -9,6 +9,6 @@
 //
 //   - Instantiate begins in Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Instantiating, then Instantiated or InstantiateFailed.
 //   - Terminate begins in Terminating, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Terminating, then Terminated or TerminationFailed.
-//   - Update begins in Created, Updated. The state is Instantiating, then Instantiated or InstantiateFailed.
-//   - UpdateDelete begins in Instantiated. The state is Updating, then Updated or UpdateFailed.
+//   - Update begins in Created, Updated, Instantiated, InstantiateFailed, UpdateFailed, Terminated, TerminationFailed. The state is Instantiating, then Instantiated or InstantiateFailed.
+//   - UpdateDelete begins in Instantiated, InstantiateFailed, UpdateFailed. The state is Updating, then Updated or UpdateFailed.
 package rsync

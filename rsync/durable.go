@@ -32,6 +32,7 @@ func contextKey(id string) string { return contextPrefix + id + "/" }
 func headKey(id string) string    { return contextKey(id) }
 func stateKey(id string) string   { return contextKey(id) + "state/" }
 func queueKey(id string) string   { return contextKey(id) + "queue/" }
+func linksKey(id string) string   { return contextKey(id) + "updates/" }
 func activeKey(id string) string  { return activePrefix + id + "/" }
 func specsKey(id string) string   { return specPrefix + id + "/" }
 func indexKey(id string) string   { return indexPrefix + id + "/" }
@@ -105,8 +106,10 @@ type record struct {
 	// Generation is that of the head. Holds is whether the context holds its objects: others do not delete them.
 	Generation string `json:"generation,omitempty"`
 	Holds      bool   `json:"holds,omitempty"`
-	// Previous are the contexts that the last update of this one replaces.
+	// Previous are the contexts that the last update of this one replaces. Whole is whether that applies everything, because it
+	// is not known what the cluster has of them.
 	Previous []string `json:"previous,omitempty"`
+	Whole    bool     `json:"whole,omitempty"`
 	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
 	Transitions uint64 `json:"transitions"`
 	Version     uint64 `json:"version"`

@@ -38,9 +38,11 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 	return e.enqueue(ctx, id, Element{Event: Read}, options)
 }
 
-// Update queues the event that leads from one context, which must be Instantiated when it begins, to another one, in whose
-// queue it is. First it applies what to has and from has not, or has otherwise; when all of that is done, an UpdateDelete in the
-// queue of from deletes what to no longer has. Wait waits for both.
+// Update queues the event that leads from one context, which must be Instantiated when it begins, or have
+// failed, to another one, in whose queue it is. First it applies what to has and from has not, or has
+// otherwise; when all of that is done, an UpdateDelete in the queue of from deletes what to no longer has.
+// Where an update before has failed, it applies everything, and there is an UpdateDelete for each context
+// that has objects since. Wait waits for all.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, fmt.Errorf("%w: an update leads from one app context to another, and both are %q", ErrInvalidInput, to)
@@ -58,7 +60,8 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 	return e.enqueue(ctx, to, Element{Event: Update, UCID: from}, options)
 }
 
-// Rollback queues the event that leads from a context back to one that was updated to it: an Update the other way round.
+// Rollback queues the event that leads from a context back to one that was updated to it: an Update the other
+// way round. It is also the way back from an update that failed.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)
 }

@@ -78,6 +78,7 @@ type planner struct {
 	changed appcontext.Comparer
 	diff    *appcontext.Differences
 	ends    map[appcontext.Identity]bool // for UpdateDelete: the hooks that the other context has for when its apps go
+	whole   bool                         // Update applies everything
 	broken  string                       // why there is no plan
 }
 
@@ -123,7 +124,7 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster) []phase {
 		return install(c, all, p.awaited(a.Name))
 	case Update:
 		return install(c, func(r appcontext.Resource) bool {
-			return p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
+			return p.whole || p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
 		}, p.awaited(a.Name))
 	case Terminate:
 		return p.remove(c, all, true)

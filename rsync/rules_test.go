@@ -67,13 +67,13 @@ var rules = []ruletest.Rule{
 
 	// Updates.
 	{Name: "an update is from what is instantiated", Test: "TestInvalidState", Edits: edits{
-		{"run_next.go", "Transitions.Of(UpdateDelete, state); !valid {", "Transitions.Of(UpdateDelete, state); false && !valid {"}}},
+		{"run_next.go", "Transitions.Of(UpdateDelete, from.State); !valid {", "Transitions.Of(UpdateDelete, from.State); false && !valid {"}}},
 	{Name: "and is so when it begins", Test: "TestFromChangesWhileBeginning", Edits: edits{
-		{"run_next.go", "compares = append(compares, store.Unchanged(kv))", "_ = kv"}}},
+		{"run_next.go", "compares = append(compares, store.Unchanged(kv))\n", "_ = kv\n"}}},
 	{Name: "UpdateDelete is queued in the transaction that ends the first phase", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	more", "	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	more"}}},
 	{Name: "it takes no other event's number", Test: "TestQueuedWhileFollowing", Edits: edits{
-		{"run_finish.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
+		{"lineage.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
 	{Name: "what has moved is not deleted", Test: "TestLife", Edits: edits{
@@ -82,6 +82,16 @@ var rules = []ruletest.Rule{
 		{"plan.go", "		ends = append(ends, list...)\n", "		if run {\n			ends = append(ends, list...)\n		}\n"}}},
 	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
 		{"plan.go", "|| !run && p.ends[", "|| false && p.ends["}}},
+
+	// Recovery.
+	{Name: "an update replaces all that a failed one has left", Test: "TestRecovery", Edits: edits{
+		{"lineage.go", "	queue := slices.Concat(fromRecord.Previous, links, next.Previous, own)\n", "	queue := own[:0]\n"}}},
+	{Name: "also those that updates from the same context led to", Test: "TestRecovery", Edits: edits{
+		{"lineage.go", "slices.Concat(fromRecord.Previous, links, ", "slices.Concat(fromRecord.Previous, "}}},
+	{Name: "after a failure everything is applied", Test: "TestRecovery", Edits: edits{
+		{"plan.go", "return p.whole || p.diff", "return p.diff"}}},
+	{Name: "Wait waits for all that an update replaces", Test: "TestWaitForAllThatIsReplaced", Edits: edits{
+		{"lineage.go", ", Next: then,\n", ",\n"}}},
 
 	// Ownership.
 	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
@@ -95,7 +105,7 @@ var rules = []ruletest.Rule{
 	{Name: "what is left gets the manifest of its holder", Test: "TestHandOver", Edits: edits{
 		{"ownership.go", "	if len(batch.Resources) == 0 {\n", "	if len(batch.Resources) >= 0 {\n"}}},
 	{Name: "that of an update rather than that of what it is from", Test: "TestHandOver", Edits: edits{
-		{"run_next.go", "		next.Previous = []string{e.UCID}\n", ""}}},
+		{"lineage.go", "	next.Previous = previous\n", ""}}},
 	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
 		{"ownership.go", "	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {\n		err = nil\n", "	if err == nil {\n		err = nil\n"}}},
 	{Name: "nothing is handed over to who has ended", Test: "TestHolderEndsWhileHandedOver", Edits: edits{

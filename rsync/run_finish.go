@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,13 +58,16 @@ func (r *run) finish(ctx context.Context) error {
 	var ops []store.Op
 	if e.Event == Update && e.Status == Done {
 		var err error
-		compares, ops, err = r.follow(ctx, e)
+		compares, ops, e.Next, err = r.follow(ctx, e)
 		switch {
 		case errors.Is(err, ErrBroken): // no repetition helps, and others wait in this queue
 			e.Status, e.Reason, e.Message = Error, ReasonInvalidContext, err.Error()
 		case err != nil:
 			return err
 		}
+	}
+	if e.Status == Done && e.Event.removes() {
+		ops = append(ops, store.Delete(linksKey(r.id)))
 	}
 	if e.Event != Read {
 		next.State = w.row.Desired
@@ -80,35 +82,4 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	r.work = nil
 	return nil
-}
-
-// follow queues the UpdateDelete of an Update in the context that the update is from. If that is stopped it is skipped at
-// once; if it was removed meanwhile there is nothing to delete from.
-func (r *run) follow(ctx context.Context, e *Element) ([]store.Compare, []store.Op, error) {
-	from := e.UCID
-	kv, err := r.engine.store.Get(ctx, queueKey(from))
-	if err != nil {
-		return nil, nil, err
-	}
-	if !kv.Exists() {
-		return []store.Compare{store.Unchanged(kv)}, nil, nil
-	}
-	stop, err := r.engine.store.Get(ctx, stopKey(from))
-	if err != nil {
-		return nil, nil, err
-	}
-	var t tail
-	if err := json.Unmarshal(kv.Value, &t); err != nil {
-		return nil, nil, &brokenError{kv.Key}
-	}
-	second := Element{Seq: t.Next, Event: UpdateDelete, UCID: r.id, Status: Pending, Queued: r.engine.now()}
-	if stop.Exists() {
-		second.Status, second.Reason, second.Finished = Skip, ReasonStopped, second.Queued
-	}
-	e.Next = &EventRef{from, second.Seq}
-	ops := []store.Op{putElement(from, &second), store.Put(queueKey(from), encode(tail{Next: t.Next + 1}))}
-	if !stop.Exists() {
-		ops = append(ops, putActive(from))
-	}
-	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, nil
 }

@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -97,9 +96,11 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		return r.refuse(ctx, e, ReasonInvalidState, "%s cannot begin in the state %s", e.Event, r.img.record.State)
 	}
 	compares := []store.Compare{store.Absent(stopKey(r.id))}
+	var ops []store.Op
+	next := r.nextRecord()
 	switch e.Event {
 	case Update:
-		kv, state, err := r.stateOf(ctx, e.UCID)
+		kv, from, err := r.engine.stateOf(ctx, e.UCID)
 		if errors.Is(err, ErrBroken) {
 			return r.refuse(ctx, e, ReasonInvalidContext, "%s", err)
 		}
@@ -109,10 +110,15 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		if !kv.Exists() {
 			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
 		}
-		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, state); !valid {
-			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID, state)
+		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, from.State); !valid {
+			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID, from.State)
 		}
 		compares = append(compares, store.Unchanged(kv))
+		links, err := r.replaces(ctx, e.UCID, &from, next)
+		if err != nil {
+			return err
+		}
+		compares, ops = append(compares, store.Unchanged(links)), append(ops, store.Put(links.Key, links.Value))
 	case UpdateDelete:
 		kv, err := r.engine.store.Get(ctx, headKey(e.UCID))
 		if err != nil {
@@ -123,33 +129,17 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		}
 	}
 	e.Status = InProgress
-	next := r.nextRecord()
 	next.Current = e.Seq
 	if e.Event != Read {
 		next.State, next.Holds = row.Current, !e.Event.removes()
 	}
-	if e.Event != Read && e.Event != UpdateDelete {
+	if e.Event == Terminate {
 		next.Previous = nil
 	}
-	if e.Event == Update {
-		next.Previous = []string{e.UCID}
-	}
-	if err := r.commit(ctx, next, compares, []store.Op{putElement(r.id, e)}); err != nil {
+	if err := r.commit(ctx, next, compares, append(ops, putElement(r.id, e))); err != nil {
 		return err
 	}
 	return r.plan(ctx, e, row)
-}
-
-func (r *run) stateOf(ctx context.Context, id string) (store.KeyValue, State, error) {
-	kv, err := r.engine.store.Get(ctx, stateKey(id))
-	if err != nil || !kv.Exists() {
-		return kv, "", err
-	}
-	var rec record
-	if err := json.Unmarshal(kv.Value, &rec); err != nil {
-		return kv, "", &brokenError{kv.Key}
-	}
-	return kv, rec.State, nil
 }
 
 // resume takes up the event that was in progress when its engine ended, whatever the state: it began in a valid one.
@@ -185,6 +175,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	}
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
+		p.whole = r.img.record.Whole
 		w.tasks, w.broken = p.plan(), p.broken
 	}
 	for _, t := range w.tasks {

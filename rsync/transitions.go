@@ -22,9 +22,9 @@ type Transition struct {
 // Transitions is a state machine: a row for each event but Read, which is valid in each state and changes none.
 type Transitions []Transition
 
-// TransitionsSeed is the table of EMCO's document, to the letter. Its columns of results for the two events of an update
-// are transposed: the update context ends as Updated, in which no further update of it can begin, and no rollback. It is here
-// for comparison; the engine uses [TransitionsDefault].
+// TransitionsSeed is the table of EMCO's document, to the letter. Its columns of results for the two events
+// of an update are transposed: the update context ends as Updated, in which no further update of it can
+// begin, and no rollback. Select it with [Options].Transitions; the default is [TransitionsDefault].
 var TransitionsSeed = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},
@@ -32,17 +32,23 @@ var TransitionsSeed = Transitions{
 	{Event: UpdateDelete, From: []State{Instantiated}, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 }
 
-// TransitionsDefault is the table that the engine uses: that of EMCO's document, with the results of the two events of
-// an update as EMCO's code has them. The update context ends as Instantiated and the initial one as Updated, so that the next
-// update and a rollback can begin.
+// TransitionsDefault is the table that the engine uses: that of EMCO's document, with two differences. The
+// results of the two events of an update are as EMCO's code has them: the update context ends as Instantiated
+// and the initial one as Updated, so that the next update and a rollback can begin. And an update can begin
+// again after any failure, from the context that failed, to it, or past it.
 var TransitionsDefault = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},
-	{Event: Update, From: []State{Created, Updated}, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
-	{Event: UpdateDelete, From: []State{Instantiated}, Desired: Updated, Current: Updating, Error: UpdateFailed},
+	{Event: Update, From: updatable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
+	{Event: UpdateDelete, From: replaceable, Desired: Updated, Current: Updating, Error: UpdateFailed},
 }
 
 var (
+	updatable = []State{
+		Created, Updated, Instantiated, InstantiateFailed, UpdateFailed, Terminated, TerminationFailed,
+	}
+	replaceable = []State{Instantiated, InstantiateFailed, UpdateFailed}
+
 	instantiable = []State{
 		Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed,
 	}

@@ -24,7 +24,7 @@ var seedRows = []struct{ event, from, desired, current, failed string }{
 	{"UpdateDelete", "Instantiated", "Instantiated", "Instantiating", "InstantiateFailed"},
 }
 
-// TestTransitionsSeed: the seed's table is the document's, and the default one has the same starting states.
+// TestTransitionsSeed: the seed's table is the document's, and in the default one each event begins in all of its starting states.
 func TestTransitionsSeed(t *testing.T) {
 	for i, row := range seedRows {
 		got := rsync.TransitionsSeed[i]
@@ -39,8 +39,13 @@ func TestTransitionsSeed(t *testing.T) {
 			}
 			from = append(from, state)
 		}
-		if !slices.Equal(from, got.From) || !slices.Equal(from, rsync.TransitionsDefault[i].From) {
-			t.Errorf("%s begins in %v and by default in %v, want %v", got.Event, got.From, rsync.TransitionsDefault[i].From, from)
+		if !slices.Equal(from, got.From) {
+			t.Errorf("%s begins in %v, want %v", got.Event, got.From, from)
+		}
+		for _, state := range from {
+			if !slices.Contains(rsync.TransitionsDefault[i].From, state) {
+				t.Errorf("by default %s does not begin in %s", got.Event, state)
+			}
 		}
 	}
 	for word, want := range map[string]rsync.State{"TerminateFailed": rsync.TerminationFailed, "UpdatedFailed": rsync.UpdateFailed} {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync"
@@ -46,8 +47,34 @@ func diagram() string {
 	var b strings.Builder
 	b.WriteString("# States of an AppContext\n\nGenerated from the tables of package `rsync` by `make generate`; change them there.\n")
 	section(&b, "TransitionsDefault", "What the engine uses. Read is valid in each state and changes none.", rsync.TransitionsDefault)
-	section(&b, "TransitionsSeed", "The table of EMCO's document, for comparison: here a second update and a rollback cannot begin.", rsync.TransitionsSeed)
+	section(&b, "TransitionsSeed", "The table of EMCO's document, selected with `Options.Transitions`. "+
+		"A second update and a rollback cannot begin.", rsync.TransitionsSeed)
+	beyond(&b)
 	return b.String()
+}
+
+// reasons say why TransitionsDefault differs, for the events whose rows do.
+var reasons = map[rsync.EventType]string{
+	rsync.Update: "After a failed update each of its contexts has objects on clusters. An update to any of them, again, " +
+		"back or forward, has to be possible, also to one that was terminated meanwhile. It applies everything, and " +
+		"replaces all contexts that failed.",
+	rsync.UpdateDelete: "A context that failed is one that an update can be from, and one that it replaces. " +
+		"A second phase that failed is repeated.",
+}
+
+// beyond writes where TransitionsDefault differs from TransitionsSeed.
+func beyond(b *strings.Builder) {
+	b.WriteString("\n## Where TransitionsDefault goes beyond TransitionsSeed\n\n" +
+		"The results of the two events of an update are exchanged, as EMCO's code has them: with those of the document\n" +
+		"the context that is in use ends as Updated, from which no update can begin.\n\n| event | begins also in | why |\n|---|---|---|\n")
+	for i, row := range rsync.TransitionsDefault {
+		more := slices.DeleteFunc(slices.Clone(row.From), func(s rsync.State) bool {
+			return slices.Contains(rsync.TransitionsSeed[i].From, s)
+		})
+		if len(more) > 0 {
+			fmt.Fprintf(b, "| %s | %s | %s |\n", row.Event, words(more), reasons[row.Event])
+		}
+	}
 }
 
 func section(b *strings.Builder, name, about string, table rsync.Transitions) {

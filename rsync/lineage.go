@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Updates link contexts: Previous in the record of a context has those that its last update replaces, and the
+// key linksKey of a context those that updates from it led to. An update that fails leaves both of its
+// contexts with objects. Whichever of them the next update is from or leads to, it finds the other one by
+// these links, and replaces it too.
+
+// maxLinks bounds how many contexts an update replaces.
+const maxLinks = 16
+
+// stateOf reads the record of a context.
+func (e *Engine) stateOf(ctx context.Context, id string) (store.KeyValue, record, error) {
+	kv, err := e.store.Get(ctx, stateKey(id))
+	if err != nil || !kv.Exists() {
+		return kv, record{}, err
+	}
+	var rec record
+	if err := json.Unmarshal(kv.Value, &rec); err != nil {
+		return kv, record{}, &brokenError{kv.Key}
+	}
+	return kv, rec, nil
+}
+
+// linksOf reads which contexts updates from a context led to.
+func (e *Engine) linksOf(ctx context.Context, id string) (store.KeyValue, []string, error) {
+	kv, err := e.store.Get(ctx, linksKey(id))
+	if err != nil || !kv.Exists() {
+		return kv, nil, err
+	}
+	var ids []string
+	if err := json.Unmarshal(kv.Value, &ids); err != nil {
+		return kv, nil, &brokenError{kv.Key}
+	}
+	return kv, ids, nil
+}
+
+// leftOver reports whether a context that is not the one that counts may have objects on clusters.
+func (s State) leftOver() bool {
+	return s == Instantiated || s == InstantiateFailed || s == UpdateFailed
+}
+
+// replaces sets in a record what an update from a context replaces: that one, and those linked with it or
+// with the context of the run that may have objects. It returns the links of the context as they are to be.
+func (r *run) replaces(ctx context.Context, from string, fromRecord *record, next *record) (store.KeyValue, error) {
+	linksKV, links, err := r.engine.linksOf(ctx, from)
+	if err != nil {
+		return linksKV, err
+	}
+	_, own, err := r.engine.linksOf(ctx, r.id)
+	if err != nil {
+		return linksKV, err
+	}
+	previous := []string{from}
+	queue := slices.Concat(fromRecord.Previous, links, next.Previous, own)
+	seen := map[string]bool{from: true, r.id: true}
+	for len(queue) > 0 && len(previous) < maxLinks {
+		id := queue[0]
+		queue = queue[1:]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		kv, rec, err := r.engine.stateOf(ctx, id)
+		if err != nil {
+			return linksKV, err
+		}
+		if !kv.Exists() || !rec.State.leftOver() {
+			continue
+		}
+		_, further, err := r.engine.linksOf(ctx, id)
+		if err != nil {
+			return linksKV, err
+		}
+		previous = append(previous, id)
+		queue = slices.Concat(queue, rec.Previous, further)
+	}
+	others := slices.DeleteFunc(slices.Clone(links), func(id string) bool { return id == r.id })
+	next.Previous = previous
+	next.Whole = fromRecord.State != Instantiated || len(previous) > 1 || len(others) > 0
+	kept := append(others, r.id)
+	linksKV.Value = encode(kept[max(0, len(kept)-maxLinks):])
+	return linksKV, nil
+}
+
+// follow queues the UpdateDeletes of an Update in the contexts that it replaces, and returns the first one,
+// from which the others follow. In a context that is stopped it is skipped at once; in one that was removed
+// there is nothing to delete from.
+func (r *run) follow(ctx context.Context, e *Element) (
+	compares []store.Compare, ops []store.Op, first *EventRef, err error,
+) {
+	for _, id := range slices.Backward(r.img.record.Previous) {
+		if id != e.UCID {
+			_, rec, err := r.engine.stateOf(ctx, id)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if !rec.State.leftOver() {
+				continue
+			}
+			links, ids, err := r.engine.linksOf(ctx, id) // the begin has linked the one that the update is from
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			if !slices.Contains(ids, r.id) {
+				compares = append(compares, store.Unchanged(links))
+				ops = append(ops, store.Put(links.Key, encode(append(ids, r.id))))
+			}
+		}
+		conditions, writes, ref, err := r.replace(ctx, id, first)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		compares, ops = append(compares, conditions...), append(ops, writes...)
+		if ref != nil {
+			first = ref
+		}
+	}
+	return compares, ops, first, nil
+}
+
+// replace queues an UpdateDelete in a context.
+func (r *run) replace(ctx context.Context, id string, then *EventRef) ([]store.Compare, []store.Op, *EventRef, error) {
+	kv, err := r.engine.store.Get(ctx, queueKey(id))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if !kv.Exists() {
+		return []store.Compare{store.Unchanged(kv)}, nil, nil, nil
+	}
+	stop, err := r.engine.store.Get(ctx, stopKey(id))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var t tail
+	if err := json.Unmarshal(kv.Value, &t); err != nil {
+		return nil, nil, nil, &brokenError{kv.Key}
+	}
+	second := Element{
+		Seq: t.Next, Event: UpdateDelete, UCID: r.id, Status: Pending, Queued: r.engine.now(), Next: then,
+	}
+	if stop.Exists() {
+		second.Status, second.Reason, second.Finished = Skip, ReasonStopped, second.Queued
+	}
+	ops := []store.Op{putElement(id, &second), store.Put(queueKey(id), encode(tail{Next: t.Next + 1}))}
+	if !stop.Exists() {
+		ops = append(ops, putActive(id))
+	}
+	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, &EventRef{id, second.Seq}, nil
+}
