@@ -177,6 +177,9 @@ func (f *Faults) Range(ctx context.Context, prefix string) (store.RangeResult, e
 
 // Txn implements [store.Data].
 func (f *Faults) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	if err := ctx.Err(); err != nil {
+		return store.TxnResult{}, err
+	}
 	late := make(chan store.TxnResult, 1)
 	failed := make(chan error, 1)
 	go func() { // it goes on by itself where the caller does not wait any more
