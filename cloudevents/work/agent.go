@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
-// Agent serves the works of one cluster: it shows what the sources want and reports what its clientset's user,
-// a work controller, says of them.
+// Agent serves the works of one cluster: it shows the works that the sources send, and reports the statuses
+// that a work controller writes with its clientset.
 //
 // All methods may be called from any goroutine.
 type Agent struct {
@@ -189,13 +189,14 @@ func (a *Agent) Start(ctx context.Context) error {
 	return err
 }
 
-// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works. What the
-// broker refuses is not asked: the agent asks again, every 10 s at last, and [Agent.Readyz] says so.
+// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works. If
+// the broker refuses a request, the agent retries with backoff, at least every 10 s, and [Agent.Readyz] returns
+// the reason.
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
-// Healthy returns nil while the agent is connected and its Store, if it has one, takes what is written; else an
-// error that says since when not and why. It also returns an error while another agent of this cluster is connected. For
-// probes there are [Agent.Livez] and [Agent.Readyz].
+// Healthy returns nil while the agent is connected and its Store works. Without a connection, the error has the
+// cause and the time at which the connection ended. It also returns an error while another agent of this
+// cluster is connected. For probes use [Agent.Livez] and [Agent.Readyz].
 func (a *Agent) Healthy() error { return errors.Join(a.serving(), a.rival(false)) }
 
 func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }

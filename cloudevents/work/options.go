@@ -61,9 +61,9 @@ const (
 
 // SourceOptions configures a [Source]. Only SourceID is required.
 type SourceOptions struct {
-	// SourceID names the source towards agents; no two sources on one broker may share it. Of two processes that do, only
-	// the newer one writes. It is one topic level: not empty, without `/`, `+`, `#` and control characters. [SourceID] makes
-	// one.
+	// SourceID names the source towards agents; no two sources on one broker may share it. Of two processes that
+	// do, only the newer one writes. It is one topic level: not empty, without `/`, `+`, `#` and control
+	// characters. [SourceID] makes one.
 	SourceID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
@@ -80,24 +80,25 @@ type SourceOptions struct {
 	// defaults to QPS, rounded up.
 	QPS   float32
 	Burst int
-	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write
-	// beyond it fails with TooManyRequests and tells when to try again; what was accepted is kept. 0 means
-	// [DefaultOutbox]; [Disabled] lets none wait for a connection.
+	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write beyond it
+	// fails with TooManyRequests and a delay after which to retry. Accepted writes stay queued. 0 means
+	// [DefaultOutbox]; with [Disabled], no write waits for a connection.
 	Outbox Outbox
-	// Store keeps the works, their statuses and versions over restarts. What a write of the clientset has returned is
-	// durable, and nothing is published or acknowledged before it is. Nil means that the source keeps them in memory
-	// only: after a restart its owner creates them anew. A Store serves one source; its owner closes it, after Start has
-	// returned.
+	// Store keeps the works, their statuses and versions over restarts. When a write of the clientset returns nil,
+	// it is durable, and no event is published or acknowledged before its change is. With nil, the source keeps
+	// works only in memory: create them again after a restart. A Store serves one source; its owner closes it,
+	// after Start has returned.
 	Store Store
 	// ResyncInterval is the time between two full comparisons of what source and agents have. 0 means 10 min
-	// ([DefaultResyncInterval]) with peers that know no digests: those of the profile ManifestBundle, and those that know
-	// only the enhancement. With others a digest a minute finds what differs, and only that is compared. A positive value
-	// applies to all peers. With a negative value, full comparisons run only after connecting.
+	// ([DefaultResyncInterval]) with peers that know no digests: those of the profile ManifestBundle, and those
+	// that know only the enhancement. Other agents send a digest every minute, and only the differences are
+	// compared. A positive value applies to all peers. With a negative value, full comparisons run only after
+	// connecting.
 	ResyncInterval time.Duration
-	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an
-	// agent that lists it. Defaults to 24 h. The deletion of a known work has no limit: only [Source.Forget] and
-	// [Source.Abandon] end it without the agent.
-	// These deletions count toward MaxClusterBytes. Where there is no room, a work is deleted later, when the agent lists it again.
+	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an agent that
+	// lists it. Defaults to 24 h. The deletion of a known work has no limit: only [Source.Forget] and
+	// [Source.Abandon] end it without the agent. These deletions count toward MaxClusterBytes. Where there is no
+	// room, a work is deleted later, when the agent lists it again.
 	TombstoneTTL time.Duration
 	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses, requests,
 	// incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds the memory for
@@ -120,8 +121,8 @@ type SourceOptions struct {
 	// Beyond the bound the oldest are dropped and older reads are Expired; a watcher that is too slow ends with Expired.
 	// Defaults to 16 MiB. Sizes are estimates.
 	WatchCacheBytes int
-	// WatchCacheTTL is how long superseded versions are kept, and what a list in pages began with after each page, also
-	// while nothing is written. Defaults to 5 min.
+	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept for the same
+	// time after each page. Defaults to 5 min.
 	WatchCacheTTL time.Duration
 	// MetricsRegisterer takes the source's metrics, which are in the package documentation, from NewSource until
 	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
@@ -147,40 +148,42 @@ type AgentOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of an offline
-	// source. With named sources, informers sync as soon as all of them have answered. Lists and
+	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of
+	// an offline source. With named sources, informers sync as soon as all of them have answered. Lists and
 	// [Agent.Readyz] wait for a named source while it is offline, has no Store and has not called
-	// [Source.InventoryComplete], or reports an incomplete inventory in [Source.Healthy]. The CacheSyncTimeout
-	// of controller-runtime, 2 min by default, counts during that time. Informers log "event bookmark expired"
-	// meanwhile, which is harmless. An empty list is refused.
-	// Works that the Store has of a source which is not named any more stay as they are, and keep their names from
-	// others, until that source deletes them; Start logs how many there are. To remove them, delete them at their source. If
-	// that source does not exist any more, run one with its ID and without works that calls InventoryComplete.
+	// [Source.InventoryComplete], or reports an incomplete inventory in [Source.Healthy]. The CacheSyncTimeout of
+	// controller-runtime, 2 min by default, counts during that time. Informers log "event bookmark expired"
+	// meanwhile, which is harmless. An empty list is refused. If Sources no longer names a source, its works in
+	// the Store stay, and no other source can use their names, until that source deletes them. Start logs their
+	// number. To remove them, delete them at their source. If that source does not exist any more, run one with
+	// its ID and without works that calls InventoryComplete.
 	Sources []string
-	// InitialSyncTimeout is the quiet time after which a source counts as complete that is not in Sources, or that
-	// cannot mark the end of its answer (an OCM source, or one that knows only the enhancement). A missing part of an answer is
-	// requested again first. For the other named sources there is no timeout: lists, the initial events of watches and the Get
-	// of an unknown work wait until each of them has sent all its works. Only the call's context ends that wait; the
-	// error names the missing sources.
-	// Defaults to 2 s. With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
+	// InitialSyncTimeout is the time without an event after which a source counts as complete. It applies to
+	// sources that are not in Sources, and to those that cannot mark the end of their answer (an OCM source, or
+	// one that knows only the enhancement). A missing part of an answer is requested again first. For the other
+	// named sources there is no timeout: lists, the initial events of watches and the Get of an unknown work wait
+	// until each of them has sent all its works. Only the call's context ends that wait; the error names the
+	// missing sources. Defaults to 2 s. With a negative value nothing waits, and lists are partial: see
+	// PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
-	// PartialSyncTimeout lets the initial sync end this long after the first connection, whatever is missing: it prefers
-	// availability over whole lists. A controller that deletes what it does not find in a list then deletes the workloads
-	// of works that have not arrived yet. 0 means never.
+	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if works are
+	// missing: it prefers availability over complete lists. A controller that prunes objects of unlisted works
+	// then deletes the workloads of works that have not arrived yet. 0 means never.
 	PartialSyncTimeout time.Duration
 	// Store keeps works, statuses and tombstones over restarts. Sources from which an earlier process has received
 	// all works with this Store are not waited for again: lists and watches begin immediately with the stored
 	// works, unless Sources has names that were not there before. With nil, the agent receives its works again
 	// from the sources. A Store serves one agent; its owner closes it after Start has returned.
 	Store Store
-	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that answer them.
-	// MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent refuses a spec that
-	// would bring usage above 15/16 of a bound, and counts it as over_budget. The spec before it stays applied, and the work
-	// has the condition Degraded, reason SpecRefused, at its source too. The agent requests the spec when there is room.
-	// Without memory for that report, the agent drops the spec; the source sends it again and sets Delivered to False.
-	// With Sources named, the first list waits until every refused work has been accepted; see PartialSyncTimeout.
-	// Deletions of existing works are never refused, and works in the Store are always loaded. A quarter of MaxSourceBytes
-	// is for queued requests. Sizes are estimates, and statuses do not count.
+	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that
+	// answer them. MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent
+	// refuses a spec that would bring usage above 15/16 of a bound, and counts it as over_budget. The spec before
+	// it stays applied, and the work has the condition Degraded, reason SpecRefused, at its source too. The agent
+	// requests the spec when there is room. Without memory for that report, the agent drops the spec; the source
+	// sends it again and sets Delivered to False. With Sources named, the first list waits until every refused
+	// work has been accepted; see PartialSyncTimeout. Deletions of existing works are never refused, and works in
+	// the Store are always loaded. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates, and
+	// statuses do not count.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
 	// in [SourceOptions].

@@ -19,9 +19,9 @@ func (s *Source) Livez(*http.Request) error {
 	return live(closed, s.Healthy())
 }
 
-// Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it has
-// asked the agents for what they have; else an error that says what is missing, or what the broker refuses.
-// Of two processes with one SourceID only the newer one is ready, so that a rolling update goes on.
+// Readyz is a check for a readiness probe. It returns nil while the source is connected and subscribed, once it
+// has asked the agents for what they have; otherwise the error names what is missing, or what the broker
+// refuses. Of two processes with one SourceID only the newer one is ready, so that a rolling update goes on.
 // The clientset works meanwhile: writes wait in the outbox.
 //
 // It is an error also before Start. Where a manager elects a leader, a replica that stands by must be ready without it: the
@@ -38,10 +38,10 @@ func (a *Agent) Livez(*http.Request) error {
 	return live(closed, a.Healthy())
 }
 
-// Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it has
-// asked the sources for its works and the initial sync is over, so that lists do not wait; else an error that says what
-// is missing, or what the broker refuses. Of two agents of one cluster only the newer one is ready. With leader
-// election it is as [Source.Readyz].
+// Readyz is a check for a readiness probe. It returns nil while the agent is connected and subscribed, once it
+// has asked the sources for its works and the initial sync is over, so that lists do not wait; otherwise the
+// error names what is missing, or what the broker refuses. Of two agents of one cluster only the newer one is
+// ready. With leader election it is as [Source.Readyz].
 func (a *Agent) Readyz(*http.Request) error {
 	if err := inReadiness(errors.Join(a.serving(), a.rival(true), a.engine.Refused()), a.Ready()); err != nil {
 		return err

@@ -26,8 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
-// Source sends ManifestWorks to the agents of any number of clusters and shows what they report. Its clientset
-// stands where a hub controller has the one for the Kubernetes API.
+// Source sends ManifestWorks to the agents of any number of clusters and shows their statuses. A hub controller
+// uses its clientset in place of the one for the Kubernetes API.
 //
 // All methods may be called from any goroutine.
 type Source struct {

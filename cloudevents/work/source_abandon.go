@@ -13,9 +13,10 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// Abandon ends the deletion of one work whose agent will never report it gone, for example because the cluster never had an
-// agent. [Source.Forget] does the same for all works of a cluster. The work is removed unless finalizers of other
-// controllers hold it. An agent that lists the work later is told to delete it, once the inventory is complete.
+// Abandon ends the deletion of one work whose agent will never report it gone, for example because the cluster
+// never had an agent. [Source.Forget] does the same for all works of a cluster. The work is removed unless
+// finalizers of other controllers hold it. If an agent lists the work later, the source deletes it there once
+// the inventory is complete.
 //
 // It returns NotFound for an unknown work and Conflict for a work that is not being deleted: delete it first. Other errors
 // are those of Forget.

@@ -24,8 +24,9 @@ type problem struct {
 	Covered *metav1.Condition `json:"covered,omitempty"`
 }
 
-// ConditionDelivered is the type of the condition that a source adds to the status of a work whose present version its
-// agent has not confirmed for 30 s, with status False and reason NotConfirmed. It goes when the agent confirms the version.
+// ConditionDelivered is the type of the condition that a source adds to the status of a work, with status False and
+// reason NotConfirmed, when its agent has not confirmed the current version for 30 s. The source removes the
+// condition when the agent confirms the version; it never sets the status True.
 const ConditionDelivered = "Delivered"
 
 // statusRefused is the reason of a problem with what the agent has reported, not with what is to be sent to it.

@@ -120,9 +120,9 @@ func (s *Source) writing() bool { return s.leading() && !s.outranked }
 // leading reports whether it is this source that brings things to the store.
 func (s *Source) leading() bool { return s.replica == nil || s.replica.writes }
 
-// Lead makes this replica the one that writes, of those that share a Store; see [SourceOptions].SharedGroup. It returns
-// when the replica knows all that the one before has stored. A write of the clientset does the same, so that only a
-// replica which may have nothing to write needs to be told. Without SharedGroup there is nothing to do.
+// Lead makes this replica the leader of those that share a Store; see [SourceOptions].SharedGroup. It returns
+// when the replica has read all changes of the previous leader. A write of the clientset does the same, so only
+// a replica that may have nothing to write needs Lead. Without SharedGroup it has no effect.
 //
 // It returns ServiceUnavailable where Start has not been called, or its context has ended, and ctx's error. Where this
 // replica writes already, it asks the store whether that still holds.
