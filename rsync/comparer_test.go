@@ -5,6 +5,7 @@ package rsync_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -16,10 +17,9 @@ import (
 // what is on the cluster stays as it was. Nothing of the panic is told but its type.
 func TestComparerPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32 // the UpdateDeletes of two contexts call it side by side
 		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
-			calls++
-			if calls == 1 || calls >= 3 { // the first update; the UpdateDeletes of the second one
+			if n := calls.Add(1); n == 1 || n >= 3 { // the first update; the UpdateDeletes of the second one
 				panic("secret")
 			}
 			return appcontext.Bytes(before, after)
