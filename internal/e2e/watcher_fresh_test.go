@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,26 +17,39 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/tcpproxy"
 )
 
-// TestWatcherFreshQueries: the first read of an object has what was written before, also through another API server.
+// TestWatcherFreshQueries: the first read of an object has what was written before, also through another API server, and where a
+// balancer in front of both picks one for each connection.
 func TestWatcherFreshQueries(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
-	for name, config := range map[string]*rest.Config{"one API server": cluster.Config(), "another API server": cluster.StartReplica()} {
+	replica := cluster.StartReplica()
+	balancer := cluster.Config()
+	balancer.Host = tcpproxy.Start(t, strings.Trim(strings.TrimPrefix(balancer.Host, "https:"), "/"), replica.Host).Addr()
+	for name, through := range map[string]struct{ writes, reads *rest.Config }{
+		"one API server":     {cluster.Config(), cluster.Config()},
+		"another API server": {cluster.Config(), replica},
+		"a balancer":         {balancer, balancer},
+	} {
 		t.Run(name, func(t *testing.T) {
-			const rounds, workers = 1000, 10
-			w := startWatcher(t, config, dynamicwatcher.Options{EnableCache: true}, nil)
-			writer := kubernetes.NewForConfigOrDie(cluster.Config()).CoreV1().ConfigMaps("default")
+			const rounds, workers, readers = 1000, 10, 4 // each reader and each writer has a connection of its own
+			var watchers [readers]*watcher
+			for i := range watchers {
+				watchers[i] = startWatcher(t, through.reads, dynamicwatcher.Options{EnableCache: true}, nil)
+			}
 			var next, absent, older atomic.Int64
 			var group sync.WaitGroup
 			for worker := range workers {
+				w, config := watchers[worker%readers], rest.CopyConfig(through.writes)
+				config.QPS, config.Dial = -1, (&net.Dialer{}).DialContext
+				writer := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default")
 				group.Go(func() {
 					policy := policyID("default", fmt.Sprint(name, worker))
 					for i := next.Add(1); i <= rounds; i = next.Add(1) {
@@ -50,7 +64,7 @@ func TestWatcherFreshQueries(t *testing.T) {
 							return
 						}
 						err = w.QueryBatch(t.Context(), policy, func(q dynamicwatcher.Querier) error {
-							got, err := q.Get(policy, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "default", object.Name)
+							got, err := q.Get(policy, configMapKind, "default", object.Name)
 							switch {
 							case err != nil:
 								return err
@@ -69,6 +83,7 @@ func TestWatcherFreshQueries(t *testing.T) {
 				})
 			}
 			group.Wait()
+			t.Logf("%d stale reads of %d", absent.Load()+older.Load(), rounds)
 			if n := absent.Load() + older.Load(); n > 0 {
 				t.Errorf("of %d reads, %d did not find the object and %d found an older one", rounds, absent.Load(), older.Load())
 			}

@@ -109,7 +109,7 @@ func TestWatcherKinds(t *testing.T) {
 	began := time.Since(begin)
 	create("a") // which the API server itself delays by two seconds
 	begin = time.Now()
-	w.eventuallyCount(p, 1)
+	w.eventuallyTold(p, dynamicwatcher.Added)
 	t.Logf("%v from established to watched, %v from created to reconciled", began, time.Since(begin))
 	if took := began + time.Since(begin); took > 3*time.Second {
 		t.Errorf("%v", took)
@@ -119,10 +119,7 @@ func TestWatcherKinds(t *testing.T) {
 	if err := crds.Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventuallyCount(p, 2)
-	if got := w.last(p); got != dynamicwatcher.Deleted {
-		t.Errorf("told of %q", got)
-	}
+	w.eventuallyTold(p, dynamicwatcher.Added, dynamicwatcher.Deleted)
 	w.eventually("the kind is missed", func() error {
 		for _, s := range w.Status() {
 			if s.State != dynamicwatcher.PendingKind {
@@ -131,7 +128,7 @@ func TestWatcherKinds(t *testing.T) {
 		}
 		return nil
 	})
-	w.quiet(time.Second)
+	time.Sleep(time.Second)
 	if got := w.count(q); got != 0 {
 		t.Errorf("%d reconciles for an object that never was", got)
 	}
@@ -142,7 +139,7 @@ func TestWatcherKinds(t *testing.T) {
 	began = time.Since(begin)
 	create("a") // which the API server itself delays by two seconds
 	begin = time.Now()
-	w.eventuallyCount(p, 3)
+	w.eventuallyTold(p, dynamicwatcher.Added, dynamicwatcher.Deleted, dynamicwatcher.Added)
 	t.Logf("%v from established again to watched, %v from created to reconciled", began, time.Since(begin))
 	if took := began + time.Since(begin); took > 3*time.Second {
 		t.Errorf("%v", took)

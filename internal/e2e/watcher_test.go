@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -174,9 +175,34 @@ func (w *watcher) eventuallyCount(id dynamicwatcher.ObjectIdentifier, want int) 
 		}
 		return nil
 	})
-	if got := w.count(id); got > want {
-		w.t.Errorf("%d reconciles of %s, want %d", got, id.Name, want)
+	if got := w.triggers(id); len(got) > want {
+		w.t.Errorf("%d reconciles of %s, want %d: %+v", len(got), id.Name, want, got)
 	}
+}
+
+// triggers is what caused each reconcile of a watcher.
+func (w *watcher) triggers(id dynamicwatcher.ObjectIdentifier) []dynamicwatcher.Trigger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.calls[id])
+}
+
+// eventuallyTold waits until the reconciles of a watcher were for these changes of an object whose kind comes and goes. A watcher
+// of an absent object that was reconciled while no watch was open may have seen one that came and went, and is reconciled again:
+// Deleted may be repeated, but not without end.
+func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dynamicwatcher.TriggerType) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("%s is reconciled for %v", id.Name, want), func() error {
+		got := w.triggers(id)
+		different := slices.CompactFunc(slices.Clone(got), func(a, b dynamicwatcher.Trigger) bool {
+			return a.Type == b.Type && a.Type == dynamicwatcher.Deleted
+		})
+		same := slices.EqualFunc(different, want, func(t dynamicwatcher.Trigger, want dynamicwatcher.TriggerType) bool { return t.Type == want })
+		if !same || len(got) > 2*len(want) {
+			return fmt.Errorf("it was for %+v", got)
+		}
+		return nil
+	})
 }
 
 // eventually is the package's eventually with short intervals: how long it takes counts.

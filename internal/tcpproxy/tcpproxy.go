@@ -24,14 +24,14 @@ import (
 // target with a full backlog takes any time at all.
 const dialLimit = 5 * time.Second
 
-// Proxy listens on a port of its own and forwards to one target at a time. Its methods may
+// Proxy listens on a port of its own and forwards to one target, or to several by turns. Its methods may
 // be called concurrently. It ends, with all its links, when its test does.
 type Proxy struct {
 	listener net.Listener
 	running  sync.WaitGroup
 
 	mu      sync.Mutex
-	target  string
+	targets []string // the next connection goes to the first
 	links   map[*link]struct{}
 	blocked bool
 	closed  bool
@@ -42,14 +42,14 @@ type Proxy struct {
 }
 
 // Start listens on a free port of 127.0.0.1 and forwards each connection to
-// target (host:port), which need not listen yet.
-func Start(t testing.TB, target string) *Proxy {
+// a target (host:port), which need not listen yet. Several targets take connections by turns.
+func Start(t testing.TB, targets ...string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("tcpproxy: %v", err)
 	}
-	p := &Proxy{target: target, listener: listener, links: map[*link]struct{}{}, flow: make(chan struct{})}
+	p := &Proxy{targets: targets, listener: listener, links: map[*link]struct{}{}, flow: make(chan struct{})}
 	close(p.flow)
 	p.running.Go(p.accept)
 	t.Cleanup(p.close)
@@ -68,7 +68,7 @@ func (p *Proxy) Links() int {
 
 // Forward connects new clients to another target. A test that restarts a server needs it, because another program may have
 // taken the server's port meanwhile.
-func (p *Proxy) Forward(target string) { p.set(func() { p.target = target }) }
+func (p *Proxy) Forward(target string) { p.set(func() { p.targets = []string{target} }) }
 
 // Cut closes every link at once, on both sides, with whatever is on the way.
 // New connections are forwarded as before.
@@ -151,7 +151,8 @@ func (p *Proxy) accept() {
 		}
 		client := conn.(*net.TCPConn)
 		p.mu.Lock()
-		blocked, target := p.blocked, p.target
+		blocked, target := p.blocked, p.targets[0]
+		p.targets = append(p.targets[1:], target)
 		p.mu.Unlock()
 		if blocked {
 			reset(client)

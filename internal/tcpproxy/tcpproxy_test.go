@@ -105,6 +105,33 @@ func TestForwardsBothWaysAndTheEnd(t *testing.T) {
 	}
 }
 
+// TestSeveralTargets: connections go to the targets by turns.
+func TestSeveralTargets(t *testing.T) {
+	var targets []string
+	accepted := make(chan int, 4)
+	for i := range 2 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close() //nolint:errcheck // of a test
+		targets = append(targets, listener.Addr().String())
+		go func() {
+			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+				_ = conn.Close()
+				accepted <- i
+			}
+		}()
+	}
+	p := tcpproxy.Start(t, targets...)
+	for _, want := range []int{0, 1, 0, 1} {
+		dial(t, p)
+		if got := <-accepted; got != want {
+			t.Errorf("target %d has the connection, want %d", got, want)
+		}
+	}
+}
+
 func TestCutClosesLinksOnly(t *testing.T) {
 	p := start(t)
 	first, second := dial(t, p), dial(t, p)
