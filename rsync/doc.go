@@ -31,6 +31,7 @@
 //     it arrives; what it had is taken over within the time of a lease.
 //   - No event deletes an object that another context holds. The last context that holds it deletes it. The same goes for a
 //     Namespace or a CustomResourceDefinition while another context has objects in it, except that such a context does not delete it.
+//   - [Engine.Healthy] fails while the store does not answer or refuses every write, and recovers by itself.
 //   - The number of transactions for an app on a cluster in an event does not depend on its resources.
 //
 // # Events

@@ -42,6 +42,7 @@ package rsync
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
 //	skip         for Stop the latch unchanged, (tail unchanged)    elements Skip, record, (no active record, no Owner)
 //	claim        the owner before has no key                       record with the new Owner
+//	probe        - the session's key alone, no record              the session's key again, after a refused write
 //	status       -                                                 statuses, of as many apps on clusters as have ended
 //	finish       (tail unchanged)                                  element, record, (no active record, no Owner)
 //	finish of a  tail and latch of from, and of each context that  the same, and in each of those: element UpdateDelete, tail,

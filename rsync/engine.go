@@ -84,13 +84,19 @@ var errNotStarted = errors.New("the engine is not started")
 // Ready is closed when the engine has its first lease, and so works.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Healthy returns nil while the engine has a lease, else why it has none: it is not started, has ended, or the store does not
-// answer. It asks the store nothing; an engine that is cut off knows within [Options].LeaseTTL.
+// Healthy returns nil while the engine has a lease and the store accepts its writes. Otherwise it returns the reason: the
+// engine is not started, has ended, the store does not answer, or the store refuses every write, as an etcd without space
+// does. The error wraps the store's. Healthy sends nothing to the store. It fails within [Options].LeaseTTL after the store
+// stopped answering. After a failed write the engine itself writes again, first within 500 ms and then at least every 10 s.
+// Healthy fails while these writes fail, and recovers with the first write that the store accepts.
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.session; s != nil {
-		return context.Cause(s.ctx)
+		if err := context.Cause(s.ctx); err != nil {
+			return err
+		}
+		return s.refusal()
 	}
 	return fmt.Errorf("the engine has no lease: %w", e.failure)
 }
@@ -114,9 +120,21 @@ func (e *Engine) current() *session {
 	return e.session
 }
 
-// txn counts transactions.
+// txn counts transactions, and notes whether the store accepts writes.
 func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
+	s, refusals := e.current(), 0
+	if s != nil {
+		refusals = s.refusals()
+	}
 	result, err := e.store.Txn(ctx, compares, ops)
+	if s != nil {
+		switch {
+		case err == nil && result.Succeeded && len(ops) > 0:
+			s.accepted(refusals)
+		case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrTooLarge) && !errors.Is(err, store.ErrLeaseNotFound):
+			s.refused()
+		}
+	}
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
 		e.metrics.transaction("error")

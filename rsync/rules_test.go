@@ -44,6 +44,8 @@ var rules = []ruletest.Rule{
 	{Name: "it is resumed in any state", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_next.go", "	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	return", "	row, ok := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	if !ok {\n		return r.refuse(ctx, e, ReasonInvalidState, \"\")\n	}\n	return"}}},
 	{Name: "what is stored of a cluster stays", Test: "TestRecall", Edits: edits{{"run_next.go", "				t.recall(s)\n", "				_ = s\n"}}},
+	{Name: "Healthy fails while the store refuses writes", Test: "TestHealthyFailsWhileWritesAreRefused", Edits: edits{
+		{"engine.go", "return s.refusal()", "return nil"}}},
 
 	// Events.
 	{Name: "an event must be valid for the state", Test: "TestInvalidState", Edits: edits{

@@ -35,6 +35,8 @@ type session struct {
 	group   sync.WaitGroup
 	ended   bool
 
+	writes writes
+
 	mu       sync.Mutex
 	engines  map[string]bool // the sessions that are alive
 	active   map[string]bool // the contexts with an active record
@@ -146,6 +148,101 @@ func (s *session) keepAlive() {
 			s.lose(err)
 			return
 		}
+	}
+}
+
+// writes is whether the store accepts writes. Lease renewals do not show that: an etcd without space accepts them.
+type writes struct {
+	mu       sync.Mutex
+	failures int  // of all writes; a write that began before the last failure does not end the doubt
+	doubted  bool // a write has failed, and no later one has succeeded
+	probing  bool
+	err      error // of the last probe; Healthy returns it
+}
+
+// probeBackoff is the time between probes, and probeLimit how long one may take.
+var probeBackoff = Backoff{Base: 500 * time.Millisecond, Max: 10 * time.Second}
+
+const probeLimit = 10 * time.Second
+
+// refused starts probing after the store has failed a write. Healthy fails only when a probe fails too, so one bad
+// request does not make an engine unhealthy.
+func (s *session) refused() {
+	s.writes.mu.Lock()
+	start := !s.writes.probing
+	s.writes.failures++
+	s.writes.doubted, s.writes.probing = true, true
+	s.writes.mu.Unlock()
+	if start {
+		s.spawn(s.probe)
+	}
+}
+
+// refusals returns how many writes the store has failed.
+func (s *session) refusals() int {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	return s.writes.failures
+}
+
+// accepted ends the doubt: the store has done a write, which began after that many refusals.
+func (s *session) accepted(refusals int) {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	if refusals == s.writes.failures {
+		s.writes.doubted, s.writes.err = false, nil
+	}
+}
+
+// refusal returns why the store accepts no writes, or nil.
+func (s *session) refusal() error {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	return s.writes.err
+}
+
+// probe puts the session's key again until the store accepts that, or another write.
+func (s *session) probe() {
+	for attempt := 1; ; attempt++ {
+		s.engine.sleep(s.ctx, probeBackoff.delay(attempt))
+		if s.ctx.Err() != nil || !s.doubts() {
+			return
+		}
+		ctx, cancel := context.WithTimeoutCause(s.ctx, probeLimit, fmt.Errorf("the store did not answer in %s", probeLimit))
+		result, err := s.engine.txn(ctx, []store.Compare{s.fence()},
+			[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), s.lease)})
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		cancel()
+		switch {
+		case errors.Is(err, store.ErrLeaseNotFound):
+			s.lose(err)
+		case err == nil && !result.Succeeded:
+			s.lose(errors.New("its key is gone"))
+		case err != nil:
+			s.probed(err)
+		}
+	}
+}
+
+// doubts reports whether no write has succeeded since one failed; probing ends where one has.
+func (s *session) doubts() bool {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	s.writes.probing = s.writes.doubted
+	return s.writes.doubted
+}
+
+func (s *session) probed(err error) {
+	s.writes.mu.Lock()
+	before := s.writes.err
+	if s.writes.doubted { // otherwise another write has succeeded meanwhile
+		s.writes.err = fmt.Errorf("write to the store: %w", err)
+	}
+	s.writes.mu.Unlock()
+	if before == nil && s.ctx.Err() == nil {
+		klog.FromContext(s.ctx).Error(err, "Failed to write to the store, retrying", "engine", s.engine.options.Name)
 	}
 }
 

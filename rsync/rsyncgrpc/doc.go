@@ -34,8 +34,8 @@
 //
 // The service is rsync.v1.Engine; rsync/proto/rsync/v1/rsync.proto has it for other languages, and says which codes and
 // reasons errors have. With it come health (SERVING while the engine is
-// Healthy: it is started and has its lease; of an engine elsewhere, while its store answers), and with [ServerOptions].Reflection
-// also reflection.
+// Healthy: it is started, has its lease, and its store accepts writes; of an engine elsewhere, while its store
+// answers), and with [ServerOptions].Reflection also reflection.
 //
 // # Access
 //

@@ -41,8 +41,8 @@ func freeURL(t *testing.T) url.URL {
 	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
-// startEtcd starts a cluster of n members that ends with the test.
-func startEtcd(t *testing.T, n int) *cluster {
+// startEtcd starts a cluster of n members that ends with the test. Options change the configuration of each.
+func startEtcd(t *testing.T, n int, options ...func(*embed.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, stopped: make([]bool, n)}
 	configs := make([]*embed.Config, n)
@@ -56,6 +56,9 @@ func startEtcd(t *testing.T, n int) *cluster {
 		config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 		config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		config.UnsafeNoFsync = true
+		for _, o := range options {
+			o(config)
+		}
 		c.urls = append(c.urls, client.String())
 		initial = append(initial, config.Name+"="+peer.String())
 		configs[i] = config
