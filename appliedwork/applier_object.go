@@ -277,20 +277,20 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 
 // isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
-	if r.stays(item) {
-		return true
-	}
-	switch item.change.Key.GroupKind() {
+	return r.stays(item) || slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
+		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
+}
+
+// contains reports whether an object is deleted with the one of the item, which is its Namespace or its CRD. An identifier may lack
+// the kind or the resource.
+func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
+	switch i.change.Key.GroupKind() {
 	case namespaceKind:
-		return len(r.opts.Policies.orphansIn(item.id.Name)) > 0 || slices.ContainsFunc(r.items, func(other *applyItem) bool {
-			return other.id.Namespace == item.id.Name && r.stays(other)
-		})
+		return id.Namespace == i.id.Name
 	case crdKind:
-		group, _, _ := unstructured.NestedString(item.source.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(item.source.Object, "spec", "names", "kind")
-		return slices.ContainsFunc(r.items, func(other *applyItem) bool {
-			return kind != "" && other.id.Group == group && other.id.Kind == kind && r.stays(other)
-		})
+		text := func(path ...string) string { s, _, _ := unstructured.NestedString(i.source.Object, path...); return s }
+		kind, resource := text("spec", "names", "kind"), text("spec", "names", "plural")
+		return id.Group == text("spec", "group") && (kind != "" && id.Kind == kind || resource != "" && id.Resource == resource)
 	}
 	return false
 }

@@ -83,16 +83,14 @@ func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 	return value, false
 }
 
-// orphansIn returns the objects of a namespace that are named one by one to be left.
-func (p Policies) orphansIn(namespace string) (ids []v1alpha1.ResourceIdentifier) {
+// orphans returns the objects that are named one by one to be left: each with a resource or a kind.
+func (p Policies) orphans() (ids []v1alpha1.ResourceIdentifier) {
 	for _, rule := range p.Orphans {
-		if rule.Namespace == namespace {
-			ids = append(ids, v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: namespace, Name: rule.Name})
-		}
+		ids = append(ids, v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name})
 	}
 	for key, policy := range p.ByKey {
-		if key.Namespace == namespace && policy == PolicyOrphan {
-			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: namespace, Name: key.Name})
+		if policy == PolicyOrphan {
+			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name})
 		}
 	}
 	return ids

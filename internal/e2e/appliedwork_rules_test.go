@@ -32,7 +32,9 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
 		{"applier_object.go", "isKept(item.source) || isKept(item.live) || hasTracesOfOthers", "hasTracesOfOthers"}}},
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
-		{"applier_object.go", "return other.id.Namespace == item.id.Name && r.stays(other)", "return false"}}},
+		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
+	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
+		{"applier_object.go", "slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||", ""}}},
 	{Name: "the list for claims is consistent", Test: "^TestAppliedWorkIndex$/^Fresh$", Edits: []ruletest.Edit{
 		{"works.go", "options := metav1.ListOptions{Limit: pageSize}", "options := metav1.ListOptions{Limit: pageSize, ResourceVersion: \"0\"}"}}},
 	{Name: "AppliedWorks are read as they were listed", Test: "^TestAppliedWorkIndex$/^Moved$", Edits: []ruletest.Edit{
