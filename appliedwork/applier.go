@@ -208,6 +208,7 @@ type applyRun struct {
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
+	keepers   map[Key]bool // Namespaces and CRDs with an object that stays and that the call does not have
 }
 
 // applyItem is one object of a call.

@@ -131,7 +131,8 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
-	item.ours = live != nil && (same || IsOwnedBy(live, r.work.UID) || isWrittenFor(live, r.work.UID))
+	unowned := live != nil && len(live.GetOwnerReferences()) == 0 // the entry of an object that is left may be of one that others have by now
+	item.ours = live != nil && (same && unowned || IsOwnedBy(live, r.work.UID) || isWrittenFor(live, r.work.UID))
 	switch {
 	case item.options.ResourceVersion != "" && (live == nil || live.GetResourceVersion() != item.options.ResourceVersion):
 		item.fail(fmt.Errorf("apply %s: %w", key, ErrChanged))
@@ -277,7 +278,7 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 
 // isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
-	return r.stays(item) || slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
+	return r.stays(item) || r.keepers[item.change.Key] || slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
 }
 
@@ -442,7 +443,7 @@ func (r *applyRun) disown(ctx context.Context, item *applyItem, applied *unstruc
 
 // mayTake fails an item whose object may be adopted and whose apply would be refused: its record of managed fields stays as it is.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	trial := &applyRun{Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, dry: true}
+	trial := &applyRun{Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, keepers: r.keepers, dry: true}
 	tried := *item
 	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
 	if tried.done && tried.change.Action == ActionFailed {

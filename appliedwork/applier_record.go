@@ -6,6 +6,7 @@ package appliedwork
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -34,6 +35,7 @@ func (r *applyRun) record(ctx context.Context) error {
 			r.inspect(item, inv.entry(item.change.Key))
 		}
 	}
+	r.findKeepers(ctx, inv)
 	r.authorizeNew(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,6 +58,52 @@ func (r *applyRun) record(ctx context.Context) error {
 		return r.tracker.describeSet(ctx, inv)
 	})
 	return err
+}
+
+// findKeepers looks for objects that the work has dropped, and that stay in a Namespace or under a CRD of the call. Where an object
+// cannot be read, the owner references of its Namespace and its CRD stay as they are.
+func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
+	desired := map[Key]bool{}
+	var containers []*applyItem
+	for _, item := range r.items {
+		desired[item.change.Key] = true
+		if kind := item.change.Key.GroupKind(); !item.done && (kind == namespaceKind || kind == crdKind) {
+			containers = append(containers, item)
+		}
+	}
+	r.keepers = map[Key]bool{}
+	keep := func(of v1alpha1.ResourceIdentifier, stays func(*applyItem) bool) {
+		for _, item := range containers {
+			if item.contains(of) && stays(item) {
+				r.keepers[item.change.Key] = true
+			}
+		}
+	}
+	asItIs := func(item *applyItem) bool { return item.live != nil && !IsOwnedBy(item.live, r.work.UID) }
+	var targets []target
+	var entries []v1alpha1.AppliedResourceMeta
+	for _, e := range inv.entries() {
+		dropped := !desired[KeyOf(e.ResourceIdentifier)]
+		if !dropped || !slices.ContainsFunc(containers, func(item *applyItem) bool { return item.contains(e.ResourceIdentifier) }) {
+			continue
+		}
+		m, err := r.resolve(ctx, e.ResourceIdentifier)
+		if err != nil {
+			keep(e.ResourceIdentifier, asItIs)
+			continue
+		}
+		targets, entries = append(targets, target{m, e.Namespace, e.Name}), append(entries, e)
+	}
+	for i, f := range r.cluster.read(ctx, targets, r.opts.Concurrency) {
+		e := entries[i]
+		switch {
+		case f.err != nil:
+			keep(e.ResourceIdentifier, asItIs)
+		case f.obj != nil && (isKept(f.obj) || !IsOwnedBy(f.obj, r.work.UID) ||
+			r.opts.Policies.of(e.ResourceIdentifier, e.Adopted || isAdopted(f.obj, r.work.UID)) == PolicyOrphan):
+			keep(e.ResourceIdentifier, func(*applyItem) bool { return true })
+		}
+	}
 }
 
 // intent is the entry of an object that is about to be applied. One that does not exist is about to get another UID: the

@@ -206,25 +206,42 @@ func (r *pruneRun) changes(ctx context.Context) []Change {
 	return changes
 }
 
-// forget takes out of the inventory what is done with.
+// forget takes out of the inventory what is done with. An object that is left keeps its entry while its Namespace or its CRD is in
+// the inventory: nothing else knows later that an object has to stay.
 func (r *pruneRun) forget(ctx context.Context, condition string, changes *ChangeSet) error {
-	staying := map[string]bool{} // namespaces that are to go and are there
-	for _, item := range r.items {
-		if key := item.change.Key; key.Group == "" && key.Kind == "Namespace" && !item.forget {
-			staying[key.Name] = true
-		}
-	}
-	var entries []v1alpha1.AppliedResourceMeta
-	for _, item := range r.items {
-		// What is left keeps its entry as long as its namespace could go with it.
-		if item.forget && !(item.left && staying[item.change.Key.Namespace]) {
-			entries = append(entries, item.entry)
-		}
-	}
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
+		containers := map[Key]bool{}
+		for _, e := range inv.entries() {
+			if key := KeyOf(e.ResourceIdentifier); key.GroupKind() == namespaceKind || key.GroupKind() == crdKind {
+				containers[key] = true
+			}
+		}
+		var entries, left []v1alpha1.AppliedResourceMeta
+		for _, item := range r.items {
+			switch {
+			case item.left && item.forget:
+				left = append(left, item.entry)
+			case item.forget:
+				entries = append(entries, item.entry)
+				delete(containers, KeyOf(item.entry.ResourceIdentifier))
+			}
+		}
+		for _, e := range left {
+			delete(containers, KeyOf(e.ResourceIdentifier)) // it is not ours any more
+		}
+		for _, e := range left {
+			if !containers[Key{Kind: namespaceKind.Kind, Name: e.Namespace}] && !containers[crdOf(e.ResourceIdentifier)] {
+				entries = append(entries, e)
+			}
+		}
 		inv.remove(entries)
 		r.tracker.setCondition(inv, outcome(condition, inv.main().Generation, changes))
 		return nil
 	})
 	return err
+}
+
+// crdOf returns the CRD of an object, if its kind has one.
+func crdOf(id v1alpha1.ResourceIdentifier) Key {
+	return Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: id.Resource + "." + id.Group}
 }

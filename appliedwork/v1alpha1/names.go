@@ -33,7 +33,6 @@ const (
 	// for CRDs that do not have the field of [AppliedResourceMeta].
 	AnnotationAdoptedPrefix = GroupName + "/adopted-"
 	// AnnotationPrune is for users, on a manifest or on the object of a cluster: with the value "disabled" the object stays when its
-	// work ends or does not have it any more. An object that the work does not have any more is not known any more: then annotate
-	// its Namespace too.
+	// work ends or does not have it any more. Its Namespace and its CRD stay too.
 	AnnotationPrune = GroupName + "/prune"
 )

@@ -22,10 +22,16 @@ func checkDroppedContents(t *testing.T, g *ground) {
 	}{
 		{"rule", (*dropped).byRule},
 		{"key", (*dropped).byKey},
+		{"annotation", (*dropped).byAnnotation},
+		{"adopted", (*dropped).byAdoption},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			newDropped(t, g.in(t), test.name, test.keep).run()
+			newDropped(t, g.in(t), test.name, test.keep).run(false)
+		})
+		t.Run(test.name+" teardown", func(t *testing.T) {
+			t.Parallel()
+			newDropped(t, g.in(t), test.name+"-teardown", test.keep).run(true)
 		})
 	}
 }
@@ -73,6 +79,22 @@ func (d *dropped) byKey() {
 	}
 }
 
+func (d *dropped) byAnnotation() {
+	for _, obj := range d.contents {
+		obj.SetAnnotations(map[string]string{v1alpha1.AnnotationPrune: "disabled"})
+	}
+}
+
+// byAdoption creates the objects before the work has them.
+func (d *dropped) byAdoption() {
+	d.reconcile(d.containers)
+	for _, obj := range d.contents {
+		d.g.create(obj)
+	}
+	d.opts.Adoption = appliedwork.AdoptIfUnowned
+	d.opts.Force = true
+}
+
 // reconcile applies and prunes twice, as an agent does with each resync.
 func (d *dropped) reconcile(objects []*unstructured.Unstructured) {
 	d.t.Helper()
@@ -87,12 +109,18 @@ func (d *dropped) reconcile(objects []*unstructured.Unstructured) {
 	}
 }
 
-func (d *dropped) run() {
+// run ends the work by a teardown, or by deleting its AppliedWork.
+func (d *dropped) run(teardown bool) {
 	goes := clusterRoleOf(d.work.Name)
 	all := append(objects(goes), d.containers...)
 	d.reconcile(append(all, d.contents...))
 	d.reconcile(all)
-	if err := d.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(d.t.Context(), d.work.Name, metav1.DeleteOptions{}); err != nil {
+	if teardown {
+		changes, err := d.tools.collector.Teardown(d.t.Context(), d.work, appliedwork.TeardownOptions{Policies: d.opts.Policies})
+		if err != nil || !changes.Done() {
+			d.t.Errorf("%v, %v", changes.Entries, err)
+		}
+	} else if err := d.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(d.t.Context(), d.work.Name, metav1.DeleteOptions{}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.g.eventuallyGone(d.t, goes)

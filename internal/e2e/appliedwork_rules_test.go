@@ -34,7 +34,12 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
 		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
-		{"applier_object.go", "slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||", ""}}},
+		{"applier_object.go", "slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||", ""},
+		{"applier_object.go", "r.keepers[item.change.Key] ||", ""}}},
+	{Name: "what is left is recorded", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
+		{"pruner.go", "case item.left && item.forget:", "case false:"}}},
+	{Name: "what was dropped and stays keeps its Namespace and its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
+		{"applier_record.go", "\tr.findKeepers(ctx, inv)\n", ""}}},
 	{Name: "the list for claims is consistent", Test: "^TestAppliedWorkIndex$/^Fresh$", Edits: []ruletest.Edit{
 		{"works.go", "options := metav1.ListOptions{Limit: pageSize}", "options := metav1.ListOptions{Limit: pageSize, ResourceVersion: \"0\"}"}}},
 	{Name: "AppliedWorks are read as they were listed", Test: "^TestAppliedWorkIndex$/^Moved$", Edits: []ruletest.Edit{
