@@ -74,7 +74,16 @@ func DefaultProtected() []Key {
 	}
 }
 
-func (c *cluster) isProtected(key Key) bool { return slices.Contains(c.opts.Protected, key) }
+// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object has no namespace; that in the
+// options may have one, from a manifest.
+func (c *cluster) isProtected(key Key) bool {
+	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
+		if key.Namespace == "" {
+			p.Namespace = ""
+		}
+		return p == key
+	})
+}
 
 // byRank returns the indices of n objects in their order of application.
 func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {

@@ -4,6 +4,7 @@
 package appliedwork
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta
 	}
 	keys := map[Key]bool{}
 	for _, e := range stale {
-		key := KeyOf(e.ResourceIdentifier)
+		key := r.keyOf(ctx, e.ResourceIdentifier)
 		keys[key] = true
 		r.items = append(r.items, &pruneItem{entry: e, change: Change{Key: key, UID: e.UID}})
 	}
@@ -56,6 +57,10 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 			r.unreadable(ctx, item, err)
 			continue
 		}
+		if key := item.mapping.keyOf(item.entry.ResourceIdentifier); key != item.change.Key {
+			item.finish(ActionPending, fmt.Errorf("%s was not served a moment ago, so who else has it is not known", key))
+			continue
+		}
 		r.present(item.change.Key.GroupKind())
 		items = append(items, item)
 		targets = append(targets, target{item.mapping, item.entry.Namespace, item.entry.Name})
@@ -77,6 +82,28 @@ func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (
 		return c.kinds.resolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
 	}
 	return c.kinds.resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
+}
+
+// keyOf returns the key that the API server has for an object. An entry of another implementation, or of a manifest, may lack the
+// kind, or have a namespace for a cluster-scoped object: then no guard would know the object.
+func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
+	key := KeyOf(id)
+	if key.Kind != "" && key.Namespace == "" {
+		return key
+	}
+	if m, err := c.resolve(ctx, id); err == nil {
+		return m.keyOf(id)
+	}
+	return key
+}
+
+func (m mapping) keyOf(id v1alpha1.ResourceIdentifier) Key {
+	key := KeyOf(id)
+	key.Kind = cmp.Or(key.Kind, m.kind)
+	if !m.namespaced {
+		key.Namespace = ""
+	}
+	return key
 }
 
 // one deals with one object, and again when it is another than was decided about.

@@ -354,6 +354,52 @@ func checkProtected(t *testing.T, g *ground) {
 	}
 }
 
+// checkProtectedKeys: an object is protected whatever namespace an entry, a manifest or the option has for its cluster-scoped kind, and
+// where an entry has no kind.
+func checkProtectedKeys(t *testing.T, g *ground) {
+	const inEntry, inManifest, inOption, noKind = "protected-entry", "protected-manifest", "protected-option", "protected-kind"
+	x := g.plain(func(o *appliedwork.Options) {
+		o.Protected = []appliedwork.Key{
+			{Kind: "Namespace", Name: inEntry}, {Kind: "Namespace", Name: inManifest}, {Kind: "Namespace", Namespace: "default", Name: inOption},
+			{Kind: "Namespace", Name: noKind},
+		}
+	})
+	work := x.ensure(t, "protected-keys")
+	namespaced := namespaceOf(inManifest)
+	namespaced.SetNamespace("default")
+	x.apply(t, work, namespaced)
+	record := func(name string, id v1alpha1.ResourceIdentifier) {
+		t.Helper()
+		obj := namespaceOf(name)
+		appliedwork.SetOwnerReference(obj, work)
+		id.Version, id.Resource, id.Name = "v1", "namespaces", name
+		if err := x.tracker.RecordApplied(t.Context(), work, v1alpha1.AppliedResourceMeta{ResourceIdentifier: id, UID: g.create(obj).GetUID()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record(inEntry, v1alpha1.ResourceIdentifier{Kind: "Namespace", Namespace: "default"})
+	record(inOption, v1alpha1.ResourceIdentifier{Kind: "Namespace"})
+	record(noKind, v1alpha1.ResourceIdentifier{})
+	plan, _ := x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	want(t, plan, "1 released, 3 blocked")
+	for range 2 {
+		changes, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		if err == nil {
+			t.Errorf("protected objects are not blocked: %v", changes.Entries)
+		}
+	}
+	for range 2 {
+		if changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{}); err != nil {
+			t.Errorf("%v, %v", changes.Entries, err)
+		}
+	}
+	for _, name := range []string{inEntry, inManifest, inOption, noKind} {
+		if live := g.get(namespaceOf(name)); live == nil || live.GetDeletionTimestamp() != nil {
+			t.Errorf("%s was deleted", name)
+		}
+	}
+}
+
 // checkSlowDiscovery: a group whose discovery does not answer holds up its own objects only.
 func checkSlowDiscovery(t *testing.T, g *ground) {
 	g.create(namespaceOf("slow"))
