@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -166,19 +167,19 @@ func annotate(m *unstructured.Unstructured, name, value string) {
 // maxAnnotations is how many bytes the API server takes for all annotations of an object.
 const maxAnnotations = 256 << 10
 
-// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others.
+// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others. Ours count
+// whether the object has them or not: otherwise the answer would change with each write.
 func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
-	size := len(hashAnnotation(uid)) + nameEncoding.EncodedLen(hashBytes) + len(adoptedAnnotation(uid)) + len("true")
-	ours := manifest.GetAnnotations()
-	for name, value := range ours {
-		size += len(name) + len(value)
-	}
+	all := map[string]string{}
 	if live != nil {
-		for name, value := range live.GetAnnotations() {
-			if _, both := ours[name]; !both {
-				size += len(name) + len(value)
-			}
-		}
+		maps.Copy(all, live.GetAnnotations())
+	}
+	maps.Copy(all, manifest.GetAnnotations())
+	delete(all, hashAnnotation(uid))
+	delete(all, adoptedAnnotation(uid))
+	size := len(hashAnnotation(uid)) + nameEncoding.EncodedLen(hashBytes) + len(adoptedAnnotation(uid)) + len("true")
+	for name, value := range all {
+		size += len(name) + len(value)
 	}
 	return size <= maxAnnotations
 }

@@ -328,6 +328,27 @@ func checkLargeAnnotations(t *testing.T, g *ground) {
 	}
 }
 
+// checkAnnotationBrink: an object whose annotations almost leave no room for ours is not written again while nothing changes.
+func checkAnnotationBrink(t *testing.T, g *ground) {
+	g.create(namespaceOf("brink"))
+	x := g.plain(nil)
+	work := x.ensure(t, "brink")
+	for free := 60; free <= 340; free += 10 {
+		obj := configMapOf("brink", fmt.Sprint("free-", free), "1")
+		const name = "example.com/large"
+		obj.SetAnnotations(map[string]string{name: strings.Repeat("x", 256<<10-len(name)-free)})
+		x.apply(t, work, obj)
+		x.apply(t, work, obj) // the fields of the create become those of an apply
+		before := g.get(obj).GetResourceVersion()
+		for range 2 {
+			want(t, x.apply(t, work, obj), "1 unchanged")
+		}
+		if live := g.get(obj); live.GetResourceVersion() != before {
+			t.Errorf("with %d bytes left an unchanged object was written", free)
+		}
+	}
+}
+
 // checkProtected: the CRD of AppliedWork and the cluster's own namespaces get no owner reference and are not deleted.
 func checkProtected(t *testing.T, g *ground) {
 	x := g.plain(nil)

@@ -87,6 +87,8 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
 	{Name: "the hash goes where there is room", Test: "^TestAppliedWork$/^LargeAnnotations$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tf.unhashed = !hasRoom(item.source, item.live, r.work.UID)\n", ""}}},
+	{Name: "the hash is counted once", Test: "^TestAppliedWork$/^AnnotationBrink$", Edits: []ruletest.Edit{
+		{"managed.go", "delete(all, hashAnnotation(uid))", "_ = hashAnnotation"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{
 		{"order.go", "\t\t\tp.Namespace = \"\"\n", ""},
 		{"pruner_object.go", "\tif !m.namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},
