@@ -114,7 +114,7 @@ func TestSeveralTargets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close() //nolint:errcheck // of a test
+		t.Cleanup(func() { _ = listener.Close() })
 		targets = append(targets, listener.Addr().String())
 		go func() {
 			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
