@@ -195,7 +195,7 @@ func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dyn
 	w.eventually(fmt.Sprintf("%s is reconciled for %v", id.Name, want), func() error {
 		got := w.triggers(id)
 		different := slices.CompactFunc(slices.Clone(got), func(a, b dynamicwatcher.Trigger) bool {
-			return a.Type == b.Type && a.Type == dynamicwatcher.Deleted
+			return a.Type == dynamicwatcher.Deleted && b.Type == dynamicwatcher.Deleted
 		})
 		same := slices.EqualFunc(different, want, func(t dynamicwatcher.Trigger, want dynamicwatcher.TriggerType) bool { return t.Type == want })
 		if !same || len(got) > 2*len(want) {
