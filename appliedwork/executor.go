@@ -31,6 +31,10 @@ const (
 // own in its manifest, the user must also be allowed to delete it: the garbage collector deletes it after its owners. A reference of
 // a manifest with blockOwnerDeletion needs the right to update the finalizers of the owner.
 //
+// A Role or ClusterRole needs the right to escalate it, and a RoleBinding or ClusterRoleBinding the right to bind its role, unless the
+// user has all rights of the role. Up to 100 rights are compared. A role with more of them, with nonResourceURLs or with an
+// aggregationRule needs escalate or bind.
+//
 // Rights are asked for all names of a namespace first and then by name, but for create, which has no name. Answers count for 10
 // seconds, so a change of rights takes effect after that time. An object that is as its manifest has it is not written, and needs
 // no rights. The requests themselves are those of [Options].Client: where that impersonates the user, the API server checks them too.
@@ -73,6 +77,9 @@ func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...stri
 			return err
 		}
 	}
+	if err := r.mayGrant(ctx, item); err != nil {
+		return err
+	}
 	for _, owner := range r.foreignOwners(item) {
 		if err := r.mayBlock(ctx, item, owner); err != nil {
 			return err
@@ -89,12 +96,20 @@ func (r *applyRun) may(ctx context.Context, item *applyItem, about authorization
 		a, err = r.access.ask(ctx, r.opts.Executor, about)
 	}
 	if err != nil {
-		return fmt.Errorf("ask whether user %q may %s %s for %s: %w", r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
+		return r.unasked(item, about, err)
 	}
 	if !a.allowed {
 		return r.forbidden(item, about, name, a.reason)
 	}
 	return nil
+}
+
+// unasked returns the error of an access review that was not answered.
+func (r *applyRun) unasked(item *applyItem, about authorizationv1.ResourceAttributes, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ask whether user %q may %s %s for %s: %w", r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
 }
 
 // foreignOwners returns the owner references of a manifest, without the one to the AppliedWork, if they are written.
@@ -163,6 +178,8 @@ func (r *applyRun) forbidden(item *applyItem, about authorizationv1.ResourceAttr
 	switch {
 	case about.Subresource != "":
 		text += fmt.Sprintf(", which is needed as %s blocks the deletion of its owner", item.change.Key)
+	case about.Verb == "bind", about.Verb == "escalate":
+		text += fmt.Sprintf(", which is needed as %s grants rights", item.change.Key)
 	case about.Verb == "delete":
 		text += ", which is needed as the object goes with its owners"
 	}
@@ -172,10 +189,10 @@ func (r *applyRun) forbidden(item *applyItem, about authorizationv1.ResourceAttr
 	return apierrors.NewForbidden(resource, name, errors.New(text))
 }
 
-// notForbidden hides that we may not ask: it is not the executor who may not.
+// notForbidden hides that the agent may not do something, as it is not the executor who may not.
 func notForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("create a SubjectAccessReview: %s", err.Error())
+		return fmt.Errorf("the agent may not: %s", err.Error())
 	}
 	return err
 }

@@ -85,7 +85,8 @@ func TestExecutorDenied(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), want) || changes.String() != "2 created, 1 failed" {
 		t.Errorf("%v, %v", changes, err)
 	}
-	s.wantAsked(r, "create clusterroles", "create configmaps", "delete clusterroles", "delete clusterroles a", "delete configmaps", "delete configmaps a", "delete configmaps b")
+	s.wantAsked(r, "create clusterroles", "create configmaps", "delete clusterroles", "delete clusterroles a", "delete configmaps", "delete configmaps a", "delete configmaps b",
+		"escalate clusterroles a")
 	if s.exists(shop+"b") || s.recorded("b") {
 		t.Error("the denied object was written or recorded")
 	}

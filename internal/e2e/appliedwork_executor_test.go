@@ -145,3 +145,87 @@ func checkExecutor(t *testing.T, g *ground) {
 		t.Errorf("the value is %s", value)
 	}
 }
+
+// checkEscalation: an executor cannot get rights that it does not have by way of the agent.
+func checkEscalation(t *testing.T, g *ground) {
+	const namespace = "escalation"
+	g.create(namespaceOf(namespace))
+	client := kubernetes.NewForConfigOrDie(g.Config())
+	x := g.plain(func(o *appliedwork.Options) { o.Reviews = client.AuthorizationV1().SubjectAccessReviews() })
+	rbac := func(kind, name, rest string) *unstructured.Unstructured {
+		obj := parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{"name":%q},%s}`, kind, name, rest)
+		if !strings.HasPrefix(kind, "Cluster") {
+			obj.SetNamespace(namespace)
+		}
+		return obj
+	}
+	rule := func(resource, verb string) string {
+		return `"rules":[{"apiGroups":[""],"resources":["` + resource + `"],"verbs":["` + verb + `"]}]`
+	}
+	ref := func(kind, name string) string {
+		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"` + kind + `","name":"` + name + `"},
+			"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"granted"}]`
+	}
+	// One executor may write roles and bindings and get pods, and another may escalate and bind too.
+	for user, verbs := range map[string]string{"weak": `"create","patch","delete"`, "strong": `"create","patch","delete","bind","escalate"`} {
+		g.create(rbac("ClusterRole", "escalation-"+user, `"rules":[{"apiGroups":["rbac.authorization.k8s.io"],"verbs":[`+verbs+`],
+			"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`))
+		binding := rbac("ClusterRoleBinding", "escalation-"+user, ref("ClusterRole", "escalation-"+user))
+		binding.Object["subjects"] = []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}}
+		g.create(binding)
+		eventually(t, "the binding is known", func() error {
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}},
+			}, metav1.CreateOptions{})
+			if err == nil && !answer.Status.Allowed {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	}
+	g.create(rbac("ClusterRole", "escalation-all", `"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]`))
+	work := x.ensure(t, namespace)
+	apply := func(user string, list ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
+		opts := appliedwork.ApplyOptions{Executor: &appliedwork.Executor{User: user}}
+		return x.applier.Apply(t.Context(), work, list, opts)
+	}
+	for name, test := range map[string]struct {
+		object *unstructured.Unstructured
+		verb   string
+	}{
+		"a role":                      {rbac("Role", "role", rule("secrets", "get")), "escalate"},
+		"a role with a wildcard":      {rbac("Role", "wild", rule("pods", "*")), "escalate"},
+		"a role with a subresource":   {rbac("Role", "sub", rule("pods/exec", "get")), "escalate"},
+		"a cluster role":              {rbac("ClusterRole", "escalation-role", rule("secrets", "get")), "escalate"},
+		"a cluster role with a URL":   {rbac("ClusterRole", "escalation-url", `"rules":[{"nonResourceURLs":["/metrics"],"verbs":["get"]}]`), "escalate"},
+		"an aggregated cluster role":  {rbac("ClusterRole", "escalation-sum", `"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}`), "escalate"},
+		"a binding of a cluster role": {rbac("RoleBinding", "binding", ref("ClusterRole", "escalation-all")), "bind"},
+		"a cluster role binding":      {rbac("ClusterRoleBinding", "escalation", ref("ClusterRole", "cluster-admin")), "bind"},
+		"a binding without a role":    {rbac("RoleBinding", "early", ref("Role", "none")), "bind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes, err := apply("weak", test.object)
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `user "weak" cannot `+test.verb) {
+				t.Errorf("%v, %v", changes.Entries, err)
+			}
+			m := test.object.DeepCopy()
+			m.SetName("strong-" + m.GetName())
+			if changes, err = apply("strong", m); err != nil {
+				t.Errorf("who may %s: %v, %v", test.verb, changes.Entries, err)
+			}
+		})
+	}
+	// Rights that the executor has can be granted, also by a role and a binding of one call. They cannot be extended.
+	small, binding := rbac("Role", "small", rule("pods", "get")), rbac("RoleBinding", "small", ref("Role", "small"))
+	if changes, err := apply("weak", small, binding); err != nil {
+		t.Errorf("%v, %v", changes.Entries, err)
+	}
+	if changes, err := apply("weak", rbac("Role", "small", rule("secrets", "get"))); !apierrors.IsForbidden(err) {
+		t.Errorf("a role was extended: %v, %v", changes.Entries, err)
+	}
+	labelled := small.DeepCopy()
+	labelled.SetLabels(map[string]string{"a": "b"})
+	if changes, err := apply("weak", labelled); err != nil || changes.String() != "1 configured" {
+		t.Errorf("a role with the same rules: %v, %v", changes.Entries, err)
+	}
+}

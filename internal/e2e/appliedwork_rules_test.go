@@ -87,6 +87,8 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
 	{Name: "the hash goes where there is room", Test: "^TestAppliedWork$/^LargeAnnotations$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tf.unhashed = !hasRoom(item.source, item.live, r.work.UID)\n", ""}}},
+	{Name: "an executor grants what it may", Test: "^TestAppliedWork$/^Escalation$", Edits: []ruletest.Edit{
+		{"executor.go", "\tif err := r.mayGrant(ctx, item); err != nil {\n\t\treturn err\n\t}\n", ""}}},
 	{Name: "the hash is counted once", Test: "^TestAppliedWork$/^AnnotationBrink$", Edits: []ruletest.Edit{
 		{"managed.go", "delete(all, hashAnnotation(uid))", "_ = hashAnnotation"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// maxGrants is how many rights of a role are asked for one by one.
+const maxGrants = 100
+
+// mayGrant returns an error if an object is a role or a binding that grants rights which the executor may not grant. The API server
+// checks that for the user of the request, which is the agent: without this check, an executor could get the rights of the agent.
+func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
+	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
+		return nil // its rights are not written
+	}
+	about := authorizationv1.ResourceAttributes{Group: rbacv1.GroupName, Version: "*", Namespace: item.id.Namespace}
+	roles := func() ([]*unstructured.Unstructured, error) { return []*unstructured.Unstructured{item.source}, nil }
+	switch item.change.Key.GroupKind() {
+	default:
+		return nil
+	case roleKind, clusterRoleKind:
+		same := func(field string) bool { return reflect.DeepEqual(item.live.Object[field], item.source.Object[field]) }
+		if item.live != nil && same("rules") && same("aggregationRule") {
+			return nil
+		}
+		about.Verb, about.Resource, about.Name = "escalate", item.id.Resource, item.id.Name
+	case roleBindingKind, clusterRoleBindingKind:
+		ref := func(field string) string {
+			s, _, _ := unstructured.NestedString(item.source.Object, "roleRef", field)
+			return s
+		}
+		about.Verb, about.Resource, about.Name = "bind", "clusterroles", ref("name")
+		role := Key{Group: rbacv1.GroupName, Kind: ref("kind"), Name: about.Name}
+		if role.Kind == roleKind.Kind {
+			about.Resource, role.Namespace = "roles", item.id.Namespace
+		}
+		roles = func() ([]*unstructured.Unstructured, error) { return r.rolesOf(ctx, role) }
+	}
+	a, err := r.access.ask(ctx, r.opts.Executor, about)
+	if err != nil || a.allowed {
+		return r.unasked(item, about, err)
+	}
+	granting, err := roles()
+	if err != nil {
+		return fmt.Errorf("read the role of %s: %w", item.change.Key, notForbidden(err))
+	}
+	grants, countable := grantsOf(granting, item.id.Namespace)
+	if !countable {
+		return r.forbidden(item, about, about.Name, a.reason)
+	}
+	for _, grant := range grants {
+		a, err := r.access.ask(ctx, r.opts.Executor, grant)
+		if err != nil {
+			return r.unasked(item, grant, err)
+		}
+		if !a.allowed {
+			return r.forbidden(item, about, about.Name,
+				fmt.Sprintf("the user cannot %s resource %q in API group %q either", grant.Verb, grant.Resource, grant.Group))
+		}
+	}
+	return nil
+}
+
+// rolesOf returns a role as it is on the cluster and as the call has it: a binding grants the one until the other is written.
+func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.Unstructured, err error) {
+	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
+		roles = append(roles, r.items[i].source)
+	}
+	m, err := r.kinds.resolve(ctx, key.GroupKind(), "")
+	if err != nil {
+		return nil, err
+	}
+	f := r.get(ctx, target{m, key.Namespace, key.Name})
+	if f.obj != nil {
+		roles = append(roles, f.obj)
+	}
+	return roles, f.err
+}
+
+// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too many, or if there is no role, or
+// one with nonResourceURLs or an aggregationRule.
+func grantsOf(roles []*unstructured.Unstructured, namespace string) (grants []authorizationv1.ResourceAttributes, countable bool) {
+	for _, obj := range roles {
+		var role rbacv1.ClusterRole // which has the fields of a Role
+		content := map[string]any{"rules": obj.Object["rules"], "aggregationRule": obj.Object["aggregationRule"]}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &role); err != nil || role.AggregationRule != nil {
+			return nil, false
+		}
+		for _, rule := range role.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			n := len(rule.Verbs) * len(rule.APIGroups) * len(rule.Resources) * len(names)
+			if len(rule.NonResourceURLs) > 0 || len(grants)+n > maxGrants {
+				return nil, false
+			}
+			for _, verb := range rule.Verbs {
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						for _, name := range names {
+							grants = append(grants, grantOf(verb, group, resource, namespace, name))
+						}
+					}
+				}
+			}
+		}
+	}
+	return grants, len(roles) > 0
+}
+
+// grantOf returns a right as an access review has it: of all versions, and with the subresource of "pods/exec".
+func grantOf(verb, group, resource, namespace, name string) authorizationv1.ResourceAttributes {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return authorizationv1.ResourceAttributes{
+		Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+	}
+}
+
+var (
+	roleKind               = schema.GroupKind{Group: rbacv1.GroupName, Kind: "Role"}
+	clusterRoleKind        = schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRole"}
+	roleBindingKind        = schema.GroupKind{Group: rbacv1.GroupName, Kind: "RoleBinding"}
+	clusterRoleBindingKind = schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRoleBinding"}
+)
