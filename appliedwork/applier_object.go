@@ -178,8 +178,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	if item.options.Strategy == StrategyCreateOnly {
 		return r.own(ctx, item, action)
 	}
-	surplus := r.isUnowned(item) && IsOwnedBy(live, r.work.UID)
-	if item.ours && !surplus && isUnchanged(live, manifest, r.work.UID, item.manager) && !r.migrates(live) {
+	if item.ours && !r.hasSurplus(item, live) && isUnchanged(live, manifest, r.work.UID, item.manager) && !r.migrates(live) {
 		item.change.Live = live
 		item.finish(ActionUnchanged, nil)
 		return nil
@@ -201,9 +200,10 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) error {
 	live := item.live
 	owned := live.DeepCopy()
-	changed := item.adopted != isAdopted(live, r.work.UID)
+	kept := r.isLeft(item)
+	changed := item.adopted != isAdopted(live, r.work.UID) || kept != (live.GetAnnotations()[keptAnnotation(r.work.UID)] != "")
 	if r.isUnowned(item) {
-		changed = RemoveOwnerReference(owned, r.work.UID) || changed
+		changed = r.disown(item, owned) || changed
 	} else {
 		changed = SetOwnerReference(owned, r.work) || changed
 	}
@@ -215,13 +215,15 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	if !r.mayWrite(ctx, item) {
 		return nil
 	}
-	mark := any(nil)
-	if item.adopted {
-		mark = "true"
+	mark := func(is bool) any {
+		if is {
+			return "true"
+		}
+		return nil
 	}
 	written, err := r.patchMetadata(ctx, item.mapping, live, map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owned.GetOwnerReferences(),
-		"annotations": map[string]any{adoptedAnnotation(r.work.UID): mark},
+		"annotations": map[string]any{adoptedAnnotation(r.work.UID): mark(item.adopted), keptAnnotation(r.work.UID): mark(kept)},
 	}, item.manager, r.dryRun()...)
 	if err != nil {
 		return r.explain(ctx, item, err)
@@ -237,7 +239,7 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 	if !item.options.Recreate || !item.ours || item.adopted || r.isProtected(item.change.Key) || kind == namespaceKind || kind == crdKind {
 		return false
 	}
-	if isKept(item.source) || isKept(item.live) || hasTracesOfOthers(item.live, r.work.UID) {
+	if isKept(item.source) || isKeptFrom(item.live, r.work.UID) || hasTracesOfOthers(item.live, r.work.UID) {
 		return false
 	}
 	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID != r.work.UID })
@@ -298,13 +300,16 @@ func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 
 // stays reports whether an object stays when the AppliedWork goes.
 func (r *applyRun) stays(item *applyItem) bool {
-	kept := isKept(item.source) || item.live != nil && isKept(item.live)
+	kept := isKept(item.source) || item.live != nil && isKeptFrom(item.live, r.work.UID)
 	return kept || r.isProtected(item.change.Key) || r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan
 }
 
+// isLeft reports whether the policy leaves an object, which is not because it was adopted.
+func (r *applyRun) isLeft(item *applyItem) bool { return r.opts.Policies.For(item.id) == PolicyOrphan }
+
 // manifest returns what is sent for an item.
 func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
-	f := form{adopted: item.adopted, unowned: r.isUnowned(item), ignored: item.ignored, live: item.live, ours: r.isOurs(item)}
+	f := form{adopted: item.adopted, unowned: r.isUnowned(item), kept: r.isLeft(item), ignored: item.ignored, live: item.live, ours: r.isOurs(item)}
 	f.unhashed = !hasRoom(item.source, item.live, r.work.UID)
 	if id := ApplySetID(r.work.Name); r.tracker.opts.ApplySet && !isOtherSet(item.live, id) {
 		f.set = id
@@ -410,8 +415,8 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	if err == nil && managed != nil && r.dry {
 		applied, err = r.reduced(ctx, item, applied)
 	}
-	if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {
-		applied, err = r.disown(ctx, item, applied)
+	if err == nil && r.hasSurplus(item, applied) {
+		applied, err = r.removeSurplus(ctx, item, applied)
 	}
 	if err != nil {
 		return r.explain(ctx, item, err)
@@ -429,11 +434,27 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	return nil
 }
 
-// disown takes our owner reference out of an object that another field manager has given it.
-func (r *applyRun) disown(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// disown takes the owner references out of an object that an object without an owner must not have: ours, and those of all AppliedWorks
+// if the policy leaves the object. It reports whether there were any.
+func (r *applyRun) disown(item *applyItem, obj *unstructured.Unstructured) bool {
+	changed := false
+	for _, owner := range obj.GetOwnerReferences() {
+		if owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner) {
+			changed = RemoveOwnerReference(obj, owner.UID) || changed
+		}
+	}
+	return changed
+}
+
+// hasSurplus reports whether an object has owner references that it must not have.
+func (r *applyRun) hasSurplus(item *applyItem, obj *unstructured.Unstructured) bool {
+	return r.isUnowned(item) && r.disown(item, obj.DeepCopy())
+}
+
+// removeSurplus takes owner references out of an object that other field managers have given it.
+func (r *applyRun) removeSurplus(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	rest := applied.DeepCopy()
-	RemoveOwnerReference(rest, r.work.UID)
-	if r.dry {
+	if r.disown(item, rest); r.dry {
 		return rest, nil
 	}
 	return r.patchMetadata(ctx, item.mapping, applied, map[string]any{

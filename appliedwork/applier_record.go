@@ -99,7 +99,7 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 		switch {
 		case f.err != nil:
 			keep(e.ResourceIdentifier, asItIs)
-		case f.obj != nil && (isKept(f.obj) || !IsOwnedBy(f.obj, r.work.UID) ||
+		case f.obj != nil && (isKeptFrom(f.obj, r.work.UID) || !IsOwnedBy(f.obj, r.work.UID) ||
 			r.opts.Policies.of(e.ResourceIdentifier, e.Adopted || isAdopted(f.obj, r.work.UID)) == PolicyOrphan):
 			keep(e.ResourceIdentifier, func(*applyItem) bool { return true })
 		}

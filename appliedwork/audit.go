@@ -216,7 +216,7 @@ func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork
 			report.Unread[KeyOf(of[i].ResourceIdentifier).String()] = f.err
 		case f.obj == nil:
 			report.Missing = append(report.Missing, of[i])
-		case !IsOwnedBy(f.obj, work.UID) && !isKept(f.obj) && policies.of(of[i].ResourceIdentifier, of[i].Adopted || isAdopted(f.obj, work.UID)) != PolicyOrphan:
+		case !IsOwnedBy(f.obj, work.UID) && !isKeptFrom(f.obj, work.UID) && policies.of(of[i].ResourceIdentifier, of[i].Adopted || isAdopted(f.obj, work.UID)) != PolicyOrphan:
 			report.Foreign = append(report.Foreign, of[i])
 		}
 	}

@@ -141,7 +141,7 @@ func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstr
 	}
 	entry := entryOf(m, live)
 	policy := r.opts.Policies.of(entry.ResourceIdentifier, isAdopted(live, r.work.UID))
-	if isKept(live) {
+	if isKeptFrom(live, r.work.UID) {
 		policy = PolicyOrphan
 	}
 	decision := DecideDeletion(live, entry, owners, policy)

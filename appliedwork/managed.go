@@ -37,6 +37,8 @@ func hashAnnotation(uid types.UID) string { return v1alpha1.AnnotationAppliedHas
 
 func adoptedAnnotation(uid types.UID) string { return v1alpha1.AnnotationAdoptedPrefix + string(uid) }
 
+func keptAnnotation(uid types.UID) string { return v1alpha1.AnnotationKeptPrefix + string(uid) }
+
 // isAdopted reports whether an object carries the mark of one that an AppliedWork has adopted.
 func isAdopted(obj metav1.Object, uid types.UID) bool {
 	return obj.GetAnnotations()[adoptedAnnotation(uid)] != ""
@@ -56,21 +58,34 @@ func isKept(obj metav1.Object) bool {
 		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
 }
 
-// hasTraces reports whether an object was written for an AppliedWork: a field manager or an annotation tells.
-func hasTraces(obj metav1.Object, uid types.UID) bool {
-	return obj.GetAnnotations()[hashAnnotation(uid)] != "" || isAdopted(obj, uid) || isWrittenFor(obj, uid)
+// isKeptFrom reports whether an object has to stay whatever the policies of an AppliedWork: a user wants that, or the policy of another
+// AppliedWork.
+func isKeptFrom(obj metav1.Object, uid types.UID) bool {
+	return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)
 }
 
-// hasTracesOfOthers reports whether an object was written for another AppliedWork.
-func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
+func hasAnnotationOfOthers(obj metav1.Object, prefix string, uid types.UID) bool {
 	for name := range obj.GetAnnotations() {
-		if strings.HasPrefix(name, v1alpha1.AnnotationAppliedHashPrefix) && name != hashAnnotation(uid) ||
-			strings.HasPrefix(name, v1alpha1.AnnotationAdoptedPrefix) && name != adoptedAnnotation(uid) {
+		if of, ok := strings.CutPrefix(name, prefix); ok && of != string(uid) {
 			return true
 		}
 	}
 	return false
 }
+
+// hasTraces reports whether an object was written for an AppliedWork: a field manager or an annotation tells.
+func hasTraces(obj metav1.Object, uid types.UID) bool {
+	annotations := obj.GetAnnotations()
+	return annotations[hashAnnotation(uid)] != "" || annotations[keptAnnotation(uid)] != "" || isAdopted(obj, uid) || isWrittenFor(obj, uid)
+}
+
+// hasTracesOfOthers reports whether an object was written for another AppliedWork.
+func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(workPrefixes, func(prefix string) bool { return hasAnnotationOfOthers(obj, prefix, uid) })
+}
+
+// workPrefixes begin the annotations that an AppliedWork has on an object.
+var workPrefixes = []string{v1alpha1.AnnotationAppliedHashPrefix, v1alpha1.AnnotationAdoptedPrefix, v1alpha1.AnnotationKeptPrefix}
 
 // isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an object.
 func isWrittenFor(obj metav1.Object, uid types.UID) bool {
@@ -86,6 +101,7 @@ var serverFields = []string{
 type form struct {
 	unowned  bool   // it gets no owner reference
 	adopted  bool   // it gets the mark of adopted objects
+	kept     bool   // it gets the mark of objects that the policy leaves
 	unhashed bool   // there is no room for the hash
 	set      string // the ID of the ApplySet that it is part of, or empty
 
@@ -139,8 +155,11 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 // mark sets what says whose an object is.
 func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork) {
 	// In what was read from the cluster: a hash of the hash would be another each time.
-	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", hashAnnotation(work.UID))
-	unstructured.RemoveNestedField(m.Object, "metadata", "annotations", adoptedAnnotation(work.UID))
+	for name := range m.GetAnnotations() {
+		if of := strings.TrimSuffix(name, string(work.UID)); of != name && slices.Contains(workPrefixes, of) || strings.HasPrefix(name, v1alpha1.AnnotationKeptPrefix) {
+			unstructured.RemoveNestedField(m.Object, "metadata", "annotations", name)
+		}
+	}
 	m.SetNamespace(namespace)
 	if f.set != "" {
 		joinSet(m, f.set)
@@ -152,6 +171,9 @@ func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha
 	}
 	if f.adopted {
 		annotate(m, adoptedAnnotation(work.UID), "true")
+	}
+	if f.kept {
+		annotate(m, keptAnnotation(work.UID), "true")
 	}
 }
 
@@ -175,9 +197,11 @@ func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 		maps.Copy(all, live.GetAnnotations())
 	}
 	maps.Copy(all, manifest.GetAnnotations())
-	delete(all, hashAnnotation(uid))
-	delete(all, adoptedAnnotation(uid))
-	size := len(hashAnnotation(uid)) + nameEncoding.EncodedLen(hashBytes) + len(adoptedAnnotation(uid)) + len("true")
+	size := nameEncoding.EncodedLen(hashBytes) + 2*len("true")
+	for _, prefix := range workPrefixes {
+		delete(all, prefix+string(uid))
+		size += len(prefix) + len(uid)
+	}
 	for name, value := range all {
 		size += len(name) + len(value)
 	}

@@ -146,6 +146,7 @@ type pruneItem struct {
 	change  Change
 	done    bool
 	forget  bool
+	pinned  bool // the policy has kept it, and another AppliedWork has it
 	left    bool // released for good: the policy, or who removed our reference, wants it to stay
 }
 

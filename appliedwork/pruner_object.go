@@ -155,7 +155,7 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
 	}
 	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
-	if r.ending && r.isProtected(item.change.Key) || live != nil && isKept(live) {
+	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) {
 		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
 	}
 	switch DecideDeletion(live, item.entry, owners, policy) {
@@ -167,6 +167,7 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
 	case Release:
 		item.left = policy == PolicyOrphan || !IsOwnedBy(live, r.work.UID)
+		item.pinned = owners.shared(live) && live.GetAnnotations()[keptAnnotation(r.work.UID)] != ""
 		var heir *Owner
 		if !item.left {
 			heir = owners.heir(live)
@@ -203,7 +204,7 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) er
 		return nil
 	}
 	if heir == nil {
-		err := r.detach(ctx, item.mapping, live, r.work, nil)
+		err := r.detach(ctx, item.mapping, live, r.work, nil, item.pinned)
 		if err == nil {
 			item.finish(ActionReleased, nil)
 		}
@@ -219,7 +220,7 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) e
 	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
 	err := r.tracker.RecordApplied(ctx, work, entry)
 	if err == nil {
-		err = r.detach(ctx, item.mapping, item.live, r.work, work)
+		err = r.detach(ctx, item.mapping, item.live, r.work, work, item.pinned)
 	}
 	if err == nil {
 		err = r.tracker.RecordApplied(ctx, work, entry)
@@ -235,17 +236,24 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) e
 }
 
 // detach takes the reference to an AppliedWork out of an object, with what says that we manage its fields, if it is as it was
-// read.
-func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork) error {
+// read. A pinned object stays whatever other AppliedWorks do.
+func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork, pinned bool) error {
 	uid := work.UID
 	rest := live.DeepCopy()
 	RemoveOwnerReference(rest, uid)
 	if heir != nil {
 		SetOwnerReference(rest, heir)
 	}
+	annotations := map[string]any{}
+	for _, prefix := range workPrefixes {
+		annotations[prefix+string(uid)] = nil
+	}
+	if pinned {
+		annotations[v1alpha1.AnnotationPrune] = "disabled"
+	}
 	metadata := map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
-		"ownerReferences": rest.GetOwnerReferences(), "annotations": map[string]any{hashAnnotation(uid): nil, adoptedAnnotation(uid): nil},
+		"ownerReferences": rest.GetOwnerReferences(), "annotations": annotations,
 	}
 	if live.GetLabels()[labelPartOf] == ApplySetID(work.Name) {
 		metadata["labels"] = map[string]any{labelPartOf: nil}

@@ -91,6 +91,98 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 	})
 }
 
+// checkOrphanOfShared: an object that the policy of one work leaves stays when that work and another one with the object are gone, in
+// whatever order and way they end.
+func checkOrphanOfShared(t *testing.T, g *ground) {
+	g.create(namespaceOf("shared"))
+	x := g.plain(nil)
+	keeps := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}, Adoption: appliedwork.AdoptAlways}
+	deletes := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+	apply := func(t *testing.T, work *v1alpha1.AppliedWork, opts appliedwork.ApplyOptions, obj *unstructured.Unstructured, result string) {
+		t.Helper()
+		changes, err := x.applier.Apply(t.Context(), work, objects(obj), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result != "" {
+			want(t, changes, result)
+		}
+	}
+	teardown := func(t *testing.T, work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
+		t.Helper()
+		eventually(t, work.Name+" ends", func() error {
+			opts := appliedwork.TeardownOptions{Policies: policies, Propagation: metav1.DeletePropagationForeground}
+			changes, err := x.collector.Teardown(t.Context(), work, opts)
+			if err == nil && !changes.Done() {
+				err = fmt.Errorf("%v", changes.Entries)
+			}
+			return err
+		})
+	}
+	remove := func(t *testing.T, work *v1alpha1.AppliedWork, _ appliedwork.Policies) {
+		t.Helper()
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name      string
+		keepsLast bool // is the last to end
+		end       func(*testing.T, *v1alpha1.AppliedWork, appliedwork.Policies)
+	}{
+		{"teardown-first", false, teardown}, {"teardown-last", true, teardown}, {"deleted-first", false, remove}, {"deleted-last", true, remove},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			obj, witness := configMapOf("shared", test.name, "1"), configMapOf("shared", test.name+"-witness", "1")
+			keeper, other := x.ensure(t, "keeper-"+test.name), x.ensure(t, "other-"+test.name)
+			apply(t, other, deletes, obj, "1 created")
+			apply(t, keeper, keeps, obj, "1 adopted")
+			if owners := g.get(obj).GetOwnerReferences(); len(owners) > 0 {
+				t.Errorf("it is owned by %v", owners)
+			}
+			apply(t, other, deletes, obj, "")
+			version := g.get(obj).GetResourceVersion()
+			apply(t, keeper, keeps, obj, "1 unchanged")
+			apply(t, other, deletes, obj, "1 unchanged")
+			if g.get(obj).GetResourceVersion() != version {
+				t.Error("the works write it in turn")
+			}
+			if test.keepsLast {
+				test.end(t, other, appliedwork.Policies{})
+				test.end(t, keeper, keeps.Policies)
+			} else {
+				test.end(t, keeper, keeps.Policies)
+				if _, err := x.applier.Apply(t.Context(), other, objects(obj, witness), deletes); err != nil {
+					t.Fatal(err)
+				}
+				test.end(t, other, appliedwork.Policies{})
+				g.eventuallyGone(t, witness)
+			}
+			time.Sleep(2 * time.Second) // the collector has looked at it by then
+			if live := g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
+				t.Error("it was deleted")
+			}
+		})
+	}
+	t.Run("the policy changes", func(t *testing.T) {
+		t.Parallel()
+		obj := configMapOf("shared", "changes", "1")
+		keeper, other := x.ensure(t, "keeper-changes"), x.ensure(t, "other-changes")
+		apply(t, other, deletes, obj, "1 created")
+		apply(t, keeper, keeps, obj, "1 adopted")
+		apply(t, other, deletes, obj, "")
+		apply(t, keeper, deletes, obj, "1 configured")
+		apply(t, other, deletes, obj, "1 configured")
+		if live := g.get(obj); !appliedwork.IsOwnedBy(live, keeper.UID) || !appliedwork.IsOwnedBy(live, other.UID) {
+			t.Errorf("it is owned by %v", live.GetOwnerReferences())
+		}
+		teardown(t, keeper, appliedwork.Policies{})
+		teardown(t, other, appliedwork.Policies{})
+		g.eventuallyGone(t, obj)
+	})
+}
+
 // checkAdopted: an object that existed before the work is not deleted with it, unless the policies want that.
 func checkAdopted(t *testing.T, g *ground) {
 	x := g.plain(nil)

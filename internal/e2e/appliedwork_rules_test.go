@@ -30,7 +30,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\t\tif action == ActionAdopted {\n\t\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
-		{"applier_object.go", "isKept(item.source) || isKept(item.live) || hasTracesOfOthers", "hasTracesOfOthers"}}},
+		{"applier_object.go", "isKept(item.source) || isKeptFrom(item.live, r.work.UID) || hasTracesOfOthers", "hasTracesOfOthers"}}},
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
 		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
@@ -48,7 +48,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "the index knows one version of an AppliedWork", Test: "^TestAppliedWorkIndex$/^SameAsList$", Edits: []ruletest.Edit{
 		{"index.go", "if !ok || known.version != w.version {", "if !ok {"}}},
 	{Name: "what stays has no reference of ours", Test: "^TestAppliedWork$/^OrphanOfOthers$", Edits: []ruletest.Edit{
-		{"applier_object.go", "if err == nil && r.isUnowned(item) && IsOwnedBy(applied, r.work.UID) {", "if false {"}}},
+		{"applier_object.go", "if err == nil && r.hasSurplus(item, applied) {", "if false {"}}},
 
 	// The rules of one test each, in the order of the package's guarantees.
 	{Name: "works of others are left alone", Test: "^TestAppliedWork$/^Newcomer$", Edits: []ruletest.Edit{
@@ -56,7 +56,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a refused apply is no claim", Test: "^TestAppliedWork$/^RefusedApply$", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tinv.remove(refused)\n", ""}}},
 	{Name: "what a policy leaves has no owner", Test: "^TestAppliedWork$/^OrphanWithoutAgent$", Edits: []ruletest.Edit{
-		{"applier_object.go", "unowned: r.isUnowned(item), ignored", "unowned: false, ignored"}}},
+		{"applier_object.go", "unowned: r.isUnowned(item), kept", "unowned: false, kept"}}},
 	{Name: "a create is as strict as an apply", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
 		{"applier_object.go", "FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it", "FieldManager: item.manager,"}}},
 	{Name: "keys that repeat are refused by the first write", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
@@ -90,7 +90,13 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "an executor grants what it may", Test: "^TestAppliedWork$/^Escalation$", Edits: []ruletest.Edit{
 		{"executor.go", "\tif err := r.mayGrant(ctx, item); err != nil {\n\t\treturn err\n\t}\n", ""}}},
 	{Name: "the hash is counted once", Test: "^TestAppliedWork$/^AnnotationBrink$", Edits: []ruletest.Edit{
-		{"managed.go", "delete(all, hashAnnotation(uid))", "_ = hashAnnotation"}}},
+		{"managed.go", "\t\tdelete(all, prefix+string(uid))\n", ""}}},
+	{Name: "Orphan of one work holds for others", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
+		{"managed.go", "return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)", "return isKept(obj)"}}},
+	{Name: "Orphan takes the references of others out", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
+		{"applier_object.go", "owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner)", "owner.UID == r.work.UID"}}},
+	{Name: "Orphan of one work holds after its end", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
+		{"pruner_object.go", "item.pinned = owners.shared(live) &&", "item.pinned = false && owners.shared(live) &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{
 		{"order.go", "\t\t\tp.Namespace = \"\"\n", ""},
 		{"pruner_object.go", "\tif !m.namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},

@@ -40,7 +40,7 @@ func TestAppliedWork(t *testing.T) {
 		check{"ReconciledPolicies", checkReconciledPolicies}, check{"ForgivingKeys", checkForgivingKeys}, check{"Kept", checkKept}, check{"Recreate", checkRecreate},
 		check{"Migrate", checkMigrate}, check{"ApplySet", checkApplySet}, check{"IgnoreFields", checkIgnoreFields}, check{"Executor", checkExecutor},
 		check{"DroppedContents", checkDroppedContents}, check{"ProtectedKeys", checkProtectedKeys}, check{"AnnotationBrink", checkAnnotationBrink},
-		check{"Escalation", checkEscalation},
+		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
 	)
 }
 
