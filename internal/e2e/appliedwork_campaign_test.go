@@ -70,8 +70,8 @@ func eachSeed(t *testing.T, run func(seed uint64, worker int)) {
 // ledger is what the judge must know of all runs.
 type ledger struct {
 	mu    sync.Mutex
-	works map[types.UID]string // AppliedWorks by UID, with the agent's name
-	ended map[types.UID]bool
+	works map[types.UID]string    // AppliedWorks by UID, with the agent's name
+	ended map[types.UID]time.Time // since when an AppliedWork has no claim on its objects
 
 	frozen, late, flips atomic.Int64 // what happened: processes that froze, those that went on after the end, changes of versions
 }
@@ -82,19 +82,35 @@ func (l *ledger) add(uid types.UID, agent string) {
 	l.works[uid] = agent
 }
 
+// end notes that an AppliedWork is about to end.
+func (l *ledger) end(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended[uid].IsZero() {
+		l.ended[uid] = time.Now()
+	}
+}
+
+func newLedger() *ledger {
+	return &ledger{works: map[types.UID]string{}, ended: map[types.UID]time.Time{}}
+}
+
 func (l *ledger) mine(agent string, uid types.UID) bool { return l.works[uid] == agent }
 
 // alive: an owner that is no AppliedWork of ours is an anchor of a rival, which lives until the end.
-func (l *ledger) alive(uid types.UID) bool { return !l.ended[uid] }
+func (l *ledger) alive(uid types.UID, at time.Time) bool {
+	end, ended := l.ended[uid]
+	return !ended || at.Before(end)
+}
 
 // checkCampaign runs works beside everything that can go wrong.
 func checkCampaign(t *testing.T, g *ground) {
 	g.create(namespaceOf("campaign"))
-	l := &ledger{works: map[types.UID]string{}, ended: map[types.UID]bool{}}
+	l := newLedger()
 	eachSeed(t, func(seed uint64, worker int) { newCampaign(t, g, l, seed, flipCRD(worker)).run() })
 	g.nothingIsOwned(t, l)
 	events := readAudit(t, g.audit)
-	judged := foreignDeletions(t, events, "s", l.mine, l.alive)
+	judged := foreignDeletions(t, events, "s", l)
 	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks; %d processes froze, %d until after the end; versions changed %d times",
 		len(events), judged, len(l.works), l.frozen.Load(), l.late.Load(), l.flips.Load())
 	if judged == 0 {
@@ -353,9 +369,7 @@ func (c *campaign) calm() {
 		close(c.thaw)
 		c.settle()
 	}
-	c.l.mu.Lock()
-	c.l.ended[work.UID] = true
-	c.l.mu.Unlock()
+	c.l.end(work.UID)
 }
 
 // settle waits for what was frozen to arrive.

@@ -38,9 +38,10 @@ func checkHandover(t *testing.T, g *ground) {
 		}
 	})
 	t.Logf("how the second work got the object: %v", outcomes)
-	l := &ledger{works: works}
+	l := newLedger()
+	l.works = works
 	// The first work may delete what the second only intended to have, never what it had.
-	judged := foreignDeletions(t, readAudit(t, g.audit), "h", l.mine, l.alive)
+	judged := foreignDeletions(t, readAudit(t, g.audit), "h", l)
 	t.Logf("%d deletions judged", judged)
 }
 

@@ -15,6 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 // bareContext is of requests that nobody waits for.
@@ -27,12 +29,14 @@ type auditEvent struct {
 	RequestURI     string
 	ObjectRef      struct{ Resource, APIGroup, Namespace, Name, Subresource string }
 	ResponseStatus struct{ Code int }
+	StageTimestamp metav1.MicroTime
 	RequestObject  json.RawMessage
 	ResponseObject struct {
 		Metadata struct {
 			ResourceVersion string
 			UID             types.UID
 			OwnerReferences []metav1.OwnerReference
+			Annotations     map[string]string
 		}
 	}
 }
@@ -88,7 +92,8 @@ func (g *ground) writes(agent string) int {
 
 // state is an object at one resourceVersion.
 type state struct {
-	owners []metav1.OwnerReference
+	owners      []metav1.OwnerReference
+	annotations map[string]string
 }
 
 // history is what the log has of an object.
@@ -106,22 +111,24 @@ func history(events []auditEvent, object string) string {
 
 // foreignDeletions judges every deletion that the agents whose names begin with prefix made and the server carried out: the object as it was at the
 // resourceVersion of the precondition must have had a reference to an AppliedWork of the agent, and none to another that
-// was alive. That state is in the log too, as the answer to the write that made it.
-func foreignDeletions(t *testing.T, events []auditEvent, prefix string, mine func(agent string, uid types.UID) bool, alive func(types.UID) bool) (judged int) {
+// was alive, nor the mark of one whose policy keeps it. That state is in the log too, as the answer to the write that made it.
+func foreignDeletions(t *testing.T, events []auditEvent, prefix string, l *ledger) (judged int) {
 	t.Helper()
-	return foreignDeletionsOf(t, events, prefix, mine, alive, false)
+	return foreignDeletionsOf(t, events, prefix, l, false)
 }
 
 // foreignDeletionsOf is foreignDeletions, and does not judge creates where policies may leave objects without an owner.
 func foreignDeletionsOf(
-	t *testing.T, events []auditEvent, prefix string, mine func(agent string, uid types.UID) bool, alive func(types.UID) bool, policies bool,
+	t *testing.T, events []auditEvent, prefix string, l *ledger, policies bool,
 ) (judged int) {
 	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	states := map[string]state{}
 	for _, e := range events {
 		// A list has a version too, and no UID.
 		if m := e.ResponseObject.Metadata; m.UID != "" && e.ResponseStatus.Code < 300 {
-			states[m.ResourceVersion+" "+string(m.UID)] = state{m.OwnerReferences}
+			states[m.ResourceVersion+" "+string(m.UID)] = state{m.OwnerReferences, m.Annotations}
 		}
 	}
 	for _, e := range events {
@@ -132,7 +139,7 @@ func foreignDeletionsOf(
 			t.Errorf("an agent deleted a collection: %s", e.RequestURI)
 		}
 		if !policies && e.Verb == "create" && e.ResponseStatus.Code < 300 && e.ObjectRef.Resource != "appliedworks" &&
-			!slices.ContainsFunc(e.ResponseObject.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return mine(e.UserAgent, o.UID) }) {
+			!slices.ContainsFunc(e.ResponseObject.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return l.mine(e.UserAgent, o.UID) }) {
 			t.Errorf("%s created %s without a reference to its AppliedWork", e.UserAgent, e.object())
 		}
 		if e.Verb != "delete" || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
@@ -151,10 +158,16 @@ func foreignDeletionsOf(
 		}
 		ours := false
 		for _, o := range before.owners {
-			if mine(e.UserAgent, o.UID) {
+			if l.mine(e.UserAgent, o.UID) {
 				ours = true
-			} else if alive(o.UID) {
+			} else if l.alive(o.UID, e.StageTimestamp.Time) {
 				t.Errorf("%s deleted %s, which %s %s owned too", e.UserAgent, e.object(), o.Kind, o.Name)
+			}
+		}
+		for name := range before.annotations {
+			uid, kept := strings.CutPrefix(name, v1alpha1.AnnotationKeptPrefix)
+			if of := types.UID(uid); kept && !l.mine(e.UserAgent, of) && l.alive(of, e.StageTimestamp.Time) {
+				t.Errorf("%s deleted %s, which the policy of %s keeps", e.UserAgent, e.object(), l.works[of])
 			}
 		}
 		if !ours {

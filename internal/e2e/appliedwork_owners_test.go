@@ -6,8 +6,10 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,10 +28,10 @@ import (
 // deleted, and what the policies keep stays.
 func checkOwners(t *testing.T, g *ground) {
 	g.create(namespaceOf("owners"))
-	l := &ledger{works: map[types.UID]string{}, ended: map[types.UID]bool{}}
+	l := newLedger()
 	eachSeed(t, func(seed uint64, _ int) { newOwners(t, g, l, seed).run() })
 	// Policies leave objects without an owner reference, so only deletions are judged.
-	judged := foreignDeletionsOf(t, readAudit(t, g.audit), "two-", l.mine, func(types.UID) bool { return false }, true)
+	judged := foreignDeletionsOf(t, readAudit(t, g.audit), "two-", l, true)
 	t.Logf("%d deletions judged; %d AppliedWorks", judged, len(l.works))
 	if judged == 0 {
 		t.Error("no deletion was judged")
@@ -50,6 +52,8 @@ type owners struct {
 	users    []*unstructured.Unstructured // objects of users
 	sides    [2]*coOwner
 
+	uids map[*unstructured.Unstructured]types.UID // of objects that must not be deleted from now on
+
 	unattended bool // an AppliedWork was deleted, and no agent could remove what it has left in objects that stay
 }
 
@@ -63,24 +67,25 @@ type coOwner struct {
 	adoption appliedwork.Adoption
 	desired  []*unstructured.Unstructured
 	policies appliedwork.Policies
+	work     types.UID       // of the AppliedWork in the calm
 	mayStay  map[string]bool // objects that a policy kept at some time
 }
 
 func newOwners(t *testing.T, g *ground, l *ledger, seed uint64) *owners {
-	o := &owners{t: t, g: g, l: l, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), name: fmt.Sprintf("o%d", seed)}
+	o := &owners{t: t, g: g, l: l, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), name: fmt.Sprintf("o%d", seed),
+		uids: map[*unstructured.Unstructured]types.UID{}}
 	for _, x := range []string{"a", "b", "c", "d", "found"} {
 		o.universe = append(o.universe, configMapOf("owners", o.name+"-"+x, "1"))
 	}
 	if o.random.IntN(4) == 0 {
 		o.home = namespaceOf("owners-" + o.name)
 		content := configMapOf(o.home.GetName(), "content", "users")
-		g.create(o.home)
-		g.create(content)
+		o.uids[o.home], o.uids[content] = g.create(o.home).GetUID(), g.create(content).GetUID()
 		o.universe = append(o.universe, o.home, configMapOf(o.home.GetName(), "inside", "1"))
 		o.users = append(o.users, o.home, content)
 	}
 	found := configMapOf("owners", o.name+"-found", "users")
-	g.create(found)
+	o.uids[found] = g.create(found).GetUID()
 	o.users = append(o.users, found)
 	for i := range o.sides {
 		o.sides[i] = &coOwner{
@@ -102,8 +107,11 @@ func (o *owners) run() {
 		for _, s := range o.sides {
 			s.finish()
 		}
+		o.hold(func(*coOwner, *unstructured.Unstructured) bool { return true })
 	}
 	o.check("in the calm")
+	o.release()
+	o.hold((*coOwner).keeps)
 	for _, s := range o.sides {
 		s.end()
 	}
@@ -111,6 +119,33 @@ func (o *owners) run() {
 		s.desired = nil
 	}
 	o.check("in the end")
+}
+
+// hold has check look for the deletion of objects that a work has, and for which is says so.
+func (o *owners) hold(is func(*coOwner, *unstructured.Unstructured) bool) {
+	for _, s := range o.sides {
+		for _, obj := range s.desired {
+			live := o.g.get(obj)
+			if _, held := o.uids[obj]; held || live == nil || !strings.Contains(fmt.Sprint(live.Object["metadata"]), string(s.work)) || !is(s, obj) {
+				continue
+			}
+			o.uids[obj] = live.GetUID()
+		}
+	}
+}
+
+// release ends hold, but for the objects of users.
+func (o *owners) release() {
+	maps.DeleteFunc(o.uids, func(obj *unstructured.Unstructured, _ types.UID) bool { return !slices.Contains(o.users, obj) })
+}
+
+// keeps reports whether the policies of a work leave an object.
+func (s *coOwner) keeps(obj *unstructured.Unstructured) bool {
+	key, err := appliedwork.Identify(obj)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.policies.Default == appliedwork.PolicyOrphan || s.policies.ByKey[key] == appliedwork.PolicyOrphan
 }
 
 // draw draws what the work wants, and what its policies keep: nothing in every other run, so that whatever stays is a leak.
@@ -127,7 +162,7 @@ func (s *coOwner) draw() {
 		if s.seed%2 == 0 && s.random.IntN(6) == 0 && obj.GetKind() != "Namespace" {
 			s.policies.ByKey[key] = appliedwork.PolicyOrphan
 		}
-		if s.policies.Default == appliedwork.PolicyOrphan || s.policies.ByKey[key] != "" {
+		if s.keeps(obj) {
 			s.mayStay[obj.GetName()] = true
 		}
 		if s.random.IntN(2) == 0 {
@@ -220,6 +255,7 @@ func (s *coOwner) teardown(x tools, work *v1alpha1.AppliedWork) {
 		s.t.Errorf("seed %d: there is no AppliedWork", s.seed)
 		return
 	}
+	s.l.end(work.UID)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		changes, err := x.collector.Teardown(context.Background(), work, appliedwork.TeardownOptions{Policies: s.policies})
 		if err == nil && changes.Done() {
@@ -240,6 +276,7 @@ func (s *coOwner) finish() {
 		s.t.Errorf("seed %d: there is no AppliedWork in the calm", s.seed)
 		return
 	}
+	s.work = work.UID
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		applied, _ := x.applier.Apply(context.Background(), work, s.desired, s.applyOptions())
 		pruned, err := x.pruner.Prune(context.Background(), work, s.desired, appliedwork.PruneOptions{AllowEmpty: true, Policies: s.policies})
@@ -262,6 +299,7 @@ func (s *coOwner) end() {
 		return
 	}
 	s.unattended = true
+	s.l.end(work.UID)
 	if err := s.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
 		s.t.Errorf("seed %d: %v", s.seed, err)
 	}
@@ -274,9 +312,10 @@ func (s *coOwner) end() {
 
 // check compares what is there with what the works want and the policies keep.
 func (o *owners) check(when string) {
-	for _, obj := range o.users {
-		if live := o.g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
-			o.t.Errorf("seed %d, %s: %s %s of a user was deleted", o.seed, when, obj.GetKind(), obj.GetName())
+	for obj, uid := range o.uids {
+		if live := o.g.get(obj); live == nil || live.GetDeletionTimestamp() != nil || live.GetUID() != uid {
+			log := history(readAudit(o.t, o.g.audit), "/configmaps/"+obj.GetNamespace()+"/"+obj.GetName())
+			o.t.Errorf("seed %d, %s: %s %s of another was deleted\n%s", o.seed, when, obj.GetKind(), obj.GetName(), log)
 		}
 	}
 	for _, obj := range o.universe {

@@ -27,6 +27,12 @@ var appliedWorkRules = []ruletest.Rule{
 		{"cluster.go", "\tcase IsTypeNotServed(err):\n", "\tcase false:\n"}}},
 	{Name: "another AppliedWork keeps it", Test: handoverOnly, Edits: []ruletest.Edit{
 		{"decide.go", "policy == PolicyOrphan || owners.claimed(live):", "policy == PolicyOrphan:"}}},
+	{Name: "another owner keeps it, of two agents", Test: ownersOnly, Edits: []ruletest.Edit{
+		{"decide.go", "return !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID)", "return false"},
+		{"decide.go", "return listed.UID != o.Self && !listed.Terminating", "return listed.UID == \"none\""}}},
+	{Name: "what a policy leaves stays, of two agents", Test: ownersOnly, Edits: []ruletest.Edit{
+		{"applier_object.go", "|| r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan", "|| item.adopted && r.opts.Policies.of(item.id, true) == PolicyOrphan"},
+		{"applier_object.go", "{ return r.opts.Policies.For(item.id) == PolicyOrphan }", "{ return false }"}}},
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\t\tif action == ActionAdopted {\n\t\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
@@ -107,6 +113,7 @@ var appliedWorkRules = []ruletest.Rule{
 const (
 	campaignOnly = "^TestAppliedWork$/^Campaign$"
 	handoverOnly = "^TestAppliedWork$/^Handover$"
+	ownersOnly   = "^TestAppliedWork$/^Owners$"
 	appliedWork  = "../../appliedwork" // its sources
 )
 
