@@ -131,7 +131,8 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
-	unowned := live != nil && len(live.GetOwnerReferences()) == 0 // the entry of an object that is left may be of one that others have by now
+	// The entry of an object that is left may be of one that others have by now.
+	unowned := live != nil && len(live.GetOwnerReferences()) == 0
 	item.ours = live != nil && (same && unowned || IsOwnedBy(live, r.work.UID) || isWrittenFor(live, r.work.UID))
 	switch {
 	case item.options.ResourceVersion != "" && (live == nil || live.GetResourceVersion() != item.options.ResourceVersion):
@@ -201,7 +202,7 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	live := item.live
 	owned := live.DeepCopy()
 	kept := r.isLeft(item)
-	changed := item.adopted != isAdopted(live, r.work.UID) || kept != (live.GetAnnotations()[keptAnnotation(r.work.UID)] != "")
+	changed := item.adopted != isAdopted(live, r.work.UID) || kept != isMarkedKept(live, r.work.UID)
 	if r.isUnowned(item) {
 		changed = r.disown(item, owned) || changed
 	} else {
@@ -223,7 +224,9 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	}
 	written, err := r.patchMetadata(ctx, item.mapping, live, map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owned.GetOwnerReferences(),
-		"annotations": map[string]any{adoptedAnnotation(r.work.UID): mark(item.adopted), keptAnnotation(r.work.UID): mark(kept)},
+		"annotations": map[string]any{
+			adoptedAnnotation(r.work.UID): mark(item.adopted), keptAnnotation(r.work.UID): mark(kept),
+		},
 	}, item.manager, r.dryRun()...)
 	if err != nil {
 		return r.explain(ctx, item, err)
@@ -280,12 +283,13 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 
 // isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
-	return r.stays(item) || r.keepers[item.change.Key] || slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
+	return r.stays(item) || r.keepers[item.change.Key] ||
+		slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
 }
 
-// contains reports whether an object is deleted with the one of the item, which is its Namespace or its CRD. An identifier may lack
-// the kind or the resource.
+// contains reports whether an object is deleted with the one of the item, which is its Namespace or its CRD. An
+// identifier may lack the kind or the resource.
 func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 	switch i.change.Key.GroupKind() {
 	case namespaceKind:
@@ -293,7 +297,8 @@ func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 	case crdKind:
 		text := func(path ...string) string { s, _, _ := unstructured.NestedString(i.source.Object, path...); return s }
 		kind, resource := text("spec", "names", "kind"), text("spec", "names", "plural")
-		return id.Group == text("spec", "group") && (kind != "" && id.Kind == kind || resource != "" && id.Resource == resource)
+		same := kind != "" && id.Kind == kind || resource != "" && id.Resource == resource
+		return same && id.Group == text("spec", "group")
 	}
 	return false
 }
@@ -309,7 +314,10 @@ func (r *applyRun) isLeft(item *applyItem) bool { return r.opts.Policies.For(ite
 
 // manifest returns what is sent for an item.
 func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
-	f := form{adopted: item.adopted, unowned: r.isUnowned(item), kept: r.isLeft(item), ignored: item.ignored, live: item.live, ours: r.isOurs(item)}
+	f := form{
+		adopted: item.adopted, unowned: r.isUnowned(item), kept: r.isLeft(item),
+		ignored: item.ignored, live: item.live, ours: r.isOurs(item),
+	}
 	f.unhashed = !hasRoom(item.source, item.live, r.work.UID)
 	if id := ApplySetID(r.work.Name); r.tracker.opts.ApplySet && !isOtherSet(item.live, id) {
 		f.set = id
@@ -434,8 +442,8 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	return nil
 }
 
-// disown takes the owner references out of an object that an object without an owner must not have: ours, and those of all AppliedWorks
-// if the policy leaves the object. It reports whether there were any.
+// disown takes out the owner references that an object without an owner must not have: ours, and those of all
+// AppliedWorks if the policy leaves the object. It reports whether there were any.
 func (r *applyRun) disown(item *applyItem, obj *unstructured.Unstructured) bool {
 	changed := false
 	for _, owner := range obj.GetOwnerReferences() {
@@ -452,7 +460,9 @@ func (r *applyRun) hasSurplus(item *applyItem, obj *unstructured.Unstructured) b
 }
 
 // removeSurplus takes owner references out of an object that other field managers have given it.
-func (r *applyRun) removeSurplus(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *applyRun) removeSurplus(
+	ctx context.Context, item *applyItem, applied *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	rest := applied.DeepCopy()
 	if r.disown(item, rest); r.dry {
 		return rest, nil
@@ -464,7 +474,9 @@ func (r *applyRun) removeSurplus(ctx context.Context, item *applyItem, applied *
 
 // mayTake fails an item whose object may be adopted and whose apply would be refused: its record of managed fields stays as it is.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	trial := &applyRun{Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, keepers: r.keepers, dry: true}
+	trial := &applyRun{
+		Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, keepers: r.keepers, dry: true,
+	}
 	tried := *item
 	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
 	if tried.done && tried.change.Action == ActionFailed {

@@ -60,8 +60,8 @@ func (r *applyRun) record(ctx context.Context) error {
 	return err
 }
 
-// findKeepers looks for objects that the work has dropped, and that stay in a Namespace or under a CRD of the call. Where an object
-// cannot be read, the owner references of its Namespace and its CRD stay as they are.
+// findKeepers looks for objects that the work has dropped, and that stay in a Namespace or under a CRD of the call.
+// Where an object cannot be read, the owner references of its Namespace and its CRD stay as they are.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem
@@ -83,8 +83,8 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	var targets []target
 	var entries []v1alpha1.AppliedResourceMeta
 	for _, e := range inv.entries() {
-		dropped := !desired[KeyOf(e.ResourceIdentifier)]
-		if !dropped || !slices.ContainsFunc(containers, func(item *applyItem) bool { return item.contains(e.ResourceIdentifier) }) {
+		isIn := func(item *applyItem) bool { return item.contains(e.ResourceIdentifier) }
+		if desired[KeyOf(e.ResourceIdentifier)] || !slices.ContainsFunc(containers, isIn) {
 			continue
 		}
 		m, err := r.resolve(ctx, e.ResourceIdentifier)

@@ -107,7 +107,9 @@ func (o Owners) owned(live *unstructured.Unstructured) bool {
 // shared reports whether an object has or had another AppliedWork.
 func (o Owners) shared(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(o.Listed, func(listed Owner) bool { return listed.UID != o.Self }) ||
-		slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID != o.Self && isAppliedWork(r) })
+		slices.ContainsFunc(live.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+			return r.UID != o.Self && isAppliedWork(r)
+		})
 }
 
 // letGo reports whether an AppliedWork has released the object and only not forgotten it yet. One that has applied it and left it

@@ -20,8 +20,9 @@ import (
 // maxGrants is how many rights of a role are asked for one by one.
 const maxGrants = 100
 
-// mayGrant returns an error if an object is a role or a binding that grants rights which the executor may not grant. The API server
-// checks that for the user of the request, which is the agent: without this check, an executor could get the rights of the agent.
+// mayGrant returns an error if an object is a role or a binding that grants rights which the executor may not grant. The
+// API server checks that for the user of the request, which is the agent: without this check, an executor could get the
+// rights of the agent.
 func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil // its rights are not written
@@ -74,7 +75,8 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	return nil
 }
 
-// rolesOf returns a role as it is on the cluster and as the call has it: a binding grants the one until the other is written.
+// rolesOf returns a role as it is on the cluster and as the call has it: a binding grants the first until the second is
+// written.
 func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.Unstructured, err error) {
 	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
 		roles = append(roles, r.items[i].source)
@@ -90,13 +92,16 @@ func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.
 	return roles, f.err
 }
 
-// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too many, or if there is no role, or
-// one with nonResourceURLs or an aggregationRule.
-func grantsOf(roles []*unstructured.Unstructured, namespace string) (grants []authorizationv1.ResourceAttributes, countable bool) {
+// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too many, if there is no
+// role, or if a role has nonResourceURLs or an aggregationRule.
+func grantsOf(
+	roles []*unstructured.Unstructured, namespace string,
+) (grants []authorizationv1.ResourceAttributes, countable bool) {
 	for _, obj := range roles {
 		var role rbacv1.ClusterRole // which has the fields of a Role
 		content := map[string]any{"rules": obj.Object["rules"], "aggregationRule": obj.Object["aggregationRule"]}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &role); err != nil || role.AggregationRule != nil {
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &role)
+		if err != nil || role.AggregationRule != nil {
 			return nil, false
 		}
 		for _, rule := range role.Rules {
@@ -126,7 +131,8 @@ func grantsOf(roles []*unstructured.Unstructured, namespace string) (grants []au
 func grantOf(verb, group, resource, namespace, name string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	return authorizationv1.ResourceAttributes{
-		Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+		Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: subresource,
+		Namespace: namespace, Name: name,
 	}
 }
 

@@ -31,9 +31,9 @@ const (
 // own in its manifest, the user must also be allowed to delete it: the garbage collector deletes it after its owners. A reference of
 // a manifest with blockOwnerDeletion needs the right to update the finalizers of the owner.
 //
-// A Role or ClusterRole needs the right to escalate it, and a RoleBinding or ClusterRoleBinding the right to bind its role, unless the
-// user has all rights of the role. Up to 100 rights are compared. A role with more of them, with nonResourceURLs or with an
-// aggregationRule needs escalate or bind.
+// A Role or ClusterRole needs the right to escalate it, and a RoleBinding or ClusterRoleBinding the right to bind its
+// role, unless the user has all rights of the role. Up to 100 rights are compared. A role with more of them, with
+// nonResourceURLs or with an aggregationRule needs escalate or bind.
 //
 // Rights are asked for all names of a namespace first and then by name, but for create, which has no name. Answers count for 10
 // seconds, so a change of rights takes effect after that time. An object that is as its manifest has it is not written, and needs

@@ -58,8 +58,13 @@ func isKept(obj metav1.Object) bool {
 		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
 }
 
-// isKeptFrom reports whether an object has to stay whatever the policies of an AppliedWork: a user wants that, or the policy of another
-// AppliedWork.
+// isMarkedKept reports whether an object carries the mark of one that the policy of an AppliedWork leaves.
+func isMarkedKept(obj metav1.Object, uid types.UID) bool {
+	return obj.GetAnnotations()[keptAnnotation(uid)] != ""
+}
+
+// isKeptFrom reports whether an object has to stay whatever the policies of an AppliedWork: a user wants that, or the
+// policy of another AppliedWork.
 func isKeptFrom(obj metav1.Object, uid types.UID) bool {
 	return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)
 }
@@ -75,17 +80,21 @@ func hasAnnotationOfOthers(obj metav1.Object, prefix string, uid types.UID) bool
 
 // hasTraces reports whether an object was written for an AppliedWork: a field manager or an annotation tells.
 func hasTraces(obj metav1.Object, uid types.UID) bool {
-	annotations := obj.GetAnnotations()
-	return annotations[hashAnnotation(uid)] != "" || annotations[keptAnnotation(uid)] != "" || isAdopted(obj, uid) || isWrittenFor(obj, uid)
+	return obj.GetAnnotations()[hashAnnotation(uid)] != "" || isAdopted(obj, uid) || isMarkedKept(obj, uid) ||
+		isWrittenFor(obj, uid)
 }
 
 // hasTracesOfOthers reports whether an object was written for another AppliedWork.
 func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
-	return slices.ContainsFunc(workPrefixes, func(prefix string) bool { return hasAnnotationOfOthers(obj, prefix, uid) })
+	return slices.ContainsFunc(workPrefixes, func(prefix string) bool {
+		return hasAnnotationOfOthers(obj, prefix, uid)
+	})
 }
 
 // workPrefixes begin the annotations that an AppliedWork has on an object.
-var workPrefixes = []string{v1alpha1.AnnotationAppliedHashPrefix, v1alpha1.AnnotationAdoptedPrefix, v1alpha1.AnnotationKeptPrefix}
+var workPrefixes = []string{
+	v1alpha1.AnnotationAppliedHashPrefix, v1alpha1.AnnotationAdoptedPrefix, v1alpha1.AnnotationKeptPrefix,
+}
 
 // isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an object.
 func isWrittenFor(obj metav1.Object, uid types.UID) bool {
@@ -156,7 +165,8 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork) {
 	// In what was read from the cluster: a hash of the hash would be another each time.
 	for name := range m.GetAnnotations() {
-		if of := strings.TrimSuffix(name, string(work.UID)); of != name && slices.Contains(workPrefixes, of) || strings.HasPrefix(name, v1alpha1.AnnotationKeptPrefix) {
+		prefix, ours := strings.CutSuffix(name, string(work.UID))
+		if ours && slices.Contains(workPrefixes, prefix) || strings.HasPrefix(name, v1alpha1.AnnotationKeptPrefix) {
 			unstructured.RemoveNestedField(m.Object, "metadata", "annotations", name)
 		}
 	}
@@ -189,8 +199,8 @@ func annotate(m *unstructured.Unstructured, name, value string) {
 // maxAnnotations is how many bytes the API server takes for all annotations of an object.
 const maxAnnotations = 256 << 10
 
-// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others. Ours count
-// whether the object has them or not: otherwise the answer would change with each write.
+// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others.
+// Ours count whether the object has them or not: otherwise the answer would change with each write.
 func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 	all := map[string]string{}
 	if live != nil {

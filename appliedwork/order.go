@@ -74,8 +74,8 @@ func DefaultProtected() []Key {
 	}
 }
 
-// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object has no namespace; that in the
-// options may have one, from a manifest.
+// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object has no namespace; the
+// one in the options may have one, from a manifest.
 func (c *cluster) isProtected(key Key) bool {
 	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
 		if key.Namespace == "" {

@@ -207,8 +207,8 @@ func (r *pruneRun) changes(ctx context.Context) []Change {
 	return changes
 }
 
-// forget takes out of the inventory what is done with. An object that is left keeps its entry while its Namespace or its CRD is in
-// the inventory: nothing else knows later that an object has to stay.
+// forget takes out of the inventory what is done with. An object that is left keeps its entry while its Namespace or its
+// CRD is in the inventory: nothing else knows later that an object has to stay.
 func (r *pruneRun) forget(ctx context.Context, condition string, changes *ChangeSet) error {
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
 		containers := map[Key]bool{}
@@ -231,7 +231,8 @@ func (r *pruneRun) forget(ctx context.Context, condition string, changes *Change
 			delete(containers, KeyOf(e.ResourceIdentifier)) // it is not ours any more
 		}
 		for _, e := range left {
-			if !containers[Key{Kind: namespaceKind.Kind, Name: e.Namespace}] && !containers[crdOf(e.ResourceIdentifier)] {
+			namespace := Key{Kind: namespaceKind.Kind, Name: e.Namespace}
+			if !containers[namespace] && !containers[crdOf(e.ResourceIdentifier)] {
 				entries = append(entries, e)
 			}
 		}

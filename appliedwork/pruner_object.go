@@ -58,7 +58,7 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 			continue
 		}
 		if key := item.mapping.keyOf(item.entry.ResourceIdentifier); key != item.change.Key {
-			item.finish(ActionPending, fmt.Errorf("%s was not served a moment ago, so who else has it is not known", key))
+			item.finish(ActionPending, fmt.Errorf("%s was not served a moment ago: its other owners are not known", key))
 			continue
 		}
 		r.present(item.change.Key.GroupKind())
@@ -84,8 +84,8 @@ func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (
 	return c.kinds.resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
 }
 
-// keyOf returns the key that the API server has for an object. An entry of another implementation, or of a manifest, may lack the
-// kind, or have a namespace for a cluster-scoped object: then no guard would know the object.
+// keyOf returns the key that the API server has for an object. An entry of another implementation may lack the kind, or
+// have a namespace for a cluster-scoped object: then no guard would know the object.
 func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
 	key := KeyOf(id)
 	if key.Kind != "" && key.Namespace == "" {
@@ -167,7 +167,7 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
 	case Release:
 		item.left = policy == PolicyOrphan || !IsOwnedBy(live, r.work.UID)
-		item.pinned = owners.shared(live) && live.GetAnnotations()[keptAnnotation(r.work.UID)] != ""
+		item.pinned = owners.shared(live) && isMarkedKept(live, r.work.UID)
 		var heir *Owner
 		if !item.left {
 			heir = owners.heir(live)
