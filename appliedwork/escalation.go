@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,7 +26,7 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil // its rights are not written
 	}
-	about := authorizationv1.ResourceAttributes{Group: rbacv1.GroupName, Version: "*", Namespace: item.id.Namespace}
+	about := authorizationv1.ResourceAttributes{Group: rbacGroup, Version: "*", Namespace: item.id.Namespace}
 	roles := func() ([]*unstructured.Unstructured, error) { return []*unstructured.Unstructured{item.source}, nil }
 	switch item.change.Key.GroupKind() {
 	default:
@@ -44,7 +43,7 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 			return s
 		}
 		about.Verb, about.Resource, about.Name = "bind", "clusterroles", ref("name")
-		role := Key{Group: rbacv1.GroupName, Kind: ref("kind"), Name: about.Name}
+		role := Key{Group: rbacGroup, Kind: ref("kind"), Name: about.Name}
 		if role.Kind == roleKind.Kind {
 			about.Resource, role.Namespace = "roles", item.id.Namespace
 		}
@@ -98,10 +97,18 @@ func grantsOf(
 	roles []*unstructured.Unstructured, namespace string,
 ) (grants []authorizationv1.ResourceAttributes, countable bool) {
 	for _, obj := range roles {
-		var role rbacv1.ClusterRole // which has the fields of a Role
-		content := map[string]any{"rules": obj.Object["rules"], "aggregationRule": obj.Object["aggregationRule"]}
+		var role struct {
+			Rules []struct {
+				Verbs           []string `json:"verbs"`
+				APIGroups       []string `json:"apiGroups"`
+				Resources       []string `json:"resources"`
+				ResourceNames   []string `json:"resourceNames"`
+				NonResourceURLs []string `json:"nonResourceURLs"`
+			} `json:"rules"`
+		}
+		content := map[string]any{"rules": obj.Object["rules"]}
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &role)
-		if err != nil || role.AggregationRule != nil {
+		if err != nil || obj.Object["aggregationRule"] != nil {
 			return nil, false
 		}
 		for _, rule := range role.Rules {
@@ -136,9 +143,11 @@ func grantOf(verb, group, resource, namespace, name string) authorizationv1.Reso
 	}
 }
 
+const rbacGroup = "rbac.authorization.k8s.io"
+
 var (
-	roleKind               = schema.GroupKind{Group: rbacv1.GroupName, Kind: "Role"}
-	clusterRoleKind        = schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRole"}
-	roleBindingKind        = schema.GroupKind{Group: rbacv1.GroupName, Kind: "RoleBinding"}
-	clusterRoleBindingKind = schema.GroupKind{Group: rbacv1.GroupName, Kind: "ClusterRoleBinding"}
+	roleKind               = schema.GroupKind{Group: rbacGroup, Kind: "Role"}
+	clusterRoleKind        = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRole"}
+	roleBindingKind        = schema.GroupKind{Group: rbacGroup, Kind: "RoleBinding"}
+	clusterRoleBindingKind = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRoleBinding"}
 )
