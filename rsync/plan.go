@@ -69,7 +69,7 @@ type requirement struct {
 	timer clock.Timer
 }
 
-// planner makes the tasks of an event. Planning is the same after a restart, because it depends on what is stored alone.
+// planner makes the tasks of an event from what is stored, so that an engine can go on with those of another.
 type planner struct {
 	event   EventType
 	context *appcontext.AppContext // that whose resources are handled
@@ -78,6 +78,7 @@ type planner struct {
 	changed appcontext.Comparer
 	diff    *appcontext.Differences
 	ends    map[appcontext.Identity]bool // for UpdateDelete: the hooks that the other context has for when its apps go
+	ended   bool                         // for UpdateDelete: the other context holds nothing any more
 	whole   bool                         // Update applies everything
 	broken  string                       // why there is no plan
 }
@@ -98,8 +99,11 @@ func (p *planner) plan() []*task {
 	case Update:
 		p.diff = appcontext.Diff(p.other, p.context, p.compare)
 	case UpdateDelete:
-		p.diff = appcontext.Diff(p.context, p.other, p.compare)
 		p.ends = endsOf(p.other)
+		if p.ended {
+			p.other = &appcontext.AppContext{}
+		}
+		p.diff = appcontext.Diff(p.context, p.other, p.compare)
 	}
 	if p.broken != "" {
 		return nil
@@ -220,7 +224,7 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	var ends []appcontext.Resource
 	hooks := func(hook appcontext.Hook) {
 		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool {
-			return p.kept(c, r) || !run && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+			return p.kept(c, r) || (!run || p.ended) && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
 		})
 		if run && len(list) > 0 {
 			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})

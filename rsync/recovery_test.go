@@ -246,3 +246,35 @@ func (w *world) leftOver() []string {
 	}
 	return out
 }
+
+// TestTerminateRightAfterUpdate: what an update leads to can end before the context that it is from has got
+// its UpdateDelete, which then deletes everything. The hook that both have runs once.
+func TestTerminateRightAfterUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1 old=1 pre-delete!bye=1; db@c2 y=1")
+		s.create("b", "web@c1 x=1 new=1 pre-delete!bye=1; db@c2 y=2")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		c := s.clusters.Cluster("edge", "c1")
+		c.Forget()
+		s.clusters.Cluster("edge", "c2").Intercept(func(v fake.Verb, _ connector.Batch) error {
+			if v == fake.Get {
+				time.Sleep(30 * time.Second)
+			}
+			return nil
+		})
+		s.ref(s.engine.Read(t.Context(), "a"))
+		time.Sleep(time.Second)
+		update := s.ref(s.engine.Update(t.Context(), "a", "b"))
+		time.Sleep(time.Second)
+		s.done(s.engine.Terminate(t.Context(), "b"))
+		s.state("b", rsync.Terminated)
+		s.done(update, nil)
+		s.state("a", rsync.Updated)
+		s.shows("c1", "")
+		s.shows("c2", "")
+		if got, want := s.verbs("c1"), "Apply new, Apply bye, Delete new, Delete bye, Delete old, Delete x"; got != want {
+			t.Errorf("it did %q, want %q", got, want)
+		}
+	})
+}

@@ -83,7 +83,9 @@ var rules = []ruletest.Rule{
 	{Name: "hooks of an end that was stopped are deleted", Test: "TestInterruptedHooks", Edits: edits{
 		{"plan.go", "		ends = append(ends, list...)\n", "		if run {\n			ends = append(ends, list...)\n		}\n"}}},
 	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
-		{"plan.go", "|| !run && p.ends[", "|| false && p.ends["}}},
+		{"plan.go", "|| (!run || p.ended) && p.ends[", "|| false && p.ends["}}},
+	{Name: "nothing is kept for a context that has ended", Test: "TestTerminateRightAfterUpdate", Edits: edits{
+		{"plan.go", "		if p.ended {\n", "		if false {\n"}}},
 
 	// Recovery.
 	{Name: "an update replaces all that a failed one has left", Test: "TestRecovery", Edits: edits{

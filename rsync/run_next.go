@@ -176,6 +176,14 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
 		p.whole = r.img.record.Whole
+		if e.Event == UpdateDelete {
+			// Read after the begin: if the other context ends later, it sees that this one holds nothing.
+			_, rec, err := r.engine.stateOf(ctx, e.UCID)
+			if err != nil {
+				return err
+			}
+			p.ended = !rec.Holds
+		}
 		w.tasks, w.broken = p.plan(), p.broken
 	}
 	for _, t := range w.tasks {
