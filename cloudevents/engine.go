@@ -31,7 +31,8 @@ type Handler interface {
 	// Disconnected is called when the connection has ended.
 	Disconnected()
 	// Received takes an event. The broker is told that it arrived when Received, and after it
-	// [Options].Commit, have returned, so by then its content must be in a store. The first events may come before Connected.
+	// [Options].Commit, have returned, so by then its content must be in a store. The first events
+	// may come before Connected.
 	Received(m Message)
 	// Refused takes a message that is not a CloudEvent.
 	Refused(topic string, err error)
@@ -148,7 +149,7 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 		e.metrics.unregister()
 		return nil, err
 	}
-	e.unsent = quietlog.New("An event was not published", e.options.Clock)
+	e.unsent = quietlog.New("An event was not published", "topic", e.options.Clock)
 	if o.QPS > 0 {
 		e.limiter = rate.NewLimiter(rate.Limit(o.QPS), e.options.Burst)
 	}
@@ -175,8 +176,9 @@ func (e *Engine) Refusals() int64 { return e.refusals.Load() }
 // [Handler.Connected] made. Each [Requirement] among them it must have taken.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Refused returns the broker's reason to refuse a [Requirement] of the current connection, so that nothing comes although
-// there is one. It returns nil while the broker refuses none, and while there is no connection: see [Engine.Healthy].
+// Refused returns the broker's reason to refuse a [Requirement] of the current connection, so that
+// nothing comes although there is one. It returns nil while the broker refuses none, and while
+// there is no connection: see [Engine.Healthy].
 func (e *Engine) Refused() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// TestPermanentFailuresSpread: clients that somebody misconfigured alike do not come all at once, neither soon nor late.
+// TestPermanentFailuresSpread: clients that somebody misconfigured alike do not come all at once,
+// neither soon nor late.
 func TestPermanentFailuresSpread(t *testing.T) {
 	const clients = 10
 	synctest.Test(t, func(t *testing.T) {

@@ -173,8 +173,8 @@ type needed struct{ *note }
 
 func (needed) Required() bool { return true }
 
-// TestRefusedRequirement: a request that the broker refuses for good is not asked. The engine says so, is not ready, and
-// publishes it again on the same connection, since access rules may change.
+// TestRefusedRequirement: a request that the broker refuses for good is not asked. The engine says
+// so, is not ready, and publishes it again on the same connection, since access rules may change.
 func TestRefusedRequirement(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		request := &note{topic: "request"}
@@ -338,8 +338,8 @@ type deniable struct {
 
 func (d *deniable) Refused(err error) { d.refusals = append(d.refusals, err) }
 
-// TestDeniedAndTaken: the broker refuses one publication and takes the next, which was under way already. What it has may
-// be either, so the item goes out again.
+// TestDeniedAndTaken: the broker refuses one publication and takes the next, which was under way
+// already. What it has may be either, so the item goes out again.
 func TestDeniedAndTaken(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)

@@ -37,9 +37,10 @@ type Transport interface {
 	// identity towards the broker where the user configured none. A second call returns [ErrClaimed].
 	Claim(client string) error
 
-	// Connect opens a connection, subscribes to every filter of o and returns when the broker has granted
-	// them all, except those in o.Optional. It gives up when ctx ends. It returns a [*PermanentError] for what no retry will mend.
-	// The connection's life is bound to neither ctx nor the Transport: the caller closes it.
+	// Connect opens a connection, subscribes to every filter of o and returns when the broker has
+	// granted them all, except those in o.Optional. It gives up when ctx ends. It returns a
+	// [*PermanentError] for what no retry will mend. The connection's life is bound to neither ctx
+	// nor the Transport: the caller closes it.
 	Connect(ctx context.Context, o ConnectOptions) (Conn, error)
 }
 

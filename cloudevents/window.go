@@ -14,9 +14,10 @@ const (
 	leastCounted = 512
 )
 
-// window bounds how much of the lane Bulk is published and not acknowledged: else news would wait for all of it, in the
-// broker and at the other end, where a long resync keeps everybody busy for a while. A broker that is far away needs more
-// under way; how far it is, the fastest acknowledgement tells, which no load can make faster.
+// window bounds how much of the lane Bulk is published and not acknowledged: else news would wait
+// for all of it, in the broker and at the other end, where a long resync keeps everybody busy for a
+// while. A broker that is far away needs more under way; how far it is, the fastest acknowledgement
+// tells, which no load can make faster.
 type window struct {
 	taken   int
 	fastest time.Duration // 0 while none has come

@@ -55,8 +55,9 @@
 //	[Presence]      among processes   /sources/<source>/presence                                 presence
 //	                … of one ID       /clusters/<cluster>/presence
 //
-// Profile.SourceFilters, Profile.AgentFilters and Profile.PresenceFilter give the filters to subscribe to. Updates and deletions go out as
-// spec.created too; spec.updated and spec.deleted are read.
+// Profile.SourceFilters, Profile.AgentFilters and Profile.PresenceFilter give the filters to
+// subscribe to. Updates and deletions go out as spec.created too; spec.updated and spec.deleted are
+// read.
 //
 // # Attributes
 //
@@ -92,9 +93,10 @@
 //
 // # The profile ManifestBundle
 //
-// [ManifestBundle] is what sources and agents built on the OCM SDK (open-cluster-management.io/sdk-go v1.3.0) speak. Its
-// events travel in the binary content mode ([Traits]): MQTT user properties with the prefix ce-. [NewManifestBundle]
-// makes it with other words in the topics and with shared subscriptions.
+// [ManifestBundle] is what sources and agents built on the OCM SDK
+// (open-cluster-management.io/sdk-go v1.3.0) speak. Its events travel in the binary content mode
+// ([Traits]): MQTT user properties with the prefix ce-. [NewManifestBundle] makes it with other
+// words in the topics and with shared subscriptions.
 //
 //	[Spec], [StatusResync]   source to agent    sources/<source>/clusters/<cluster>/sourceevents
 //	[Status], [SpecResync]   agent to source    sources/<source>/clusters/<cluster>/agentevents
@@ -102,10 +104,10 @@
 //	[SpecResync]             … to all sources   clusters/<cluster>/agentbroadcast
 //	[Presence]               among processes    sources/<source>/presence and clusters/<cluster>/presence
 //
-// The type is io.open-cluster-management.works.v1alpha1.manifestbundles.<spec|status>. and create_request, update_request,
-// delete_request, resync_request or resync_response; the [Action] of a message says which. That of a [Presence], which the
-// OCM SDK does not have, ends with presence instead. What is another than in
-// ManifestWork:
+// The type is io.open-cluster-management.works.v1alpha1.manifestbundles.<spec|status>. and
+// create_request, update_request, delete_request, resync_request or resync_response; the [Action]
+// of a message says which. That of a [Presence], which the OCM SDK does not have, ends with
+// presence instead. What is another than in ManifestWork:
 //
 //   - clustername and originalsource are always there, if only empty. originalsource has the source in what agents
 //     publish.

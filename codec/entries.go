@@ -154,9 +154,9 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
 }
 
-// readSpecEntries reads the list. Entries with longer identifiers than a spec can have are passed over: they are of a
-// source that others serve, and must not make the list useless to the rest. An entry without a version has version 0, which is older than any: the source
-// sends the work.
+// readSpecEntries reads the list. Entries with longer identifiers than a spec can have are passed
+// over: they are of a source that others serve, and must not make the list useless to the rest. An
+// entry without a version has version 0, which is older than any: the source sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []SpecEntry
@@ -194,8 +194,8 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	return entries, p.finish()
 }
 
-// readStatusEntries reads the list, without entries that have longer identifiers than a status can have. An entry without a hash has the empty one, which no status has: the agent
-// sends the status.
+// readStatusEntries reads the list, without entries that have longer identifiers than a status can
+// have. An entry without a hash has the empty one, which no status has: the agent sends the status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []StatusEntry

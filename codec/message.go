@@ -15,7 +15,8 @@ import (
 // from its cluster.
 const ConditionDeleted = "Deleted"
 
-// Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync], [*Digest] and [*Presence].
+// Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync],
+// [*Digest] and [*Presence].
 type Message interface {
 	// Head returns the part that all messages share.
 	Head() *Header
@@ -187,7 +188,8 @@ type SpecEntry struct {
 type StatusResync struct {
 	Header
 	Scope Scope
-	// Part limits a request of [ScopeLists] to some of the works, and has the number of buckets of one of [ScopeDigest].
+	// Part limits a request of [ScopeLists] to some of the works, and has the number of buckets of
+	// one of [ScopeDigest].
 	Part  Part
 	Chunk Chunk
 	// Broadcast puts the request on the topic that every agent reads instead of the directed topic of
@@ -207,8 +209,9 @@ type StatusEntry struct {
 	StatusSeq int64
 }
 
-// Presence is the message of a process about itself, to other processes with the same ID: that of a source, with
-// Header.Source, or that of the agent of a cluster, with Header.Cluster. Only processes with that ID subscribe to its topic.
+// Presence is the message of a process about itself, to other processes with the same ID: that of a
+// source, with Header.Source, or that of the agent of a cluster, with Header.Cluster. Only
+// processes with that ID subscribe to its topic.
 type Presence struct {
 	Header
 	// Session identifies the process. Required.

@@ -16,12 +16,12 @@ import (
 // and fixed words, then stay far below the 65,535 bytes that MQTT allows.
 const MaxNameLength = 1024
 
-// MaxIDLength is the longest identifier in an event, in bytes: resource IDs, the names and UIDs of works, agent sessions
-// and resync IDs. Peers keep them, and use them as keys.
+// MaxIDLength is the longest identifier in an event, in bytes: resource IDs, the names and UIDs of
+// works, agent sessions and resync IDs. Peers keep them, and use them as keys.
 const MaxIDLength = 1024
 
-// MaxHashLength is the limit of a status hash in bytes. Those of this package and of the OCM SDK have 64. A source keeps the
-// hash of each status, and the sizes of its lists are computed with it.
+// MaxHashLength is the limit of a status hash in bytes. Those of this package and of the OCM SDK
+// have 64. A source keeps the hash of each status, and the sizes of its lists are computed with it.
 const MaxHashLength = 128
 
 // ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength] bytes, valid

@@ -97,8 +97,8 @@ func TestNoRedirect(t *testing.T) {
 	}
 }
 
-// TestEchoedSecrets: a peer that repeats what it gets, so that error texts could quote it, and a server that puts it into
-// its own words.
+// TestEchoedSecrets: a peer that repeats what it gets, so that error texts could quote it, and a
+// server that puts it into its own words.
 func TestEchoedSecrets(t *testing.T) {
 	echo := fake(t, func(conn net.Conn) {
 		buf := make([]byte, 4<<10)

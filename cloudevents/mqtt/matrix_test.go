@@ -139,9 +139,9 @@ func (s *site) ways() []way {
 	}
 }
 
-// TestSecurityMatrix: what each way to secure a link does on Mosquitto, over TCP and over WebSockets, with the engine on
-// top: an event comes through, or there is an error that says what to do, and another attempt. Nothing of it shows
-// a secret.
+// TestSecurityMatrix: what each way to secure a link does on Mosquitto, over TCP and over
+// WebSockets, with the engine on top: an event comes through, or there is an error that says what
+// to do, and another attempt. Nothing of it shows a secret.
 func TestSecurityMatrix(t *testing.T) {
 	s := newSite(t)
 	brokers := s.brokers(t)

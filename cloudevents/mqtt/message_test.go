@@ -210,8 +210,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestReaderEndsPackets: the last bytes of a packet come with io.EOF, which spares paho a second, larger buffer, and the
-// next packet follows all the same.
+// TestReaderEndsPackets: the last bytes of a packet come with io.EOF, which spares paho a second,
+// larger buffer, and the next packet follows all the same.
 func TestReaderEndsPackets(t *testing.T) {
 	rest := bytes.Repeat([]byte{7}, 300) // has a length of two bytes
 	packet := append([]byte{0x30, 0xac, 0x02}, rest...)

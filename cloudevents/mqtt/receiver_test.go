@@ -125,8 +125,8 @@ func TestLinkBreaksWhileReceiveIsSlow(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementBehindMessages: Receive gets the acknowledgement that it waits for, although more messages than the
-// limit precede it.
+// TestAcknowledgementBehindMessages: Receive gets the acknowledgement that it waits for, although
+// more messages than the limit precede it.
 func TestAcknowledgementBehindMessages(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	ready, last := make(chan struct{}), make(chan struct{})

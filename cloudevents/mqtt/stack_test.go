@@ -90,8 +90,8 @@ func (s *stack) arrives(name string) {
 	}
 }
 
-// TestRefusedWork: a broker that takes no messages for one cluster, and no large ones for any, and announces neither. Both
-// show on their works. Other works flow.
+// TestRefusedWork: a broker that takes no messages for one cluster, and no large ones for any, and
+// announces neither. Both show on their works. Other works flow.
 func TestRefusedWork(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxMessageSize: 4000,
 		ACL: "topic readwrite #\ntopic deny /sources/hub/clusters/cluster2/#\n"})

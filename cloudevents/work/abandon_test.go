@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestAbandon: the deletion of one work ends without its agent, and that of others goes on. An agent that comes later with
-// the abandoned work is told to delete it.
+// TestAbandon: the deletion of one work ends without its agent, and that of others goes on. An
+// agent that comes later with the abandoned work is told to delete it.
 func TestAbandon(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
@@ -70,8 +70,9 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent is given up, but for the finalizers of others; its
-// name is free again, and an agent that comes then gets the new work only.
+// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent is given up, but for the
+// finalizers of others; its name is free again, and an agent that comes then gets the new work
+// only.
 func TestAbandonBeforeTheAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

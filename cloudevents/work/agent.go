@@ -56,11 +56,12 @@ type Agent struct {
 	logger  klog.Logger
 }
 
-// agentSource is what an agent knows of one source. Its account is charged for works, tombstones, questions to be asked, the
-// events of an answer, and lists and digests until they are published. The fixed cost of a work includes its places in confirm,
-// ownRequests.recent, Agent.waiting and Agent.buried, and its answer in the outbox, of which it has at most one. Statuses are
-// not charged. Agent.names is charged for the record of the source and its place in syncState, requestQueue for requests, and
-// presence is limited by maxRivals.
+// agentSource is what an agent knows of one source. Its account is charged for works, tombstones,
+// questions to be asked, the events of an answer, and lists and digests until they are published.
+// The fixed cost of a work includes its places in confirm, ownRequests.recent, Agent.waiting and
+// Agent.buried, and its answer in the outbox, of which it has at most one. Statuses are not
+// charged. Agent.names is charged for the record of the source and its place in syncState,
+// requestQueue for requests, and presence is limited by maxRivals.
 type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, graves included
@@ -107,7 +108,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		own:     ownRequests{wake: make(chan struct{}, 1)},
 		logger:  klog.Background(),
 
-		refusals: quietlog.New("Refused an event", options.Clock),
+		refusals: quietlog.New("Refused an event", "topic", options.Clock),
 	}
 	a.budget = &budget{
 		perPeer: options.MaxSourceBytes, total: options.MaxBytes, options: "AgentOptions", peer: "MaxSourceBytes",

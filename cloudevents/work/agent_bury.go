@@ -71,7 +71,8 @@ func (a *Agent) serveWaiting(name string) {
 	}
 }
 
-// dig gives a buried work its place in the order of expiry, unless it has one from an earlier burial: expire moves it then.
+// dig gives a buried work its place in the order of expiry, unless it has one from an earlier
+// burial: expire moves it then.
 func (a *Agent) dig(w *agentWork) {
 	if !w.dug {
 		w.dug = true

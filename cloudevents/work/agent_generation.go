@@ -12,10 +12,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// A source that restarts without a store counts the generations of its works from 1 again, while the agent's objects
-// stay what they are. So an object has the generation that its source counts as long as that is one for it, as on an API
-// server: never lower than before, and higher when the spec has changed or the deletion begins. Where the source is
-// behind, agentWork.ahead is by how much, and a condition that goes out says its generation as the source counts.
+// A source that restarts without a store counts the generations of its works from 1 again, while
+// the agent's objects stay what they are. So an object has the generation that its source counts as
+// long as that is one for it, as on an API server: never lower than before, and higher when the
+// spec has changed or the deletion begins. Where the source is behind, agentWork.ahead is by how
+// much, and a condition that goes out says its generation as the source counts.
 
 // count gives obj, the next state of w, its generation after a spec, which has changed it or begun its deletion, or
 // neither.
@@ -27,8 +28,8 @@ func (w *agentWork) count(obj *workv1.ManifestWork, spec *codec.Spec, changed bo
 	w.relate(obj.Generation, spec)
 }
 
-// relate notes that a generation of the object is the one that came with a spec. A source that sends none is taken to count
-// likewise.
+// relate notes that a generation of the object is the one that came with a spec. A source that
+// sends none is taken to count likewise.
 func (w *agentWork) relate(generation int64, spec *codec.Spec) {
 	w.ahead, w.hash = 0, ""
 	if sent := generationOf(spec); sent != 0 {

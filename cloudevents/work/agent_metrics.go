@@ -22,8 +22,8 @@ const (
 // agentSizes are the metrics that only an agent has.
 type agentSizes struct{ sources, synced *prometheus.Desc }
 
-// measure makes the metrics of the agent and registers them, where the options want them. They may be read at once, so what
-// they are read from is there: a scrape does not wait for a Store to load.
+// measure makes the metrics of the agent and registers them, where the options want them. They may
+// be read at once, so what they are read from is there: a scrape does not wait for a Store to load.
 func (a *Agent) measure() error {
 	r := a.options.MetricsRegisterer
 	if r == nil {
@@ -60,14 +60,14 @@ func specOutcome(act protocol.AgentAction) string {
 
 // collect takes the store's lock once.
 func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metric) {
-	works := map[string]int{"held": 0, "deleting": 0, "grave": 0, "waiting": 0, "rejected": 0}
+	works := map[string]int{"held": 0, "deleting": 0, "tombstone": 0, "waiting": 0, "rejected": 0}
 	degraded := 0
 	a.store.Lock()
 	for _, s := range a.sources {
 		for _, w := range s.works {
 			switch {
 			case w.state == protocol.Grave:
-				works["grave"]++
+				works["tombstone"]++
 			case w.state == protocol.Deleting:
 				works["deleting"]++
 			case w.Object != nil:

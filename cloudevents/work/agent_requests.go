@@ -19,7 +19,8 @@ import (
 const (
 	// askDelay is how long requests for unknown works and confirmations gather.
 	askDelay = 100 * time.Millisecond
-	// mostGathered is the number of confirmations that do not wait for more: a source that repairs a loss waits for them.
+	// mostGathered is the number of confirmations that do not wait for more: a source that repairs
+	// a loss waits for them.
 	mostGathered = 64
 	// confirmDelay is how long an agent waits for a status to confirm a version, before it confirms without one. It is
 	// less than the source's resendAfter.
@@ -137,8 +138,9 @@ func (a *Agent) gatherLocked(delay time.Duration) {
 	}
 }
 
-// receivedLocked sees to it that the source of a work learns that its version has arrived. A status usually does that, so a
-// version that the user wrote waits for one; an answer, and what was sent again, is confirmed soon.
+// receivedLocked sees to it that the source of a work learns that its version has arrived. A status
+// usually does that, so a version that the user wrote waits for one; an answer, and what was sent
+// again, is confirmed soon.
 func (a *Agent) receivedLocked(w *agentWork, soon bool) {
 	w.unconfirmed = true
 	if soon {
@@ -189,8 +191,9 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks asks the sources for the works that they alone can tell the truth about, and for those whose specs there is room
-// for now, and confirms versions: all are entries of a list of some works.
+// sendAsks asks the sources for the works that they alone can tell the truth about, and for those
+// whose specs there is room for now, and confirms versions: all are entries of a list of some
+// works.
 func (a *Agent) sendAsks() {
 	a.findRoomLocked()
 	for _, s := range a.sources {
@@ -256,7 +259,8 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	}
 }
 
-// startDigestsLocked begins the digests with the first connection. Each agent has a time of its own within the interval.
+// startDigestsLocked begins the digests with the first connection. Each agent has a time of its own
+// within the interval.
 func (a *Agent) startDigestsLocked() {
 	if a.traits.Strict || !a.own.digestAt.IsZero() {
 		return

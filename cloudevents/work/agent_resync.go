@@ -63,8 +63,9 @@ func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.Spec
 // shown notes whether the source knows our extensions.
 func (s *agentSource) shown(modern bool) { s.modern, s.strict = modern, !modern }
 
-// entry describes the version of a work that the agent has received. While the clean-up of an incarnation lasts, that is
-// the next incarnation, if there is one: its source must not send it again, and has no status of it.
+// entry describes the version of a work that the agent has received. While the clean-up of an
+// incarnation lasts, that is the next incarnation, if there is one: its source must not send it
+// again, and has no status of it.
 func (w *agentWork) entry() codec.SpecEntry {
 	w.heal(boundsOf(w.agent.traits, w.agent.options.Clock))
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}

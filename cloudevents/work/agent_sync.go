@@ -77,8 +77,8 @@ func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 |
 // waited for.
 const mostTries = 3
 
-// enough reports whether an answer that need not be waited for is not asked for again. One that has no end may have lost it,
-// or its source does not know all its works yet: it is asked for once.
+// enough reports whether an answer that need not be waited for is not asked for again. One that has
+// no end may have lost it, or its source does not know all its works yet: it is asked for once.
 func (a *syncAnswer) enough() bool {
 	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
 }
@@ -177,8 +177,8 @@ func (a *Agent) quiet() time.Duration {
 	return DefaultInitialSyncTimeout
 }
 
-// pursueLocked asks again for answers of which a part is missing, and ends the initial sync when all have come. It returns
-// when it is to be called again.
+// pursueLocked asks again for answers of which a part is missing, and ends the initial sync when
+// all have come. It returns when it is to be called again.
 func (a *Agent) pursueLocked(now time.Time) time.Time {
 	var next time.Time
 	held, named := a.store.Held(), len(a.options.Sources) > 0
@@ -264,8 +264,8 @@ func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due
 	return now.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
 }
 
-// lacksLocked reports whether a source has works that are in no list because there was no room for them: a controller that
-// deletes what a list does not have would delete their workloads.
+// lacksLocked reports whether a source has works that are in no list because there was no room for
+// them: a controller that deletes what a list does not have would delete their workloads.
 func (a *Agent) lacksLocked(source string) bool {
 	if s := a.sources[source]; s != nil && a.serves(source) {
 		for w := range s.refused {
@@ -343,14 +343,14 @@ func (a *Agent) notSynced(cause error) error {
 func (a *Agent) syncProblem() string {
 	a.store.Lock()
 	defer a.store.Unlock()
-	problem := "the initial sync is not over"
+	problem := "the initial sync has not ended"
 	missing, refused := a.missingLocked(a.options.Clock.Now())
 	if len(missing) > 0 {
-		problem += ": no complete answer from the sources " + strings.Join(missing, ", ") +
-			": they are away, or InventoryComplete was not called there"
+		problem += ": waiting for the works of the sources " + strings.Join(missing, ", ") +
+			", which are not connected or have not called InventoryComplete"
 	}
 	if len(refused) > 0 {
-		problem += ": MaxSourceBytes or MaxBytes leaves no room for all works of the sources " + strings.Join(refused, ", ")
+		problem += ": MaxSourceBytes or MaxBytes is too small for the works of the sources " + strings.Join(refused, ", ")
 	}
 	return problem
 }

@@ -63,12 +63,13 @@ type agentWork struct {
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
 	created  metav1.Time
-	// unconfirmed is whether neither a status nor a list has told the source that this version arrived, recent whether the
-	// agent waits for a status to do that.
+	// unconfirmed is whether neither a status nor a list has told the source that this version
+	// arrived, recent whether the agent waits for a status to do that.
 	unconfirmed, recent bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
-	// charged is what the record costs its source, refused the size of the record with a spec that there was no room for.
+	// charged is what the record costs its source, refused the size of the record with a spec that
+	// there was no room for.
 	charged, refused int64
 	// dug is whether the work has a place among the agent's buried.
 	dug bool
@@ -362,8 +363,8 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
-	// In a strict profile an empty status is one, and would replace what the source has. Generations that count in another
-	// way make another report of the same status.
+	// In a strict profile an empty status is one, and would replace what the source has.
+	// Generations that count in another way make another report of the same status.
 	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
 		w.publish()
 	}

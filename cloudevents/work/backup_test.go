@@ -59,8 +59,9 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start deletes nothing that a restored
-// Store lacks. A call after the source has detected the backup counts.
+// TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start
+// deletes nothing that a restored Store lacks. A call after the source has detected the backup
+// counts.
 func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -118,8 +119,8 @@ func TestRestoredBackupOfAwayCluster(t *testing.T) {
 	})
 }
 
-// TestRestartIsNoRestoredBackup: restarts with the store as it was, writes, forgotten clusters and clusters that were away
-// raise no doubt.
+// TestRestartIsNoRestoredBackup: restarts with the store as it was, writes, forgotten clusters and
+// clusters that were away raise no doubt.
 func TestRestartIsNoRestoredBackup(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -223,8 +224,8 @@ func TestRestoredBackupWithClockBehind(t *testing.T) {
 	})
 }
 
-// TestForgetAfterRestoredBackup: a cluster that is forgotten after a backup was restored takes its own protection with it, and
-// not that of another cluster, which the backup does not have.
+// TestForgetAfterRestoredBackup: a cluster that is forgotten after a backup was restored takes its
+// own protection with it, and not that of another cluster, which the backup does not have.
 func TestForgetAfterRestoredBackup(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

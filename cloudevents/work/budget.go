@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// budget bounds the bytes that peers make a process keep, for each peer and in all. Sizes are estimates, which count what
-// a peer can choose and a fixed cost for the rest.
+// budget bounds the bytes that peers make a process keep, for each peer and in all. Sizes are
+// estimates, which count what a peer can choose and a fixed cost for the rest.
 type budget struct {
 	perPeer, total int64
 	options, peer  string // the type of the options, and the name of the one for perPeer
@@ -52,8 +52,9 @@ func sourceSize(name string) int64 { return int64(sourceCost + len(name)) }
 // charge adds n bytes, unless the peer or all peers would then keep more than they may.
 func (a *account) charge(n int64) bool { return a.chargeExcept(n, 0) }
 
-// chargeSpec is charge for a spec. It leaves a sixteenth of the bounds to records that report refused specs, and to requests
-// and lists: without these, what has arrived is not confirmed, and what is lost is not repaired.
+// chargeSpec is charge for a spec. It leaves a sixteenth of the bounds to records that report
+// refused specs, and to requests and lists: without these, what has arrived is not confirmed, and
+// what is lost is not repaired.
 func (a *account) chargeSpec(n int64) bool { return a.chargeExcept(n, specReserve) }
 
 // Specs leave one specReserve-th of the bounds, and reports of refused specs one reportReserve-th.
@@ -216,8 +217,9 @@ func (w *agentWork) account() {
 	}
 }
 
-// admit charges the source for a spec that w is to have, as its next one or at once. A spec that exceeds the bounds loses its
-// content, and the record reports that. It is an error where there is no room for the report either.
+// admit charges the source for a spec that w is to have, as its next one or at once. A spec that
+// exceeds the bounds loses its content, and the record reports that. It is an error where there is
+// no room for the report either.
 func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	size := recordSize(w.id, spec.Name) + specSize(spec)
 	if next {
@@ -276,8 +278,8 @@ func (a *Agent) roomLocked() {
 	}
 }
 
-// findRoomLocked chooses the refused specs that there is room for now. Lists and digests show an earlier version of their
-// works, so that the source sends them.
+// findRoomLocked chooses the refused specs that there is room for now. Lists and digests show an
+// earlier version of their works, so that the source sends them.
 func (a *Agent) findRoomLocked() {
 	if a.refused == 0 {
 		return
@@ -295,8 +297,8 @@ func (a *Agent) findRoomLocked() {
 	}
 }
 
-// size estimates the memory that the source makes the agent keep for a work. Statuses do not count: the agent's user writes
-// them.
+// size estimates the memory that the source makes the agent keep for a work. Statuses do not count:
+// the agent's user writes them.
 func (w *agentWork) size() int64 {
 	size := recordSize(w.id, w.name) + specSize(w.next)
 	if w.Object != nil {

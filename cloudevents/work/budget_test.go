@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestSpecsAreChargedWhatTheyTake: events that are small, or that share little, make an agent keep no more than is counted.
+// TestSpecsAreChargedWhatTheyTake: events that are small, or that share little, make an agent keep
+// no more than is counted.
 func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 	const owner = `{"apiVersion":"","kind":"","name":"","uid":""}`
 	large := func(s *scene, a *spoke, edit func(*workv1.ManifestWork)) {

@@ -89,8 +89,9 @@ func TestBundleGoneWorkForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleListOfLeaving: an agent's list tells the version of the spec that waits for the end of a deletion, not that of
-// the deletion: a source that counts anew may have come to the latter with a spec that was lost.
+// TestBundleListOfLeaving: an agent's list tells the version of the spec that waits for the end of
+// a deletion, not that of the deletion: a source that counts anew may have come to the latter with
+// a spec that was lost.
 func TestBundleListOfLeaving(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, l := s.source(bundleSource), &link{Transport: s.bus.Transport()}
@@ -124,8 +125,8 @@ func TestBundleListOfLeaving(t *testing.T) {
 	})
 }
 
-// TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only that tells it to delete
-// the work when the cluster comes back before the source does.
+// TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only
+// that tells it to delete the work when the cluster comes back before the source does.
 func TestBundleForgotten(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}
@@ -154,8 +155,9 @@ func TestBundleForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleForgottenHeld is TestBundleForgotten of a work that a finalizer of the hub's holds: the agent's status tells
-// that it is there, after the deletion was lost, and nobody knows of it once the finalizer is gone.
+// TestBundleForgottenHeld is TestBundleForgotten of a work that a finalizer of the hub's holds: the
+// agent's status tells that it is there, after the deletion was lost, and nobody knows of it once
+// the finalizer is gone.
 func TestBundleForgottenHeld(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}

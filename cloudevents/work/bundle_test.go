@@ -182,9 +182,9 @@ func TestBundleRestartedSource(t *testing.T) {
 	})
 }
 
-// TestBundleUnreportedWork: a source without a store creates a work that an earlier process created with the same version. The agent
-// has that one, has reported nothing, and gets the new one, also if the first specs and statuses are lost, or both works were
-// created in one second.
+// TestBundleUnreportedWork: a source without a store creates a work that an earlier process created
+// with the same version. The agent has that one, has reported nothing, and gets the new one, also
+// if the first specs and statuses are lost, or both works were created in one second.
 func TestBundleUnreportedWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost  int
@@ -260,8 +260,8 @@ func TestBundleBehind(t *testing.T) {
 	})
 }
 
-// TestBundleLateStatus: a source that counts anew learns of an earlier process by a late status. Its agent may have newer versions of that
-// process, which must not confirm what the source sends.
+// TestBundleLateStatus: a source that counts anew learns of an earlier process by a late status.
+// Its agent may have newer versions of that process, which must not confirm what the source sends.
 func TestBundleLateStatus(t *testing.T) {
 	for name, tt := range map[string]struct {
 		updates       int64 // of this process

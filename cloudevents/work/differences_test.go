@@ -3,7 +3,7 @@
 
 package work_test
 
-// Reasons of the differences, as the package doc has them.
+// Reasons of the differences, as API.md lists them.
 const (
 	newer       = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
 	namespaces  = "a namespace is a cluster's name and always exists"
@@ -30,7 +30,7 @@ const (
 	blocked  = `cause=FieldValueInvalid <nil> "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"`
 )
 
-// differences by script and label. The package doc lists the reasons.
+// differences by script and label. API.md lists the reasons.
 var differences = map[string]difference{
 	"create/bad owner": {`error Invalid code=422 details=work.open-cluster-management.io/ManifestWork "x" ` + blocked +
 		` cause=FieldValueRequired metadata.ownerReferences[0].apiVersion "Required value: must not be empty"` +

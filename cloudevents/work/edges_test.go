@@ -209,8 +209,8 @@ func TestJSONPatchKeepsManifests(t *testing.T) {
 	}
 }
 
-// TestUnsendable: what no event can carry shows on the work, as nobody else would tell. No write makes such a work, but a
-// store can have it.
+// TestUnsendable: what no event can carry shows on the work, as nobody else would tell. No write
+// makes such a work, but a store can have it.
 func TestUnsendable(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

@@ -15,8 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// addSource has a manager start a source and probe it. A manager that elects a leader starts the source once it is elected;
-// until then it stands by, and is ready for that. For an agent it is the same.
+// addSource has a manager start a source and probe it. A manager that elects a leader starts the
+// source once it is elected; until then it stands by, and is ready for that. For an agent it is the
+// same.
 func addSource(mgr ctrl.Manager, source *work.Source) error {
 	return errors.Join(
 		mgr.Add(source),
@@ -32,8 +33,9 @@ func addSource(mgr ctrl.Manager, source *work.Source) error {
 	)
 }
 
-// Of the replicas of a controller that elects a leader, those that stand by have a source that is not started. They must be
-// ready all the same: a rolling update ends the old pods when the new ones are ready.
+// Of the replicas of a controller that elects a leader, those that stand by have a source that is
+// not started. They must be ready all the same: a rolling update ends the old pods when the new
+// ones are ready.
 func Example_leaderElection() {
 	lease := &memoryLease{} // in place of one on the cluster
 	pod := func(name string) (mgr *probedManager, stop func()) {

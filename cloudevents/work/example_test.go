@@ -173,7 +173,8 @@ func ExampleSource_Abandon() {
 	// manifestworks.work.open-cluster-management.io "app" not found
 }
 
-// What a source knows outlasts it in its store. One in memory is for tests of that; package boltstore has one in a file.
+// What a source knows outlasts it in its store. One in memory is for tests of that; package
+// boltstore has one in a file.
 func ExampleNewMemoryStore() {
 	ctx := context.Background()
 	store := work.NewMemoryStore()

@@ -107,8 +107,9 @@ func TestTombstoneAnew(t *testing.T) {
 	})
 }
 
-// TestGraveExpires: as long as an agent remembers that a work is gone, it says so again. Afterwards it takes the source's
-// word for it that there is something to clean up, so that the deletion ends all the same.
+// TestGraveExpires: as long as an agent remembers that a work is gone, it says so again. Afterwards
+// it takes the source's word for it that there is something to clean up, so that the deletion ends
+// all the same.
 func TestGraveExpires(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -204,7 +204,8 @@ func CountedOf(a *Agent, source string) (counted, again int64) {
 	return counted, again
 }
 
-// CheckBudget returns an error where what an agent counts is not the sum of what its sources make it keep. Nothing may be queued.
+// CheckBudget returns an error where what an agent counts is not the sum of what its sources make
+// it keep. Nothing may be queued.
 func CheckBudget(a *Agent) error {
 	a.store.Lock()
 	defer a.store.Unlock()

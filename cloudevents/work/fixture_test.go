@@ -53,8 +53,8 @@ func (s *scene) settle() {
 	synctest.Wait()
 }
 
-// settleProcesses lets everything happen that happens once connected sources have twice checked that no other process has
-// their ID: only then do they delete unknown works.
+// settleProcesses lets everything happen that happens once connected sources have twice checked
+// that no other process has their ID: only then do they delete unknown works.
 func (s *scene) settleProcesses() {
 	s.t.Helper()
 	time.Sleep(40 * time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// counting is a hub and a spoke whose work controller reports only on a generation that it has not seen, as one does that
-// filters its events by generation.
+// counting is a hub and a spoke whose work controller reports only on a generation that it has not
+// seen, as one does that filters its events by generation.
 type counting struct {
 	t *testing.T
 	*scene
@@ -40,8 +40,8 @@ func (c *counting) serve() {
 	c.settle()
 }
 
-// want compares what the hub is told, and of which generations that is, with what it should be; spoke is the object's generation
-// on the cluster.
+// want compares what the hub is told, and of which generations that is, with what it should be;
+// spoke is the object's generation on the cluster.
 func (c *counting) want(when, value string, observed, generation, spoke int64) {
 	c.t.Helper()
 	c.settle()
@@ -96,8 +96,9 @@ func inCount(t *testing.T, options work.AgentOptions, script func(*counting)) {
 	})
 }
 
-// TestGenerationAfterRestart: the generations of an agent's object go up with each change of its spec and never else, whatever
-// its source counts, and what is reported of one is, for the source, of its own.
+// TestGenerationAfterRestart: the generations of an agent's object go up with each change of its
+// spec and never else, whatever its source counts, and what is reported of one is, for the source,
+// of its own.
 func TestGenerationAfterRestart(t *testing.T) {
 	for name, script := range map[string]func(*counting){
 		"an equal spec": func(c *counting) {
@@ -181,8 +182,8 @@ func TestGenerationAfterRestart(t *testing.T) {
 	}
 }
 
-// TestGenerationOfBadSpec: what is reported of the last good spec is not about a bad one of the next process, though that counts
-// to the same number.
+// TestGenerationOfBadSpec: what is reported of the last good spec is not about a bad one of the
+// next process, though that counts to the same number.
 func TestGenerationOfBadSpec(t *testing.T) {
 	inCount(t, work.AgentOptions{}, func(c *counting) {
 		c.spoilSpecs("hub", "{")

@@ -38,8 +38,8 @@ func largeStatus(n, i int) *workv1.ManifestWorkStatus {
 	return out
 }
 
-// TestHostileClusterIsBounded: an agent with the rights of its own cluster cannot make the source keep much, whatever it
-// sends, and other clusters are served meanwhile.
+// TestHostileClusterIsBounded: an agent with the rights of its own cluster cannot make the source
+// keep much, whatever it sends, and other clusters are served meanwhile.
 func TestHostileClusterIsBounded(t *testing.T) {
 	id := codec.ResourceID("hub", "cluster1", "app")
 	attacks := map[string]func(s *scene, uid types.UID, head codec.Header, i int){
@@ -151,7 +151,8 @@ func TestDigestFloodIsBounded(t *testing.T) {
 	})
 }
 
-// TestEntriesWithoutSource: lists that name no source make a source send little to the other clusters, however many come.
+// TestEntriesWithoutSource: lists that name no source make a source send little to the other
+// clusters, however many come.
 func TestEntriesWithoutSource(t *testing.T) {
 	for _, session := range []string{"", "evil"} {
 		t.Run("session "+session, func(t *testing.T) {

@@ -58,7 +58,8 @@ func (m *idleMeter) take(t *testing.T, message cloudevents.Message) {
 	}
 }
 
-// TestIdlePairIsQuiet: a source and a cluster that have agreed send at most one small message a minute in each direction.
+// TestIdlePairIsQuiet: a source and a cluster that have agreed send at most one small message a
+// minute in each direction.
 func TestIdlePairIsQuiet(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var m idleMeter

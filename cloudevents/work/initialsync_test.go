@@ -74,8 +74,9 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncOfBoth: a source and an agent restart at once, without stores. The agent does not take works for gone that
-// its source is about to create, also where it has some of them, and waits no longer than for these.
+// TestInitialSyncOfBoth: a source and an agent restart at once, without stores. The agent does not
+// take works for gone that its source is about to create, also where it has some of them, and waits
+// no longer than for these.
 func TestInitialSyncOfBoth(t *testing.T) {
 	for name, had := range map[string]int{"source has none": 0, "source has some": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestInitialSyncWithStore(t *testing.T) {
 	})
 }
 
-// TestInitialSyncWithNewlyNamedSource: a Store counts as the answer of the sources that it was used with, and of no other.
+// TestInitialSyncWithNewlyNamedSource: a Store counts as the answer of the sources that it was used
+// with, and of no other.
 func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
 	for _, restarts := range []int{0, 1} {
 		t.Run(fmt.Sprint("restarts: ", restarts), func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
 				if informer.HasSynced() {
 					s.t.Error("synced before the new source has answered")
 				}
-				expectProbes(s.t, "waiting", a, "", "", "no complete answer from the sources hub2:")
+				expectProbes(s.t, "waiting", a, "", "", "waiting for the works of the sources hub2, ")
 				s.source(work.SourceOptions{SourceID: "hub2"}).complete()
 				time.Sleep(time.Minute)
 				if n := len(informer.GetStore().List()); !informer.HasSynced() || n != 1 {

@@ -35,9 +35,10 @@ type attempt struct {
 	err     error
 }
 
-// journal brings records that changed to a Store. Callers that need their change to be durable flush: one of them begins
-// a write of all that has changed, in a goroutine that the journal owns, and all wait for it, each until its context ends.
-// There is at most one such goroutine, and none while nothing is written.
+// journal brings records that changed to a Store. Callers that need their change to be durable
+// flush: one of them begins a write of all that has changed, in a goroutine that the journal owns,
+// and all wait for it, each until its context ends. There is at most one such goroutine, and none
+// while nothing is written.
 //
 // A nil journal is one without a Store: everything is as durable as it gets.
 type journal struct {
@@ -119,8 +120,8 @@ func (j *journal) discard(keep func(kept) bool) {
 	})
 }
 
-// flush returns when all that was marked before is durable, or cannot be made so, or ctx has ended. Callers share writes: a
-// caller for which another has begun one waits for that.
+// flush returns when all that was marked before is durable, or cannot be made so, or ctx has ended.
+// Callers share writes: a caller for which another has begun one waits for that.
 func (j *journal) flush(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -305,8 +306,8 @@ func (j *journal) wakeUp() {
 	}
 }
 
-// finish writes what is dirty when everything else has ended, and lets no other write begin. An error was logged, or is here;
-// the calls that it concerns return it.
+// finish writes what is dirty when everything else has ended, and lets no other write begin. An
+// error was logged, or is here; the calls that it concerns return it.
 func (j *journal) finish(ctx context.Context) {
 	if j == nil {
 		return

@@ -81,8 +81,8 @@ func TestLateGone(t *testing.T) {
 	})
 }
 
-// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive a deleted work, neither
-// after the deletion nor during the clean-up.
+// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive
+// a deleted work, neither after the deletion nor during the clean-up.
 func TestLateSpecOfDeletedWork(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) { lateSpec(t, false) })
 	t.Run("being deleted", func(t *testing.T) { lateSpec(t, true) })
@@ -127,8 +127,8 @@ func lateSpec(t *testing.T, early bool) {
 	})
 }
 
-// TestDeletionBeforeLateAnswer: a deletion of a work that the agent does not know yet comes before the answer that tells of
-// the work as it was. The agent asks again, rather than keep it.
+// TestDeletionBeforeLateAnswer: a deletion of a work that the agent does not know yet comes before
+// the answer that tells of the work as it was. The agent asks again, rather than keep it.
 func TestDeletionBeforeLateAnswer(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -159,8 +159,8 @@ func TestDeletionBeforeLateAnswer(t *testing.T) {
 	})
 }
 
-// TestLateDelete: a deletion from before this agent process, which comes before the source's answer, does not clean up the
-// work that has the name by now.
+// TestLateDelete: a deletion from before this agent process, which comes before the source's
+// answer, does not clean up the work that has the name by now.
 func TestLateDelete(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

@@ -163,8 +163,8 @@ func (p *pod) expect(when string, elected bool, readyz string) {
 	}
 }
 
-// TestReadyzOfStandby: a pod that stands by for the one that is elected is ready, so that a rolling update goes on; one that
-// is elected is ready when its source is.
+// TestReadyzOfStandby: a pod that stands by for the one that is elected is ready, so that a rolling
+// update goes on; one that is elected is ready when its source is.
 func TestReadyzOfStandby(t *testing.T) {
 	inScene(t, func(s *scene) {
 		lease := &memoryLease{}

@@ -85,7 +85,7 @@ func TestMetricsOfWorks(t *testing.T) {
 			"specs_total outcome=ignored":             0,
 			"works state=held":                        1,
 			"works state=deleting":                    1,
-			"works state=grave":                       1,
+			"works state=tombstone":                   1,
 			"works state=waiting":                     0,
 			"works state=rejected":                    0,
 			"sources":                                 1,

@@ -116,20 +116,22 @@ type SourceOptions struct {
 	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
 	// Defaults to 2 s; negative means not at all.
 	DrainTimeout time.Duration
-	// WatchCacheBytes bounds three kinds of superseded versions, each separately: those that watches resume from, the
-	// snapshots of paged lists, and the unread events of one watcher. Data that a current version shares does not count.
-	// Beyond the bound the oldest are dropped and older reads are Expired; a watcher that is too slow ends with Expired.
-	// Defaults to 16 MiB. Sizes are estimates.
+	// WatchCacheBytes bounds three kinds of superseded versions, each separately: those that
+	// watches resume from, the snapshots of paged lists, and the unread events of one watcher. Data
+	// that a current version shares does not count. Beyond the bound the oldest are dropped and
+	// older reads are Expired; a watcher that is too slow ends with Expired. Defaults to 16 MiB.
+	// Sizes are estimates.
 	WatchCacheBytes int
 	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept for the same
 	// time after each page. Defaults to 5 min.
 	WatchCacheTTL time.Duration
-	// MetricsRegisterer takes the source's metrics, which are in the package documentation, from NewSource until
+	// MetricsRegisterer takes the source's metrics, which METRICS.md lists, from NewSource until
 	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent, if it is set, returns the W3C traceparent of the context that a write of the clientset was called with,
-	// empty for none. It travels with the events of what was written, until the next write; see [Agent.TraceParent]. With
-	// OpenTelemetry, it is what propagation.TraceContext injects. It is called for each write and must not block.
+	// TraceParent, if it is set, returns the W3C traceparent of the context that a write of the
+	// clientset was called with, empty for none. It travels with the events of what was written,
+	// until the next write; see [Agent.TraceParent]. With OpenTelemetry, it is what
+	// propagation.TraceContext injects. It is called for each write and must not block.
 	TraceParent func(context.Context) string
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -137,11 +139,12 @@ type SourceOptions struct {
 
 // AgentOptions configures an [Agent]. Only ClusterName is required.
 type AgentOptions struct {
-	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level: not
-	// empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at a time: where several
-	// processes stand by for it, each starts its agent when it has won the leader election, and asks [Agent.Readyz] only
-	// from then on: see Probes in the package documentation. With two at a time, an agent that applied nothing may report
-	// works as gone before the other agent has cleaned up. [Agent.Healthy] returns an error then.
+	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level:
+	// not empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at
+	// a time: where several processes stand by for it, each starts its agent when it has won the
+	// leader election, and asks [Agent.Readyz] only from then on: see Probes in METRICS.md. With
+	// two at a time, an agent that applied nothing may report works as gone before the other agent
+	// has cleaned up. [Agent.Healthy] returns an error then.
 	ClusterName string
 	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
 	AgentID string
@@ -185,8 +188,8 @@ type AgentOptions struct {
 	// the Store are always loaded. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates, and
 	// statuses do not count.
 	MaxSourceBytes, MaxBytes int64
-	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL, MetricsRegisterer and Clock are as
-	// in [SourceOptions].
+	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL,
+	// MetricsRegisterer and Clock are as in [SourceOptions].
 	QPS            float32
 	Burst          int
 	Outbox         Outbox
@@ -198,8 +201,8 @@ type AgentOptions struct {
 	WatchCacheBytes   int
 	WatchCacheTTL     time.Duration
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. Where it is nil or returns
-	// nothing, a status carries the traceparent of the spec that it is about.
+	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. Where
+	// it is nil or returns nothing, a status carries the traceparent of the spec that it is about.
 	TraceParent func(context.Context) string
 	Clock       clock.WithTicker
 }

@@ -228,8 +228,8 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 	return t, nil
 }
 
-// setPreconditions is the short way for metadata that has nothing but the preconditions that agents send with the status.
-// It does not encode the metadata to merge them.
+// setPreconditions is the short way for metadata that has nothing but the preconditions that agents
+// send with the status. It does not encode the metadata to merge them.
 func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	next := *meta
 	for members := rawjson.Open(patch); ; {

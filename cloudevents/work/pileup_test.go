@@ -74,8 +74,8 @@ func (h *hub) all() []codec.SpecEntry {
 	return entries
 }
 
-// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again, and confirms none, gets a window of
-// them, and other clusters do not wait for that.
+// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again, and
+// confirms none, gets a window of them, and other clusters do not wait for that.
 func TestAnswersDoNotPileUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 2000
@@ -106,7 +106,8 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 	})
 }
 
-// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause, and asks for another when it stops.
+// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause, and
+// asks for another when it stops.
 func TestListsWithoutPause(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const seconds, perSecond = 5, 50
@@ -212,7 +213,8 @@ func TestAnswerIsSuperseded(t *testing.T) {
 	}
 }
 
-// TestAnswersAfterTroubledConnections: what a list called for on a connection that ended is in the way of no later answer.
+// TestAnswersAfterTroubledConnections: what a list called for on a connection that ended is in the
+// way of no later answer.
 func TestAnswersAfterTroubledConnections(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 50
@@ -236,8 +238,8 @@ func TestAnswersAfterTroubledConnections(t *testing.T) {
 	})
 }
 
-// TestHashesDoNotPileUp: an agent that knows no answers, and begins again and again, gets the hashes of its works once and
-// a bit.
+// TestHashesDoNotPileUp: an agent that knows no answers, and begins again and again, gets the
+// hashes of its works once and a bit.
 func TestHashesDoNotPileUp(t *testing.T) {
 	for _, tt := range []struct {
 		profile codec.Profile

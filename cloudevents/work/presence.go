@@ -20,17 +20,18 @@ import (
 )
 
 const (
-	// rivalInterval is the interval of presence events while a process knows a rival or checks for one, and
-	// sourceInterval that of a source otherwise, and of a check that has received none of them for echoTime. A rival that
-	// is silent for rivalTimeout is forgotten.
+	// rivalInterval is the interval of presence events while a process knows a rival or checks for
+	// one, and sourceInterval that of a source otherwise, and of a check that has received none of
+	// them for echoTime. A rival that is silent for rivalTimeout is forgotten.
 	rivalInterval  = 5 * time.Second
 	rivalTimeout   = 6 * rivalInterval
 	sourceInterval = time.Minute
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
 	echoTime  = time.Minute
-	// A check ends answerTime after the process has received a presence of its own, and later where that took long. This
-	// covers two lost presences in a row, of either process, after what joins the check within joinTime.
+	// A check ends answerTime after the process has received a presence of its own, and later where
+	// that took long. This covers two lost presences in a row, of either process, after what joins
+	// the check within joinTime.
 	answerTime  = 2*rivalInterval + 2*joinTime
 	joinTime    = time.Second
 	longestEcho = 10 * time.Minute
@@ -38,8 +39,8 @@ const (
 	maxPublished = 16
 )
 
-// presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on purpose. The store's
-// lock guards it.
+// presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on
+// purpose. The store's lock guards it.
 type presence struct {
 	lock     sync.Locker
 	profile  codec.Profile
@@ -62,8 +63,8 @@ type presence struct {
 	wake      chan struct{}
 }
 
-// presenceCheck is a search for rivals: the process publishes its presence, receives it, and waits for theirs. Checks are numbered.
-// The one under way is begun, unless it has ended.
+// presenceCheck is a search for rivals: the process publishes its presence, receives it, and waits
+// for theirs. Checks are numbered. The one under way is begun, unless it has ended.
 type presenceCheck struct {
 	begun, ended uint64
 	again        bool // another one follows
@@ -89,8 +90,8 @@ func (p *presence) begin() {
 	p.wakeUp()
 }
 
-// next returns the number of the check that shows who has made what this process sees now. It begins that check, or has it begin
-// when the one under way ends.
+// next returns the number of the check that shows who has made what this process sees now. It
+// begins that check, or has it begin when the one under way ends.
 func (p *presence) next() uint64 {
 	c := &p.check
 	switch {

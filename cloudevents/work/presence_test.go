@@ -61,8 +61,8 @@ func holding(t *testing.T, when string, a *spoke, names ...string) {
 	}
 }
 
-// TestRollingUpdate: of two processes with one ID the newer one writes, neither deletes what the other made, and the end of
-// the older one makes its works unknown.
+// TestRollingUpdate: of two processes with one ID the newer one writes, neither deletes what the
+// other made, and the end of the older one makes its works unknown.
 func TestRollingUpdate(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{Profile: profile}
@@ -96,7 +96,8 @@ func TestRollingUpdate(t *testing.T) {
 	})
 }
 
-// TestNewerProcessCrashes: the older process writes again, and deletes nothing that the newer one made before it is told to.
+// TestNewerProcessCrashes: the older process writes again, and deletes nothing that the newer one
+// made before it is told to.
 func TestNewerProcessCrashes(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -123,7 +124,8 @@ func TestNewerProcessCrashes(t *testing.T) {
 	})
 }
 
-// TestOlderProcessSendsItAll: what was written before the newer process came and did not go out is sent when it has gone.
+// TestOlderProcessSendsItAll: what was written before the newer process came and did not go out is
+// sent when it has gone.
 func TestOlderProcessSendsItAll(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -151,8 +153,8 @@ func TestOlderProcessSendsItAll(t *testing.T) {
 	})
 }
 
-// TestProcessesMeetAfterOutage: processes that the broker comes back for know each other before either deletes anything,
-// however late one hears of the other.
+// TestProcessesMeetAfterOutage: processes that the broker comes back for know each other before
+// either deletes anything, however late one hears of the other.
 func TestProcessesMeetAfterOutage(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -267,8 +269,9 @@ func TestLateOrLostPresence(t *testing.T) {
 	}
 }
 
-// TestSettledProcessMeetsNewer: the first presence of a newer process does not reach the older one, which has long been alone with a
-// complete inventory. The older one deletes nothing that the newer one makes meanwhile.
+// TestSettledProcessMeetsNewer: the first presence of a newer process does not reach the older one,
+// which has long been alone with a complete inventory. The older one deletes nothing that the newer
+// one makes meanwhile.
 func TestSettledProcessMeetsNewer(t *testing.T) {
 	for name, filters := range map[string]struct{ older, newer presenceFilter }{
 		"older loses two":            {loseTwo, deliverAll},
@@ -351,8 +354,8 @@ func TestTwoAgents(t *testing.T) {
 	})
 }
 
-// TestIdlePresence: an agent without a rival publishes its presence three times for each connection, a source also every
-// minute, and replicas that share a store never.
+// TestIdlePresence: an agent without a rival publishes its presence three times for each
+// connection, a source also every minute, and replicas that share a store never.
 func TestIdlePresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var mu sync.Mutex

@@ -24,8 +24,8 @@ func (s *Source) Livez(*http.Request) error {
 // refuses. Of two processes with one SourceID only the newer one is ready, so that a rolling update goes on.
 // The clientset works meanwhile: writes wait in the outbox.
 //
-// It is an error also before Start. Where a manager elects a leader, a replica that stands by must be ready without it: the
-// package documentation has a check that does that, under Probes.
+// It is an error also before Start. Where a manager elects a leader, a standby replica must be ready without it; see
+// Probes in METRICS.md.
 func (s *Source) Readyz(*http.Request) error {
 	return inReadiness(errors.Join(s.serving(), s.rival(true), s.engine.Refused()), s.Ready())
 }

@@ -121,10 +121,10 @@ func TestReadyzWaits(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
 		s.settle()
-		expectProbes(t, "without the source", a, "", "", "the initial sync is not over")
+		expectProbes(t, "without the source", a, "", "", "the initial sync has not ended")
 		h := s.source(work.SourceOptions{})
 		s.settle()
-		expectProbes(t, "the source may lack works", a, "", "", "the initial sync is not over")
+		expectProbes(t, "the source may lack works", a, "", "", "the initial sync has not ended")
 		h.complete()
 		s.settle()
 		expectProbes(t, "with the source", a, "", "", "")

@@ -44,8 +44,8 @@ func (h *hub) degraded(name string) string {
 	return conditionOf(h.get("cluster1", name), workv1.WorkDegraded)
 }
 
-// TestRefusedSpecArrivesOnceThereIsRoom: a spec that exceeds the agent's limit shows that at its source, the spec before it
-// stays applied, and it arrives when there is room, however that comes.
+// TestRefusedSpecArrivesOnceThereIsRoom: a spec that exceeds the agent's limit shows that at its
+// source, the spec before it stays applied, and it arrives when there is room, however that comes.
 func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 	tests := map[string]struct {
 		room func(s *scene, h *hub, a *spoke)
@@ -123,8 +123,8 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestRefusedSpecOverRestart: an agent with a Store still knows what it has refused, and asks for it where its bound is larger;
-// one whose bound is smaller keeps what it has.
+// TestRefusedSpecOverRestart: an agent with a Store still knows what it has refused, and asks for
+// it where its bound is larger; one whose bound is smaller keeps what it has.
 func TestRefusedSpecOverRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, store := s.source(work.SourceOptions{}), work.NewMemoryStore()
@@ -151,8 +151,8 @@ func TestRefusedSpecOverRestart(t *testing.T) {
 	})
 }
 
-// TestRefusedSpecsAreNotSentAgain: what an agent has no room for does not flood its link, neither while other works are busy nor
-// in its first list.
+// TestRefusedSpecsAreNotSentAgain: what an agent has no room for does not flood its link, neither
+// while other works are busy nor in its first list.
 func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 	const refused = 10
 	fill := func(s *scene, h *hub) {
@@ -235,7 +235,8 @@ func TestFittingSpecsAreRequested(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreReported: where many works fill the bounds, each that is refused still shows why, and what is held is confirmed.
+// TestRefusalsAreReported: where many works fill the bounds, each that is refused still shows why,
+// and what is held is confirmed.
 func TestRefusalsAreReported(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20, Sources: []string{"hub"}})
@@ -262,7 +263,8 @@ func TestRefusalsAreReported(t *testing.T) {
 	})
 }
 
-// TestListWithRefusedSpecs: an agent that names no sources ends its initial sync although works are refused on each request.
+// TestListWithRefusedSpecs: an agent that names no sources ends its initial sync although works are
+// refused on each request.
 func TestListWithRefusedSpecs(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -281,8 +283,8 @@ func TestListWithRefusedSpecs(t *testing.T) {
 	})
 }
 
-// TestForgottenRefusedSpecIsDeleted: a refused work that its source has forgotten is deleted, also where the agent has room for
-// it now and lists it as missing.
+// TestForgottenRefusedSpecIsDeleted: a refused work that its source has forgotten is deleted, also
+// where the agent has room for it now and lists it as missing.
 func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.AgentOptions{MaxSourceBytes: 1 << 20, Store: work.NewMemoryStore()}
@@ -334,8 +336,8 @@ func TestBundleRefusedSpec(t *testing.T) {
 	})
 }
 
-// TestRandomSpecsWithinBounds: whatever is refused on the way, what is counted is what is kept, never more than the bound, and in
-// the end an agent has all works that there is room for.
+// TestRandomSpecsWithinBounds: whatever is refused on the way, what is counted is what is kept,
+// never more than the bound, and in the end an agent has all works that there is room for.
 func TestRandomSpecsWithinBounds(t *testing.T) {
 	const bound = 128 << 10
 	for seed := range uint64(20) {

@@ -42,8 +42,8 @@ func sameWorks(t *testing.T, a, b *hub) {
 
 var ownVersions = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion")
 
-// TestReplicas: whichever replica the broker gives an event to, all show what follows from it, and another goes on where
-// the one that wrote has ended.
+// TestReplicas: whichever replica the broker gives an event to, all show what follows from it, and
+// another goes on where the one that wrote has ended.
 func TestReplicas(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -88,8 +88,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesOver: writing moves between replicas without a loss, and an informer on any of them sees everything in
-// order.
+// TestReplicaTakesOver: writing moves between replicas without a loss, and an informer on any of
+// them sees everything in order.
 func TestReplicaTakesOver(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -164,8 +164,9 @@ func (a *spoke) applyAll() {
 	}
 }
 
-// TestReplicaVersionsMeet: replicas count resourceVersions on their own, so one may have given the number to an older state
-// of a work that another gives to a newer one. It shows the newer one all the same.
+// TestReplicaVersionsMeet: replicas count resourceVersions on their own, so one may have given the
+// number to an older state of a work that another gives to a newer one. It shows the newer one all
+// the same.
 func TestReplicaVersionsMeet(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

@@ -119,8 +119,8 @@ func TestReplicaCannotFollow(t *testing.T) {
 	})
 }
 
-// TestWriterChangesQuietly: another replica that writes is no failure. The connection of the one that wrote stays, and a
-// status that it could not store any more is asked for.
+// TestWriterChangesQuietly: another replica that writes is no failure. The connection of the one
+// that wrote stays, and a status that it could not store any more is asked for.
 func TestWriterChangesQuietly(t *testing.T) {
 	inScene(t, func(s *scene) {
 		shared := newFaultyShared()

@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// distantStore is a shared store across a network: what the writer writes takes a while before and after it is done, and
-// those who follow are behind.
+// distantStore is a shared store across a network: what the writer writes takes a while before and
+// after it is done, and those who follow are behind.
 type distantStore struct {
 	*work.MemoryStore
 	before, after, behind func() time.Duration
@@ -49,7 +49,8 @@ func patchLabel(ctx context.Context, h *hub, name, value string) error {
 	return err
 }
 
-// TestOvertakenWrites: of writes that wait for the store while another replica takes over, none returns nil and is lost.
+// TestOvertakenWrites: of writes that wait for the store while another replica takes over, none
+// returns nil and is lost.
 func TestOvertakenWrites(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &distantStore{work.NewMemoryStore(), always(100 * time.Millisecond), always(0), always(0)}
@@ -156,8 +157,8 @@ type maybe struct {
 	deleting bool
 }
 
-// TestReplicasKeepTheirWord: whichever replicas users write to at the same time, over a slow store, what was answered holds.
-// Each work has one user, who knows what it can be.
+// TestReplicasKeepTheirWord: whichever replicas users write to at the same time, over a slow store,
+// what was answered holds. Each work has one user, who knows what it can be.
 func TestReplicasKeepTheirWord(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

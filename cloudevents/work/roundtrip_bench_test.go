@@ -37,10 +37,10 @@ const (
 	rawOut, rawBack = 1500, 700
 )
 
-// BenchmarkRoundTrip: Create on the source, informer add on the agent, status patch, informer update on the
-// source, for works of 1 KiB over Mosquitto. "rawmqtt" moves the same bytes with paho.Client and nothing else.
-// "metrics" is "structured" with a registerer. Run it with -benchtime=10000x: each operation adds a work. cpu-us/trip is
-// this process's processor time.
+// BenchmarkRoundTrip: Create on the source, informer add on the agent, status patch, informer
+// update on the source, for works of 1 KiB over Mosquitto. "rawmqtt" moves the same bytes with
+// paho.Client and nothing else. "metrics" is "structured" with a registerer. Run it with
+// -benchtime=10000x: each operation adds a work. cpu-us/trip is this process's processor time.
 func BenchmarkRoundTrip(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, mosquitto.Start(b, mosquitto.Options{}).Addr()) })
 	b.Run("structured", func(b *testing.B) {

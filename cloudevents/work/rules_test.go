@@ -16,8 +16,9 @@ const (
 	sourceTable = "internal/protocol/source.go"
 )
 
-// rules are those of the protocol. Without one, the simulation must fail: that shows that it looks at what the rule is there
-// for. Where the schedules that need the rule are too rare for TestSimulation, another test is named.
+// rules are those of the protocol. Without one, the simulation must fail: that shows that it looks
+// at what the rule is there for. Where the schedules that need the rule are too rare for
+// TestSimulation, another test is named.
 var rules = []ruletest.Rule{
 	// Agent.
 	{Name: "a delete counts only if it is newer", Edits: edits{

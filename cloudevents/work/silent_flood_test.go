@@ -104,8 +104,8 @@ func TestManyLostInSilence(t *testing.T) {
 	})
 }
 
-// TestSilentLossWhileBusy: a lost status of a work that rests is repaired although others change all the time, and without
-// lists of all works.
+// TestSilentLossWhileBusy: a lost status of a work that rests is repaired although others change
+// all the time, and without lists of all works.
 func TestSilentLossWhileBusy(t *testing.T) {
 	const works, busy = 2000, 50
 	inScene(t, func(s *scene) {
@@ -140,8 +140,8 @@ func TestSilentLossWhileBusy(t *testing.T) {
 	})
 }
 
-// TestStatusLostAndTakenBack: a status that is as before after one that was lost has a sequence that its source must learn:
-// the digests would differ for ever.
+// TestStatusLostAndTakenBack: a status that is as before after one that was lost has a sequence
+// that its source must learn: the digests would differ for ever.
 func TestStatusLostAndTakenBack(t *testing.T) {
 	inScene(t, func(s *scene) {
 		f := &flood{unconfirmed: map[string]struct{}{}}
@@ -258,8 +258,8 @@ func TestNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestListLostAfterBothRestarted: an agent with a Store finds out that its restarted source has no works any more, although
-// all messages of both connections are lost.
+// TestListLostAfterBothRestarted: an agent with a Store finds out that its restarted source has no
+// works any more, although all messages of both connections are lost.
 func TestListLostAfterBothRestarted(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.AgentOptions{Store: work.NewMemoryStore()}

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// lossRepair is how long the repair of one lost message may take, bundleRepair how long where a full comparison finds it.
+	// lossRepair is how long the repair of one lost message may take, bundleRepair how long where a
+	// full comparison finds it.
 	lossRepair   = 90 * time.Second
 	bundleRepair = 10*time.Minute + 30*time.Second
 	// lossPacket makes the lists of lossWorks works have several chunks.
@@ -186,7 +187,8 @@ func isPartRequest(m codec.Message) bool   { return isStatusResync(m, codec.Scop
 
 type kinds = []func(codec.Message) bool
 
-// silentLosses are messages to lose, each of which is the only one but for those that have to be lost before it is sent.
+// silentLosses are messages to lose, each of which is the only one but for those that have to be
+// lost before it is sent.
 var silentLosses = []struct {
 	name  string
 	kinds kinds
@@ -271,8 +273,8 @@ func TestSilentLoss(t *testing.T) {
 	}
 }
 
-// TestBundleSilentLoss: in the profile ManifestBundle a lost spec is repaired as fast, and what only the agent knows with
-// the next full comparison.
+// TestBundleSilentLoss: in the profile ManifestBundle a lost spec is repaired as fast, and what
+// only the agent knows with the next full comparison.
 func TestBundleSilentLoss(t *testing.T) {
 	for _, tc := range silentLosses {
 		for name, sources := range map[string][]string{"named": {"hub"}, "any": nil} {
@@ -301,8 +303,8 @@ func testSilentLoss(s *scene, profile codec.Profile, sources []string, late bool
 	p.check(within)
 }
 
-// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks what the one before has confirmed.
-// What is lost of the answer is sent again, without waiting for a digest.
+// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks what the
+// one before has confirmed. What is lost of the answer is sent again, without waiting for a digest.
 func TestNewProcessHasConfirmedNothing(t *testing.T) {
 	inScene(t, func(s *scene) {
 		p := newLossyPair(s, codec.ManifestWork, nil)

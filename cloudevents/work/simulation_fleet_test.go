@@ -55,8 +55,8 @@ type life struct {
 	began                time.Time
 	created              time.Time // by the present process of its source; guarded by fleet.mu
 	ended                time.Time // zero while it lasts; guarded by fleet.mu
-	// reused is whether its strict source gave the version before: then an agent that was away notices nothing, says the
-	// protocol's fourth anomaly.
+	// reused is whether its strict source gave the version before: then an agent that was away
+	// notices nothing, says the protocol's fourth anomaly.
 	reused bool
 }
 

@@ -47,8 +47,8 @@ func (f *fleet) heal() {
 	time.Sleep(repairTime)
 }
 
-// repairTime is less than five minutes. Digests come every minute; where comparing did not help, as the messages were lost
-// as well, some digests are passed over.
+// repairTime is less than five minutes. Digests come every minute; where comparing did not help, as
+// the messages were lost as well, some digests are passed over.
 const repairTime = 4*time.Minute + 30*time.Second
 
 // serveAll lets work controllers, and hubs' users with finalizers, do all their work.
@@ -144,9 +144,10 @@ func (f *fleet) judgeCluster(c *cluster) {
 	}
 }
 
-// orphan is the third anomaly: an unwanted work whose source lost its record and never had a complete inventory. Where the
-// source's clock went back it is the second: the work may have been revived after that, also one that ended later, by a message
-// of the process before. Of strict sources it is the fourth.
+// orphan is the third anomaly: an unwanted work whose source lost its record and never had a
+// complete inventory. Where the source's clock went back it is the second: the work may have been
+// revived after that, also one that ended later, by a message of the process before. Of strict
+// sources it is the fourth.
 func (f *fleet) orphan(value string) bool {
 	l := f.lifeOf(value)
 	o := f.ownerOf(l)
@@ -175,8 +176,9 @@ func (f *fleet) orphan(value string) bool {
 	return false
 }
 
-// unknown is the first anomaly: since something was applied, the agent restarted empty, when the source had lost its record or
-// before it did, so that nobody knows of it. In the profile ManifestBundle, which has no sessions, the restart is enough.
+// unknown is the first anomaly: since something was applied, the agent restarted empty, when the
+// source had lost its record or before it did, so that nobody knows of it. In the profile
+// ManifestBundle, which has no sessions, the restart is enough.
 func (f *fleet) unknown(there deployed) bool {
 	l := f.lifeOf(there.value)
 	o, c := f.ownerOf(l), f.clusterOf(l)

@@ -128,7 +128,8 @@ func (l *line) drop() {
 // arrive does to a message what the weather does.
 func (l *line) arrive(c *lineConn, m cloudevents.Message) {
 	w := l.weather
-	// A late presence is that of a process which is dead here. Where its clock was ahead, it would stop the owner's writes.
+	// A late presence is that of a process which is dead here. Where its clock was ahead, it would
+	// stop the owner's writes.
 	if !w.on.Load() || codec.IsPresence(m.Event) {
 		c.deliver(m)
 		return

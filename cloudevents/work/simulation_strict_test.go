@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStrictSimulation has a strict agent and a strict source among our own, which know the attributes of the enhancement
-// alone. It is judged after two resyncs of everybody.
+// TestStrictSimulation has a strict agent and a strict source among our own, which know the
+// attributes of the enhancement alone. It is judged after two resyncs of everybody.
 func TestStrictSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *trouble) {

@@ -72,8 +72,8 @@ func (o *owner) start() {
 	f.followHub(o)
 }
 
-// restart replaces the process by one that has nothing, whose owner has to create the works anew, or by one that has its
-// store.
+// restart replaces the process by one that has nothing, whose owner has to create the works anew,
+// or by one that has its store.
 func (o *owner) restart() {
 	f := o.fleet
 	f.count.add("restarted sources", 1)

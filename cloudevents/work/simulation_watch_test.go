@@ -95,8 +95,8 @@ func (c *follower) versions() map[string]string {
 	return out
 }
 
-// followHub watches a source's works: a status must have been said of the incarnation that shows it and never turn back,
-// and a work must not go while its cluster has it.
+// followHub watches a source's works: a status must have been said of the incarnation that shows it
+// and never turn back, and a work must not go while its cluster has it.
 func (f *fleet) followHub(o *owner) {
 	process := o.hub
 	process.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
@@ -220,9 +220,10 @@ func (f *fleet) followSpoke(c *cluster) {
 	})
 }
 
-// checkGeneration demands that the generation of an object goes up when its spec changes or its deletion begins, and
-// never else: no source here sets a spec to what it was. In a strict profile it may go up as versions do, and where clocks
-// are set with a late message of a dead process, which had counted on.
+// checkGeneration demands that the generation of an object goes up when its spec changes or its
+// deletion begins, and never else: no source here sets a spec to what it was. In a strict profile
+// it may go up as versions do, and where clocks are set with a late message of a dead process,
+// which had counted on.
 func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	if before == nil || before.UID != obj.UID {
 		return nil

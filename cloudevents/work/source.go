@@ -42,7 +42,7 @@ type Source struct {
 	presence  *presence // nil with one
 	metrics   *metrics  // nil where nobody wants them
 	refusals  *quietlog.Log
-	strangers *quietlog.Log // works that are to go because this source does not know them
+	strangers *quietlog.Log // works that this source deletes because it does not know them
 	requests  *requestQueue
 	budget    *budget
 	asks      atomic.Int64 // how often all agents were asked
@@ -98,13 +98,14 @@ type sourceCluster struct {
 	dropped    bool               // some list of its agent, which must send another
 }
 
-// NewSource validates the options, reads the Store, claims the transport and returns a source that is not started. Its
-// clientset works at once: what is written waits in the outbox. It returns when Load has: a Store whose Load waits, as for a
-// database that is starting up, makes it wait, with a context that does not end.
+// NewSource validates the options, reads the Store, claims the transport and returns a source that
+// is not started. Its clientset works at once: what is written waits in the outbox. It returns when
+// Load has: a Store whose Load waits, as for a database that is starting up, makes it wait, with a
+// context that does not end.
 //
-// Errors name the wrong option: MetricsRegisterer if it has metrics of this ID already, Store if Load fails. A transport
-// that another client uses is [cloudevents.ErrClaimed]. A failed call leaves nothing behind, and can be repeated with the
-// same options and transport.
+// Errors name the wrong option: MetricsRegisterer if it has metrics of this ID already, Store if
+// Load fails. A transport that another client uses is [cloudevents.ErrClaimed]. A failed call
+// leaves nothing behind, and can be repeated with the same options and transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -121,9 +122,9 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		works:    map[workID]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
 		logger:   klog.Background(),
-		refusals: quietlog.New("Refused an event", options.Clock),
+		refusals: quietlog.New("Refused an event", "topic", options.Clock),
 
-		strangers: quietlog.New("Deleting a work that this source does not know", options.Clock),
+		strangers: quietlog.New("Requested the deletion of an unknown work", "cluster", options.Clock),
 	}
 	s.budget = &budget{
 		perPeer: options.MaxClusterBytes, total: options.MaxBytes, options: "SourceOptions", peer: "MaxClusterBytes",
@@ -175,10 +176,11 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 // caller's own, but for the bytes of manifests in those of watches.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
-// Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes the outbox for at most
-// DrainTimeout, ends all watches and returns nil. With a Store, every write that returned nil is stored. Without one, Start logs the
-// number of works that it could not publish in that time. Start waits another 5 s for a Store that hangs; then pending writes
-// return errors, and Start logs their number. A second call returns [cloudevents.ErrStarted].
+// Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes
+// the outbox for at most DrainTimeout, ends all watches and returns nil. With a Store, every write
+// that returned nil is stored. Without one, Start logs the number of works that it could not
+// publish in that time. Start waits another 5 s for a Store that hangs; then pending writes return
+// errors, and Start logs their number. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
 	s.store.Lock()
 	if s.started {
@@ -203,8 +205,9 @@ func (s *Source) Start(ctx context.Context) error {
 	return err
 }
 
-// Ready is closed when the source was first connected and subscribed and has requested the lists of its agents. If the broker
-// refuses the request, the source retries with backoff, at least every 10 s, and [Source.Readyz] returns the reason.
+// Ready is closed when the source was first connected and subscribed and has requested the lists of
+// its agents. If the broker refuses the request, the source retries with backoff, at least every 10
+// s, and [Source.Readyz] returns the reason.
 func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 
 // Healthy returns nil while the source is connected and its Store works. Without a connection, the error has
@@ -220,12 +223,12 @@ func (s *Source) serving() error {
 	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
 }
 
-// InventoryComplete declares that all works of this source are created. Until then the source deletes only what is deleted
-// through its clientset. From then on, a work that an agent has and the source does not know is deleted on its
-// cluster, 12 to 24 s after it is listed.
-// Without a Store, the first list of an agent that names this source waits for InventoryComplete. With a Store, it waits until
-// the Store has a work for its cluster or was used by an earlier process, so create the works of a new Store before agents
-// start, or a first list may be partial.
+// InventoryComplete declares that all works of this source are created. Until then the source
+// deletes only what is deleted through its clientset. From then on, a work that an agent has and
+// the source does not know is deleted on its cluster, 12 to 24 s after it is listed. Without a
+// Store, the first list of an agent that names this source waits for InventoryComplete. With a
+// Store, it waits until the Store has a work for its cluster or was used by an earlier process, so
+// create the works of a new Store before agents start, or a first list may be partial.
 //
 // Without a Store, call it in each process, after all works are created again. A Store keeps that it was called, so one
 // call is enough. If [Source.Healthy] reports that a backup was restored or that another process with the same ID was
@@ -332,8 +335,8 @@ type sourceWork struct {
 	trace   string // traceparent of the write that made this version
 	heard   string // traceparent of the last status
 	uid     types.UID
-	// session is that of the agent which was there when the work was created: only such a one knows that no other process
-	// has applied it. Any other asks, unless it has the work.
+	// session is that of the agent which was there when the work was created: only such a one knows
+	// that no other process has applied it. Any other asks, unless it has the work.
 	session string
 
 	version          int64
@@ -349,7 +352,8 @@ type sourceWork struct {
 	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
 	charged int64
 	own     bool
-	// deleting is whether the work is being deleted, gone whether its agent is done and other finalizers hold the object.
+	// deleting is whether the work is being deleted, gone whether its agent is done and other
+	// finalizers hold the object.
 	deleting, gone bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
@@ -383,8 +387,9 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// start runs an engine and what goes with it until ctx ends, and then ends the store's watches. It refuses writes of users
-// before the engine publishes what is left: what a write that was accepted has changed is published or stored.
+// start runs an engine and what goes with it until ctx ends, and then ends the store's watches. It
+// refuses writes of users before the engine publishes what is left: what a write that was accepted
+// has changed is published or stored.
 func start[R store.Record](
 	ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, p *presence, more ...func(context.Context),
 ) error {

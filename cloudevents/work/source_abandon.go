@@ -18,8 +18,8 @@ import (
 // finalizers of other controllers hold it. If an agent lists the work later, the source deletes it there once
 // the inventory is complete.
 //
-// It returns NotFound for an unknown work and Conflict for a work that is not being deleted: delete it first. Other errors
-// are those of Forget.
+// It returns NotFound for an unknown work and Conflict for a work that is not being deleted: delete
+// it first. Other errors are those of Forget.
 func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 	if err := codec.ValidateName("cluster", cluster); err != nil {
 		return fmt.Errorf("work.Source.Abandon: %w", err)

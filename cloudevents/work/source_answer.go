@@ -260,9 +260,9 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	})
 }
 
-// due reports whether all of the answer is on its way. If some of it waits, so does the end. A source that may lack works
-// does not end its answer: InventoryComplete has the agents that wait for that ask again. A Store has all works that agents
-// can know of, unless it is new and empty.
+// due reports whether all of the answer is on its way. If some of it waits, so does the end. A
+// source that may lack works does not end its answer: InventoryComplete has the agents that wait
+// for that ask again. A Store has all works that agents can know of, unless it is new and empty.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.store.Lock()

@@ -28,8 +28,8 @@ const (
 	// refusedInterval is the time between two requests for refused statuses.
 	refusedInterval = time.Minute
 
-	// Between leastRepair and mostRepair works of a cluster are sent again, or asked about, at a time: a quarter of what
-	// Mosquitto queues for a client, so that a repair is not lost as well.
+	// Between leastRepair and mostRepair works of a cluster are sent again, or asked about, at a
+	// time: a quarter of what Mosquitto queues for a client, so that a repair is not lost as well.
 	leastRepair = 4
 	mostRepair  = 256
 )
@@ -41,8 +41,8 @@ type delivery struct {
 	count       int
 	lateAt      time.Time // when the first of them is late; zero where all that are late show it
 
-	// window is how many works may be sent again, or answered with, and not be confirmed; outstanding is how many are, of
-	// those of this attempt.
+	// window is how many works may be sent again, or answered with, and not be confirmed;
+	// outstanding is how many are, of those of this attempt.
 	window, outstanding int
 	attempt             uint32
 	progress            bool // something was confirmed in this attempt
@@ -165,8 +165,8 @@ func (w *sourceWork) answeredLocked() {
 	}
 }
 
-// underWay reports whether a work was sent so lately that a list without it does not show a loss. sentSince reports whether
-// an answer need not have it any more.
+// underWay reports whether a work was sent so lately that a list without it does not show a loss.
+// sentSince reports whether an answer need not have it any more.
 func (w *sourceWork) underWay() bool {
 	at := time.Unix(0, w.sent).Add(resendAfter)
 	return w.linked && !isDue(at, w.cluster.source.options.Clock.Now(), resendAfter)
@@ -174,8 +174,8 @@ func (w *sourceWork) underWay() bool {
 
 func (w *sourceWork) sentSince() bool { return !w.linked || w.attempt == w.cluster.delivery.attempt }
 
-// listedLocked notes that the agent has listed all that it has: it is there, and whatever was sent before is in the list or
-// lost.
+// listedLocked notes that the agent has listed all that it has: it is there, and whatever was sent
+// before is in the list or lost.
 func (d *delivery) listedLocked() {
 	d.attempt++
 	d.outstanding, d.window, d.interval, d.attemptAt = 0, mostRepair, resendAfter, time.Time{}

@@ -22,7 +22,8 @@ const (
 	// silentAfter is how long a source waits for the next digest before it asks for one, and then for the answer: a new
 	// agent process whose list was lost knows of no source.
 	silentAfter = 75 * time.Second
-	// silentSpread is by how much less some clusters are waited for again: those that went silent together are not asked together.
+	// silentSpread is by how much less some clusters are waited for again: those that went silent
+	// together are not asked together.
 	silentSpread = 15 * time.Second
 	// mostSkipped is how many digests are passed over, at most, where comparing has not changed anything.
 	mostSkipped = 9
@@ -33,8 +34,8 @@ type suspicion struct {
 	last  time.Time // when the last digest came, or was asked for
 	askAt time.Time // when the sums of buckets are asked for; zero where nothing differs, or they are
 	asked bool
-	// compared are the sums of the last digest that led to a comparison. While they stay as they are, a comparison changes
-	// nothing: an unknown work is kept until the inventory is complete.
+	// compared are the sums of the last digest that led to a comparison. While they stay as they
+	// are, a comparison changes nothing: an unknown work is kept until the inventory is complete.
 	compared      [2]uint64
 	skip, skipped int
 }
@@ -176,7 +177,8 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 	return next
 }
 
-// askListLocked asks the agent of a cluster for a list of a part of its works. A strict agent sends one in answer to hashes only.
+// askListLocked asks the agent of a cluster for a list of a part of its works. A strict agent sends
+// one in answer to hashes only.
 func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
 	if c.strict || s.traits.Strict {
 		s.sendAllHashes(c, s.currentOf(c), codec.ScopeAll, "")
@@ -189,8 +191,8 @@ func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
 	})
 }
 
-// droppedLocked notes that a list of the cluster, or an answer to it, was dropped: its agent must send another, when there
-// is room.
+// droppedLocked notes that a list of the cluster, or an answer to it, was dropped: its agent must
+// send another, when there is room.
 func (s *Source) droppedLocked(c *sourceCluster) {
 	c.dropped, c.delivery.droppedAt = true, s.options.Clock.Now()
 	s.wakeClusterLocked(c, c.delivery.droppedAt.Add(listTimeout))
@@ -200,11 +202,11 @@ func (s *Source) droppedLocked(c *sourceCluster) {
 type Cluster struct {
 	// Name is the name of the cluster.
 	Name string
-	// LastHeard is when the last message of its agent arrived at this process. Agents of the profile ManifestWork send one a
-	// minute at least. Zero means none yet.
+	// LastHeard is when the last message of its agent arrived at this process. Agents of the
+	// profile ManifestWork send one a minute at least. Zero means none yet.
 	LastHeard time.Time
-	// Works is the number of works of the cluster, deleting ones included. Unconfirmed is how many of them have a version
-	// that the agent has not confirmed.
+	// Works is the number of works of the cluster, deleting ones included. Unconfirmed is how many
+	// of them have a version that the agent has not confirmed.
 	Works, Unconfirmed int
 }
 

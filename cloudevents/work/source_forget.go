@@ -77,8 +77,8 @@ func (s *Source) removeCluster(c *sourceCluster) {
 	s.unknown.set(clusterCost+int64(len(c.name)), 0)
 }
 
-// forgottenCluster is what stays of a cluster that was forgotten: the versions that its agent shows when it returns do not
-// prove that the Store is an older copy.
+// forgottenCluster is what stays of a cluster that was forgotten: the versions that its agent shows
+// when it returns do not prove that the Store is an older copy.
 type forgottenCluster struct {
 	source  *Source
 	name    string

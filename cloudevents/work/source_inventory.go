@@ -29,8 +29,9 @@ func (s *Source) deletes(c *sourceCluster, w *sourceWork, id string) bool {
 	return w == nil && s.inventory(c).Whole() && s.clears(c, id)
 }
 
-// clears reports whether no other process with this ID can have made what the cluster shows of a work: since that was first
-// seen, a check for others has ended. What is not clear is requested again after the check.
+// clears reports whether no other process with this ID can have made what the cluster shows of a
+// work: since that was first seen, a check for others has ended. What is not clear is requested
+// again after the check.
 func (s *Source) clears(c *sourceCluster, id string) bool {
 	if s.presence == nil || s.presence.denied != nil {
 		return true
@@ -53,8 +54,8 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 	return false
 }
 
-// mayRaise reports whether a work may go above the version that its agent has shown. A newer process may have made it again after
-// it was deleted here.
+// mayRaise reports whether a work may go above the version that its agent has shown. A newer
+// process may have made it again after it was deleted here.
 func (s *Source) mayRaise(w *sourceWork) bool { return !w.deleting || s.clears(w.cluster, w.id) }
 
 // suspect is a work that another process with this ID may have made.
@@ -124,8 +125,8 @@ func partOf(ids []string, buckets int) codec.Part {
 	return codec.Part{Buckets: buckets, Listed: slices.Sorted(maps.Keys(listed))}
 }
 
-// doubt checks a version that a cluster has shown of a work against what this store gave. It is called before the version
-// is remembered.
+// doubt checks a version that a cluster has shown of a work against what this store gave. It is
+// called before the version is remembered.
 func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64) {
 	if c.gap == nil || c.doubted {
 		return
@@ -188,8 +189,9 @@ func (c *sourceCluster) checked() {
 	}
 }
 
-// declareLocked makes the inventory complete and ends the doubts that are known. Where a Store had it complete, the checks of the
-// other clusters go on: the caller may be a program that declares at each start, and not know that a backup was restored.
+// declareLocked makes the inventory complete and ends the doubts that are known. Where a Store had
+// it complete, the checks of the other clusters go on: the caller may be a program that declares at
+// each start, and not know that a backup was restored.
 func (s *Source) declareLocked() {
 	s.complete, s.asked, s.replaced = true, false, false
 	s.forgotten.declare()
@@ -226,7 +228,8 @@ func (s *Source) doubts() error {
 	return errors.Join(errs...)
 }
 
-// rival returns an error while another process with this source's ID is connected. outranked has it of a newer one only.
+// rival returns an error while another process with this source's ID is connected. outranked has it
+// of a newer one only.
 func (s *Source) rival(outranked bool) error {
 	s.store.Lock()
 	defer s.store.Unlock()

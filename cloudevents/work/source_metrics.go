@@ -22,8 +22,8 @@ const (
 // sourceSizes are the metrics that only a source has.
 type sourceSizes struct{ unconfirmed, clusters, complete, writing, events *prometheus.Desc }
 
-// measure makes the metrics of the source and registers them, where the options want them. They may be read at once, so what
-// they are read from is there: a scrape does not wait for a Store to load.
+// measure makes the metrics of the source and registers them, where the options want them. They may
+// be read at once, so what they are read from is there: a scrape does not wait for a Store to load.
 func (s *Source) measure() error {
 	r := s.options.MetricsRegisterer
 	if r == nil {

@@ -140,8 +140,8 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 }
 
-// sameObject reports whether two objects differ in their resourceVersion at most. That alone tells nothing: each replica
-// counts on its own, so that two states may have one number.
+// sameObject reports whether two objects differ in their resourceVersion at most. That alone tells
+// nothing: each replica counts on its own, so that two states may have one number.
 func sameObject(a, b *workv1.ManifestWork) bool {
 	other := *b
 	other.ResourceVersion = a.ResourceVersion

@@ -137,7 +137,8 @@ func (w *sourceWork) setProblem(p *problem) {
 
 var _ cloudevents.Refusable = &sourceWork{}
 
-// Settled shows on the work that it cannot be sent, since no agent will ever report on it, or that it was sent after all.
+// Settled shows on the work that it cannot be sent, since no agent will ever report on it, or that
+// it was sent after all.
 func (w *sourceWork) Settled(err error) {
 	switch {
 	case err == nil:
@@ -163,8 +164,8 @@ func (w *sourceWork) unpublished(err error) {
 	})
 }
 
-// published takes the problem back. An answer, or an item of the outbox that had nothing to say, may have come to its end
-// without an event: then it tells nothing.
+// published takes the problem back. An answer, or an item of the outbox that had nothing to say,
+// may have come to its end without an event: then it tells nothing.
 func (w *sourceWork) published() {
 	if !w.troubled.Load() {
 		return

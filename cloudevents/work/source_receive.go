@@ -259,7 +259,7 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	s.entomb(w)
 	s.unconfirmLocked(w)
 	s.strangers.Error(s.logger, fmt.Errorf(
-		"the agent of cluster %q has %s: this source has forgotten it, or another one has the same ID", c.name, cmp.Or(name, id)), "unknown", c.name)
+		"the agent has work %q, but this source does not: it was not created again after a restart, or another source has the same ID", cmp.Or(name, id)), "unknown", c.name)
 	return w, nil
 }
 

@@ -330,8 +330,8 @@ func (s *Source) stopWriting() {
 	s.replica.change()
 }
 
-// beforeAck makes durable what has come, before it is acknowledged. What another replica has to decide on meanwhile is left
-// to that: the connection is as good as before.
+// beforeAck makes durable what has come, before it is acknowledged. What another replica has to
+// decide on meanwhile is left to that: the connection is as good as before.
 func (s *Source) beforeAck() func(context.Context) error {
 	flush := s.journal.commit()
 	if s.replica == nil {

@@ -28,8 +28,8 @@ type message struct {
 func (m *message) Message() (cloudevents.Message, error) { return encode(m.profile, m.message) }
 func (m *message) Settled(error)                         {}
 
-// requirement is a message that asks for everything. Without it nothing comes, so it is published until the broker takes it, or
-// until another has taken its place.
+// requirement is a message that asks for everything. Without it nothing comes, so it is published
+// until the broker takes it, or until another has taken its place.
 type requirement struct {
 	message
 	asks  *atomic.Int64 // how often everything was asked for
@@ -148,8 +148,8 @@ func (s *Source) currentOf(c *sourceCluster) []*sourceWork {
 	return slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
 }
 
-// sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its turn, so that clusters
-// take turns.
+// sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its
+// turn, so that clusters take turns.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) *hashList {
 	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
 	if s.traits.Strict {
@@ -250,8 +250,8 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of the status that the agent reported. Without one it is empty: agents of a strict profile answer that
-// although their own status is empty too, and so confirm the work.
+// statusHash is the hash of the status that the agent reported. Without one it is empty: agents of
+// a strict profile answer that although their own status is empty too, and so confirm the work.
 func (w *sourceWork) statusHash() (string, error) {
 	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
 		return w.hash, nil
@@ -321,8 +321,9 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	}
 	works := s.worksOf(c)
 	if s.traits.Strict && m.TargetSource == "" {
-		// The list tells nothing of statuses, and the agent may have missed the hashes that this source's connection began
-		// with. An agent's own answer to hashes names the source; the list that its connection begins with does not.
+		// The list tells nothing of statuses, and the agent may have missed the hashes that this
+		// source's connection began with. An agent's own answer to hashes names the source; the
+		// list that its connection begins with does not.
 		s.sendAllHashes(c, works, codec.ScopeAll, "")
 	}
 	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named

@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStoppedSource: what is said to a source that has stopped has no effect, and so is an error, with a Store and without.
+// TestStoppedSource: what is said to a source that has stopped has no effect, and so is an error,
+// with a Store and without.
 func TestStoppedSource(t *testing.T) {
 	for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// unknownAsk requests the statuses of works that a strict agent has and this source does not know: statuses go to the source that
-// a work belongs to. The store's lock guards it until its turn has come.
+// unknownAsk requests the statuses of works that a strict agent has and this source does not know:
+// statuses go to the source that a work belongs to. The store's lock guards it until its turn has
+// come.
 type unknownAsk struct {
 	source  *Source
 	cluster *sourceCluster

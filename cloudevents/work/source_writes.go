@@ -28,7 +28,7 @@ import (
 var _ role = &Source{}
 
 // errStopped is what writes get when the process that would deliver them has ended.
-var errStopped = apierrors.NewServiceUnavailable("the client has stopped: nothing would be delivered")
+var errStopped = apierrors.NewServiceUnavailable("the client has stopped and delivers no more writes")
 
 func (s *Source) supports(verb string, sub subresource) error {
 	if sub == statusPart {

@@ -78,8 +78,8 @@ func TestClusterNamesForeignWork(t *testing.T) {
 	}
 }
 
-// TestUnknownWorksAreBounded: a cluster cannot make its source remember any number of works, and what its user deletes is
-// not pushed out by them.
+// TestUnknownWorksAreBounded: a cluster cannot make its source remember any number of works, and
+// what its user deletes is not pushed out by them.
 func TestUnknownWorksAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const listed = 2000

@@ -15,20 +15,22 @@ import (
 )
 
 // Store keeps what a [Source] or an [Agent] must not forget when its process ends: its works with their statuses,
-// versions and tombstones. Without one, the next process learns all from its peers; see the package doc.
+// versions and tombstones. Without one, the next process learns all from its peers; see STORES.md.
 //
-// What is kept are records, opaque values under keys of printable text, of which a source or agent has one per work,
-// one per cluster and a few more; in the profile ManifestBundle also one per work that is gone, for a day at least. Keys have
-// at most [MaxKeyLength] bytes; values are as large as works are. A Store is a place for one source or agent. Package
-// boltstore keeps it in a file, [NewMemoryStore] in memory; package storetest checks any other.
+// What is kept are records, opaque values under keys of printable text, of which a source or agent
+// has one per work, one per cluster and a few more; in the profile ManifestBundle also one per work
+// that is gone, for a day at least. Keys have at most [MaxKeyLength] bytes; values are as large as
+// works are. A Store is a place for one source or agent. Package boltstore keeps it in a file,
+// [NewMemoryStore] in memory; package storetest checks any other.
 //
 // All methods may be called from any goroutine, and return soon when their context ends: Start waits for them, and ends
 // that of a write which takes longer than Start has at its own end.
 type Store interface {
-	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and [NewAgent] call it, with a
-	// context that does not end, and wait for it. The value must not be kept or changed after f has returned. A record that
-	// cannot be read keeps the source or agent from starting, with an error that names it: to go on without it would be to
-	// lose a work, and a peer would delete it.
+	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and
+	// [NewAgent] call it, with a context that does not end, and wait for it. The value must not be
+	// kept or changed after f has returned. A record that cannot be read keeps the source or agent
+	// from starting, with an error that names it: to go on without it would be to lose a work, and
+	// a peer would delete it.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or none of them. When it returns nil they outlast the process and the machine's power;
 	// when it returns an error they may or may not have been made, and the caller repeats them with later
@@ -53,9 +55,10 @@ type SharedStore interface {
 	// ApplyIf is Apply on the condition that a record has a value, nil for none. Where it has another, nothing changes
 	// and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
-	// Follow calls f with the whole content, as one batch, and then with each batch that anyone applies, in the order
-	// in which they were made, until ctx ends or f fails. It returns f's error, or why it cannot go on; nil when ctx has
-	// ended. f gets each batch once and must not change it.
+	// Follow calls f with the whole content, as one batch, and then with each batch that anyone
+	// applies, in the order in which they were made, until ctx ends or f fails. It returns f's
+	// error, or why it cannot go on; nil when ctx has ended. f gets each batch once and must not
+	// change it.
 	Follow(ctx context.Context, f func(changes []Change) error) error
 }
 

@@ -60,7 +60,8 @@ func reloads(t *testing.T, s *scene, h *hub, a *spoke, atSource, atAgent work.St
 	}
 }
 
-// wholeTexts compares manifests as a whole: by the byte, as cmp does it, those of a hundred thousand take most of the test's time.
+// wholeTexts compares manifests as a whole: by the byte, as cmp does it, those of a hundred
+// thousand take most of the test's time.
 var wholeTexts = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal)),

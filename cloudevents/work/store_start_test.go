@@ -42,7 +42,8 @@ var constructors = map[string]func(cloudevents.Transport, work.Store, prometheus
 	},
 }
 
-// TestConstructorFailsOnItsStore: an attempt whose Store cannot be read leaves nothing behind that is in the way of the next.
+// TestConstructorFailsOnItsStore: an attempt whose Store cannot be read leaves nothing behind that
+// is in the way of the next.
 func TestConstructorFailsOnItsStore(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {

@@ -323,8 +323,8 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// TestReceivedIsStoredOrComesAgain: an event that cannot be stored is not acknowledged, and the connection ends, so that
-// it is told anew.
+// TestReceivedIsStoredOrComesAgain: an event that cannot be stored is not acknowledged, and the
+// connection ends, so that it is told anew.
 func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()
@@ -348,7 +348,8 @@ func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 	})
 }
 
-// TestRecordsDoNotChange: what the journal got of a work stays as it is, since it is encoded later, while the work goes on.
+// TestRecordsDoNotChange: what the journal got of a work stays as it is, since it is encoded later,
+// while the work goes on.
 func TestRecordsDoNotChange(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})

@@ -28,9 +28,9 @@ func validTrace(s string) string {
 	return strings.Clone(s)
 }
 
-// TraceParent returns the W3C traceparent of the status that was taken last for a work, which is that of the agent's
-// write, see [AgentOptions].TraceParent, or else that of the spec it is about. It is empty where there is none. It is not
-// kept over a restart.
+// TraceParent returns the W3C traceparent of the status that was taken last for a work, which is
+// that of the agent's write, see [AgentOptions].TraceParent, or else that of the spec it is about.
+// It is empty where there is none. It is not kept over a restart.
 func (s *Source) TraceParent(cluster, name string) string {
 	s.store.Lock()
 	defer s.store.Unlock()
@@ -40,9 +40,9 @@ func (s *Source) TraceParent(cluster, name string) string {
 	return ""
 }
 
-// TraceParent returns the W3C traceparent of the write at the source that a work shows; see [SourceOptions].TraceParent. A
-// controller that reconciles the work can continue that trace. It is empty where there is none, and not kept over a
-// restart.
+// TraceParent returns the W3C traceparent of the write at the source that a work shows; see
+// [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. It is
+// empty where there is none, and not kept over a restart.
 func (a *Agent) TraceParent(name string) string {
 	a.store.Lock()
 	defer a.store.Unlock()

@@ -81,9 +81,10 @@ var beginnings = []struct {
 	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
 }
 
-// TestAgentThatMayNotAsk: an agent that the broker does not let ask for its works has heard nothing, however long it waits.
-// Its user must not take that for nothing being there, or it would remove what works have brought. When the broker's rules
-// are mended, it goes on without another connection.
+// TestAgentThatMayNotAsk: an agent that the broker does not let ask for its works has heard
+// nothing, however long it waits. Its user must not take that for nothing being there, or it would
+// remove what works have brought. When the broker's rules are mended, it goes on without another
+// connection.
 func TestAgentThatMayNotAsk(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestSourceNotServedAnyMore: works of a source that was taken off Sources stay, and so do their names, until that source
-// deletes them. The agent's log says so.
+// TestSourceNotServedAnyMore: works of a source that was taken off Sources stay, and so do their
+// names, until that source deletes them. The agent's log says so.
 func TestSourceNotServedAnyMore(t *testing.T) {
 	tests := []struct {
 		name string

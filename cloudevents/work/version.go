@@ -54,9 +54,8 @@ func (s *Source) check(w *sourceWork, id string, n shown) error {
 	return n.check(b, highest, id)
 }
 
-// heal takes numbers back that are out of bounds: an earlier release accepted them from an agent, or the clock was ahead.
-// The work gets a new version, which
-// is sent; the source's mutex is held.
+// heal takes numbers back that are out of bounds: an earlier release accepted them from an agent,
+// or the clock was ahead. The work gets a new version, which is sent; the source's mutex is held.
 func (w *sourceWork) heal(b protocol.Bounds) {
 	s := w.source
 	if !s.writing() {
@@ -104,8 +103,8 @@ func (a *Agent) check(w *agentWork, id string, n shown) error {
 	return n.check(b, b.Own, id)
 }
 
-// heal takes numbers back that are out of bounds: an earlier release accepted them from a source, or the clock was ahead.
-// What the source sends next is then newer. The agent's mutex is held.
+// heal takes numbers back that are out of bounds: an earlier release accepted them from a source,
+// or the clock was ahead. What the source sends next is then newer. The agent's mutex is held.
 func (w *agentWork) heal(b protocol.Bounds) {
 	if seq, at := b.Heal(w.seq, w.time); seq != w.seq || !at.Equal(w.time) {
 		w.seq, w.time, w.inherited = seq, at, false

@@ -129,8 +129,8 @@ func poison(t *testing.T, store work.Store, prefix string, numbers map[string]an
 	}
 }
 
-// TestStoresOutOfRangeHeal: numbers that an earlier release let into a Store, of the source or of the agent, keep neither
-// statuses nor updates nor deletions away once an honest peer connects.
+// TestStoresOutOfRangeHeal: numbers that an earlier release let into a Store, of the source or of
+// the agent, keep neither statuses nor updates nor deletions away once an honest peer connects.
 func TestStoresOutOfRangeHeal(t *testing.T) {
 	stores := map[string]func(*testing.T) work.Store{
 		"memory": func(*testing.T) work.Store { return work.NewMemoryStore() },
@@ -202,8 +202,8 @@ func TestStoresOutOfRangeHeal(t *testing.T) {
 	}
 }
 
-// TestClockThatRanAhead: what a source or an agent has numbered while its clock was two days ahead is numbered again when
-// the clock is right.
+// TestClockThatRanAhead: what a source or an agent has numbered while its clock was two days ahead
+// is numbered again when the clock is right.
 func TestClockThatRanAhead(t *testing.T) {
 	for _, at := range []string{"source", "agent"} {
 		t.Run(at, func(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestMemoryIsGivenBack: of 10,000 works of 10 KiB that were created, reported on and removed, nothing but what the agent
-// remembers of each is left six minutes later, although nothing happens meanwhile.
+// TestMemoryIsGivenBack: of 10,000 works of 10 KiB that were created, reported on and removed,
+// nothing but what the agent remembers of each is left six minutes later, although nothing happens
+// meanwhile.
 func TestMemoryIsGivenBack(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Sources: []string{"hub"}})
@@ -55,8 +56,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestListsByNameDoNotDelayWrites: a client that lists by name in a loop, in a namespace with 100,000 works, does not hold up
-// writes more than one that lists elsewhere.
+// TestListsByNameDoNotDelayWrites: a client that lists by name in a loop, in a namespace with
+// 100,000 works, does not hold up writes more than one that lists elsewhere.
 func TestListsByNameDoNotDelayWrites(t *testing.T) {
 	const works = 100_000
 	source, elsewhere := sourceWith(t, works), sourceWith(t, 100)

@@ -267,7 +267,8 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 	return nil, conflict(name)
 }
 
-// doubt is that of a write for which there seems to be nothing to do: others may have written what is not seen here yet.
+// doubt is that of a write for which there seems to be nothing to do: others may have written what
+// is not seen here yet.
 type doubt struct {
 	role role
 	over bool

@@ -24,8 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestWritesWhileStartEnds: a write that has returned nil when the context of Start ends is published, or stored where there
-// is a Store; every other write fails.
+// TestWritesWhileStartEnds: a write that has returned nil when the context of Start ends is
+// published, or stored where there is a Store; every other write fails.
 func TestWritesWhileStartEnds(t *testing.T) {
 	for name, store := range map[string]func() *work.MemoryStore{
 		"in memory":    func() *work.MemoryStore { return nil },
@@ -43,8 +43,8 @@ func TestWritesWhileStartEnds(t *testing.T) {
 	}
 }
 
-// writeWhileStartEnds has eight writers create works of a source that stops a while after it is connected. It returns the
-// works that were accepted and are nowhere.
+// writeWhileStartEnds has eight writers create works of a source that stops a while after it is
+// connected. It returns the works that were accepted and are nowhere.
 func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Duration) (lost []string, accepted int) {
 	t.Helper()
 	bus := memory.New()
@@ -202,8 +202,9 @@ func TestWriteObeysItsContext(t *testing.T) {
 	})
 }
 
-// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. There is nothing to change then, but the
-// first change is not stored yet, so the repetition returns no success either.
+// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. There is nothing
+// to change then, but the first change is not stored yet, so the repetition returns no success
+// either.
 func TestRepeatedWriteWaitsForTheStore(t *testing.T) {
 	newStore := func() *hangingStore {
 		return &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}

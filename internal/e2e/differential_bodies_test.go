@@ -39,7 +39,7 @@ func some[T any](b bodies, most int, make func() T) []T {
 }
 
 // member is a place in an object and a value for it, right or wrong. Nothing of it is empty: to Go that is the same as
-// missing, which the package doc of work lists.
+// missing, which API.md of work lists.
 func (b bodies) member() (path []string, value any) {
 	owner := object{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "1"}
 	switch b.Intn(14) {
@@ -134,7 +134,7 @@ func (b bodies) operations() array {
 	}))
 }
 
-// configuration is an apply. It has manifests: one that gives up the last item of a list is listed in the package doc.
+// configuration is an apply. It has manifests: one that gives up the last item of a list is listed in API.md.
 func (b bodies) configuration(name string) object {
 	doc := b.merge()
 	for member, value := range (object{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork"}) {

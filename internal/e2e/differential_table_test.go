@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// normalisations take out of the outcomes of a request what is another with us, and is listed in the package doc of
+// normalisations take out of the outcomes of a request what is another with us, and is listed in API.md of
 // work: each has the sentence that it stands for.
 var normalisations = []struct {
 	listed string

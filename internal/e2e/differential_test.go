@@ -34,7 +34,7 @@ var (
 
 // TestDifferential sends the same random requests to a real API server, and to a source and an agent: of each seed
 // some that change things, on works that come and go, then some that are spoilt, as dry runs, and then some about the
-// metadata that an agent keeps to itself. What the package doc of work lists as another is taken out of the outcomes by
+// metadata that an agent keeps to itself. What API.md of work lists as another is taken out of the outcomes by
 // the table named normalisations.
 //
 //	go test -run TestDifferential . -args -seed 100 -seeds 50

@@ -26,6 +26,7 @@ const (
 // Log is a log of errors. Its methods may be called from any goroutine.
 type Log struct {
 	message string
+	subject string
 	clock   clock.PassiveClock
 
 	mu    sync.Mutex
@@ -42,9 +43,9 @@ type state struct {
 	last   error
 }
 
-// New returns a log whose lines begin with a message.
-func New(message string, c clock.PassiveClock) *Log {
-	return &Log{message: message, clock: c, kinds: map[kind]*state{}}
+// New returns a log of lines with a message. The key of their subject is, for example, "topic".
+func New(message, subject string, c clock.PassiveClock) *Log {
+	return &Log{message: message, subject: subject, clock: c, kinds: map[kind]*state{}}
 }
 
 // Error logs an error, or counts it for the next line of its kind. The reason must be one of few; the subject, such
@@ -116,7 +117,7 @@ func cut(s string) string {
 func (l *Log) line(logger klog.Logger, err error, k kind, more int) {
 	kv := []any{"reason", k.reason}
 	if k.subject != "" {
-		kv = append(kv, "topic", cut(k.subject))
+		kv = append(kv, l.subject, cut(k.subject))
 	}
 	if more > 0 {
 		kv = append(kv, "notLogged", more)

@@ -32,7 +32,7 @@ type script struct {
 func newScript(t *testing.T) *script {
 	s := &script{t: t, clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
 	s.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&s.out)))
-	s.log = quietlog.New("Refused", s.clock)
+	s.log = quietlog.New("Refused", "topic", s.clock)
 	return s
 }
 

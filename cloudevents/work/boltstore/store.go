@@ -36,7 +36,8 @@ const DefaultLockTimeout = 5 * time.Second
 
 // Options configures a [Store].
 type Options struct {
-	// LockTimeout is how long Open waits for another process to close the file. Defaults to 5 s; negative means for ever.
+	// LockTimeout is how long Open waits for another process to close the file. Defaults to 5 s;
+	// negative means for ever.
 	LockTimeout time.Duration
 	// Mode is the permission of a new file. Defaults to 0600: works may hold secrets.
 	Mode os.FileMode
@@ -132,7 +133,8 @@ func check(path string, o Options) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil // it will be created
 	}
-	// bbolt locks the file, and says what is wrong with its beginning. It would write that to an empty one, but cannot here.
+	// bbolt locks the file, and says what is wrong with its beginning. It would write that to an
+	// empty one, but cannot here.
 	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):

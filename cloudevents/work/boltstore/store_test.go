@@ -91,8 +91,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestSynced: each batch is written and synced by itself. A process that is killed cannot tell, as the system keeps what
-// it has written: only a machine without power would.
+// TestSynced: each batch is written and synced by itself. A process that is killed cannot tell, as
+// the system keeps what it has written: only a machine without power would.
 func TestSynced(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "works.db"))
 	db := boltstore.DB(s)

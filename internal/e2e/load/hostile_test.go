@@ -99,7 +99,7 @@ func hostileUsers() map[string]string {
 
 func honest(i int) string { return fmt.Sprintf("honest%d", i) }
 
-// hostileACL gives everybody the topics of the package documentation and no others.
+// hostileACL gives everybody the topics of ACCESS.md and no others.
 func hostileACL() string {
 	acl := `user hub
 topic write /sources/hub/clusters/+/manifests

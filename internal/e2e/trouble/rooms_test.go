@@ -19,31 +19,28 @@ import (
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
-// rooms runs a broker where each source and cluster has the rights that the package doc says, and no others.
+// rooms runs a broker where each source and cluster has the rights that ACCESS.md lists, and no others.
 func rooms(t *testing.T, sources, clusters []string) *scene {
 	t.Helper()
-	doc, err := os.ReadFile("../../../cloudevents/work/doc.go")
+	page, err := os.ReadFile("../../../cloudevents/work/ACCESS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, access, _ := strings.Cut(string(doc), "\n// # Access control\n")
-	access, _, _ = strings.Cut(access, "\n// # ")
+	_, access, _ := strings.Cut(string(page), "\n```\n")
+	access, _, _ = strings.Cut(access, "\n```\n")
 	section := map[string]string{}
 	user := ""
 	for line := range strings.Lines(access) {
-		line, ok := strings.CutPrefix(line, "//\t")
-		if name, is := strings.CutPrefix(line, "user "); ok && is {
+		if name, is := strings.CutPrefix(line, "user "); is {
 			user = strings.TrimSpace(name)
 		}
-		if ok {
-			section[user] += line
-		}
+		section[user] += strings.TrimSpace(line) + "\n"
 	}
 	users := map[string]string{"tap": "tap"}
 	acl := "user tap\ntopic readwrite #\n"
 	for like, names := range map[string][]string{"hub": sources, "cluster1": clusters} {
 		if strings.Count(section[like], "topic ") != 7 {
-			t.Fatalf("the doc says of %s: %q", like, section[like])
+			t.Fatalf("ACCESS.md has for %s: %q", like, section[like])
 		}
 		for _, name := range names {
 			users[name] = name
@@ -57,7 +54,7 @@ func rooms(t *testing.T, sources, clusters []string) *scene {
 
 func as(user string) mqtt.Options { return mqtt.Options{Username: user, Password: user} }
 
-// TestTrouble09Rooms: everything works with the rights that the doc names, and who has those of one cluster can neither
+// TestTrouble09Rooms: everything works with the rights of ACCESS.md, and who has those of one cluster can neither
 // speak for another nor hear what it is sent.
 func TestTrouble09Rooms(t *testing.T) {
 	t.Parallel()

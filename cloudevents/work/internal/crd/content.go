@@ -37,9 +37,10 @@ func Member(member string, data []byte) ([]byte, field.ErrorList) {
 	return out, errs
 }
 
-// Foreign returns what the API server has against the JSON of a member where the object says that it is of another
-// kind. Then it does not bring the member into shape. Of a spec, the constraints are those of the other kind, which nobody
-// knows, but the structure is checked; a status is put into the object that there is, and held to its constraints.
+// Foreign returns what the API server has against the JSON of a member where the object says that
+// it is of another kind. Then it does not bring the member into shape. Of a spec, the constraints
+// are those of the other kind, which nobody knows, but the structure is checked; a status is put
+// into the object that there is, and held to its constraints.
 func Foreign(member string, data []byte) field.ErrorList {
 	root, err := Schema()
 	if err != nil {

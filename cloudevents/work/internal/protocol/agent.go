@@ -203,9 +203,9 @@ type HashEntry struct {
 	StatusSeq int64
 }
 
-// OnHash decides whether an agent publishes the status of a work that a source listed: when the source
-// has another one, or has it under another incarnation, or has not received the last sequence ID: then both sides would go
-// on with different digests. A grave answers gone.
+// OnHash decides whether an agent publishes the status of a work that a source listed: when the
+// source has another one, or has it under another incarnation, or has not received the last
+// sequence ID: then both sides would go on with different digests. A grave answers gone.
 func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	switch w.State {
 	case Unknown:

@@ -29,8 +29,8 @@ const (
 	agentNode      = 1 << nodeShift
 )
 
-// NextSnowflake returns the sequence ID after last: one of now, or where the clock is behind, the next step, or one that
-// many milliseconds later. A last ID beyond [BundleBoundsAt] does not count.
+// NextSnowflake returns the sequence ID after last: one of now, or where the clock is behind, the
+// next step, or one that many milliseconds later. A last ID beyond [BundleBoundsAt] does not count.
 func NextSnowflake(last int64, now time.Time, skip int64) int64 {
 	last = plausible(last, snowflakeHorizon(now))
 	clock, at := max(now.UnixMilli()-snowflakeEpoch, 0), last>>snowflakeShift
@@ -52,8 +52,9 @@ func snowflakeHorizon(now time.Time) int64 {
 	return (max(now.UnixMilli()-snowflakeEpoch, 0) + MaxAhead.Milliseconds()) << snowflakeShift
 }
 
-// BundleBoundsAt returns the bounds of bundle peers' numbers. Versions count writes, and maxVersion is the greatest that
-// an event can carry: an agent may show half of it, so that a quarter is left for what its source writes after that.
+// BundleBoundsAt returns the bounds of bundle peers' numbers. Versions count writes, and maxVersion
+// is the greatest that an event can carry: an agent may show half of it, so that a quarter is left
+// for what its source writes after that.
 func BundleBoundsAt(now time.Time, maxVersion int64) Bounds {
 	return Bounds{
 		Version: maxVersion / 2, Own: maxVersion / 4 * 3,

@@ -206,7 +206,8 @@ func TestOnListEntryBundleDeleting(t *testing.T) {
 	}
 }
 
-// TestOnListEntryBundleUnreported: versions start at 1, so the list of an agent that has reported nothing confirms nothing.
+// TestOnListEntryBundleUnreported: versions start at 1, so the list of an agent that has reported
+// nothing confirms nothing.
 func TestOnListEntryBundleUnreported(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		w := protocol.SourceWork{Known: true, Version: v(1, "a"), Reported: reported}

@@ -27,8 +27,8 @@ func digestOf(buckets int, works map[string]heldWork) protocol.Digest {
 	return d
 }
 
-// TestDigest: digests are equal exactly if all works are, in whatever order they are added, and only the buckets of works
-// that differ differ.
+// TestDigest: digests are equal exactly if all works are, in whatever order they are added, and
+// only the buckets of works that differ differ.
 func TestDigest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		buckets := 1 << rapid.IntRange(0, 8).Draw(t, "buckets")

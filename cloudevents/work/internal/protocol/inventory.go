@@ -22,8 +22,8 @@ func (p Process) Before(q Process) bool {
 	return p.Session < q.Session
 }
 
-// Credible reports whether the process can have started by now, with room for a clock that is wrong: one that claims the
-// far future would be the newest for ever.
+// Credible reports whether the process can have started by now, with room for a clock that is
+// wrong: one that claims the far future would be the newest for ever.
 func (p Process) Credible(now time.Time) bool { return !p.Started.After(now.Add(24 * time.Hour)) }
 
 // Inventory is what a source knows of the completeness of its works.
@@ -38,25 +38,27 @@ type Inventory struct {
 	Rival bool
 }
 
-// Whole reports whether a work that the source does not know is to go: it is neither missing from the source's store nor
-// made by another process.
+// Whole reports whether a work that the source does not know is to go: it is neither missing from
+// the source's store nor made by another process.
 func (i Inventory) Whole() bool { return i.Complete && i.Reliable() }
 
 // Reliable reports whether the source may take what it does not know for what is not there, as far as others can tell.
 func (i Inventory) Reliable() bool { return !i.Doubted && !i.Replaced && !i.Rival }
 
-// Gap are the versions that no process with the source's store can have given to a work that the source does not know. An
-// agent that shows one proves that the store is an older copy.
+// Gap are the versions that no process with the source's store can have given to a work that the
+// source does not know. An agent that shows one proves that the store is an older copy.
 type Gap struct {
 	// From is the highest version that the store had when it was read: what a later process gave is above it.
 	From int64 `json:"from"`
 	// Before is the first version that was given since; 0 where none was.
 	Before int64 `json:"before"`
-	// Older are the gaps of earlier processes, each between From and Before. Their agent has not listed its works since.
+	// Older are the gaps of earlier processes, each between From and Before. Their agent has not
+	// listed its works since.
 	Older []Gap `json:"older,omitempty"`
 }
 
-// mostGaps bounds how many gaps of earlier processes are kept. Above that, two become one, with what was given in between.
+// mostGaps bounds how many gaps of earlier processes are kept. Above that, two become one, with
+// what was given in between.
 const mostGaps = 8
 
 // Next returns the gap of the next process, or of a cluster that was forgotten. Highest is the highest version given.

@@ -128,8 +128,8 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	// An agent whose sequence is below what was accepted here lost it, with a clock that stepped back: the
 	// request echoes ours, so that what it says from then on counts again.
 	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
-	// The V of a bundle agent may be an earlier process's: its list does not show whether it has the deletion. Before its first
-	// status it does not show which work it has either.
+	// The V of a bundle agent may be an earlier process's: its list does not show whether it has
+	// the deletion. Before its first status it does not show which work it has either.
 	again := e.Bundle && (w.Deleting || !w.Reported)
 	return SourceActions{
 		Raise:     w.Behind(e.Version),

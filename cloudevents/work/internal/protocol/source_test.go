@@ -148,8 +148,8 @@ func TestOnListEntry(t *testing.T) {
 	}
 }
 
-// TestNext: numbers grow, whatever the clock does, and begin above the old ones where it did not step back. What is more
-// than a day ahead does not count.
+// TestNext: numbers grow, whatever the clock does, and begin above the old ones where it did not
+// step back. What is more than a day ahead does not count.
 func TestNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(0, 1<<41).Draw(t, "ms")

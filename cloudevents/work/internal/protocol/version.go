@@ -40,8 +40,8 @@ func BoundsAt(now time.Time) Bounds {
 	return Bounds{Version: horizon, Own: horizon, Sequence: horizon, Time: now.Add(MaxAhead)}
 }
 
-// Heal returns a work's numbers without those that are out of bounds: an earlier release accepted them from a peer, or the
-// local clock was ahead when it made them.
+// Heal returns a work's numbers without those that are out of bounds: an earlier release accepted
+// them from a peer, or the local clock was ahead when it made them.
 func (b Bounds) Heal(seq int64, at time.Time) (int64, time.Time) {
 	if at.After(b.Time) {
 		at = time.Time{}

@@ -29,8 +29,8 @@ func (p place) has(obj *workv1.ManifestWork) bool {
 
 // Filter says which objects a list or watch is about.
 type Filter struct {
-	// Namespace and Name limit to one namespace and one name; empty for all. Objects are found by both without a look at
-	// any other.
+	// Namespace and Name limit to one namespace and one name; empty for all. Objects are found by
+	// both without a look at any other.
 	Namespace, Name string
 	// Labels and Fields are selectors; nil selects everything. Fields are FieldName and FieldNamespace.
 	Labels labels.Selector

@@ -45,8 +45,8 @@ func selections(t *testing.T, do func(name string, f store.Filter, selects func(
 	}
 }
 
-// TestSelectFields: lists, pages and watches by name and namespace have what their selectors ask for, whether that is looked
-// up or searched, of now and of an earlier version.
+// TestSelectFields: lists, pages and watches by name and namespace have what their selectors ask
+// for, whether that is looked up or searched, of now and of an earlier version.
 func TestSelectFields(t *testing.T) {
 	run(t, false, func(s *script) {
 		write := func(i int) {

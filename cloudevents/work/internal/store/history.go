@@ -37,7 +37,8 @@ func (s *Store[R]) expireAt(now time.Duration) {
 // stopper is a timer that calls a function.
 type stopper interface{ Stop() bool }
 
-// arm starts the timer that calls expire on an idle store, unless it runs or nothing is kept. No goroutine waits for it.
+// arm starts the timer that calls expire on an idle store, unless it runs or nothing is kept. No
+// goroutine waits for it.
 func (s *Store[R]) arm() {
 	if s.timer != nil || s.closed || s.log.n == 0 && len(s.snapshots) == 0 {
 		return

@@ -77,7 +77,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeWhileTheStoreShrinks: a watch resumes after the deletion of a quarter of the objects, and of all down to 1,024.
+// TestResumeWhileTheStoreShrinks: a watch resumes after the deletion of a quarter of the objects,
+// and of all down to 1,024.
 func TestResumeWhileTheStoreShrinks(t *testing.T) {
 	run(t, false, func(s *script) {
 		const size = 40_000
@@ -176,8 +177,8 @@ func TestForgetsByAge(t *testing.T) {
 	})
 }
 
-// TestSnapshotsAreBounded: a list in pages ends with Expired once it keeps more than the limit alive; what is still there,
-// and what many writes of one object leave behind, do not count.
+// TestSnapshotsAreBounded: a list in pages ends with Expired once it keeps more than the limit
+// alive; what is still there, and what many writes of one object leave behind, do not count.
 func TestSnapshotsAreBounded(t *testing.T) {
 	run(t, false, func(s *script) {
 		const objects = 100
@@ -221,8 +222,9 @@ func TestSnapshotsAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlowWatcher: a watcher that does not read is ended with Expired once its events have more bytes than the limit, however
-// many they are, gives all of them back, and never holds up the others.
+// TestSlowWatcher: a watcher that does not read is ended with Expired once its events have more
+// bytes than the limit, however many they are, gives all of them back, and never holds up the
+// others.
 func TestSlowWatcher(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
@@ -259,8 +261,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestSlowWatcherBySelector: the last states of objects that left a watcher's selector count, although later writes of these
-// objects do not reach the watcher.
+// TestSlowWatcherBySelector: the last states of objects that left a watcher's selector count,
+// although later writes of these objects do not reach the watcher.
 func TestSlowWatcherBySelector(t *testing.T) {
 	run(t, false, func(s *script) {
 		selector := labels.SelectorFromSet(labels.Set{"x": "1"})

@@ -31,9 +31,9 @@ const (
 	leastRing = 16
 )
 
-// mostEvents is how many events the log of a store with so many objects has at most: a list of them takes as much longer
-// the more there are, and a watch must be able to begin where a list ended. A third of what is left is at least a quarter
-// of what there was before all of them were deletions.
+// mostEvents is how many events the log of a store with so many objects has at most: a list of them
+// takes as much longer the more there are, and a watch must be able to begin where a list ended. A
+// third of what is left is at least a quarter of what there was before all of them were deletions.
 func mostEvents(objects int) int { return max(1024, objects/3) }
 
 // eventLog is a ring of the last writes.
@@ -120,8 +120,9 @@ func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 	}, true
 }
 
-// before returns, for each object of a place that was written after a version, its state at that version by namespace and
-// name: nil where it did not exist. It returns false when some of the writes are no longer there.
+// before returns, for each object of a place that was written after a version, its state at that
+// version by namespace and name: nil where it did not exist. It returns false when some of the
+// writes are no longer there.
 func (l *eventLog) before(version uint64, of place) (map[place]*workv1.ManifestWork, bool) {
 	if version < l.trimmed {
 		return nil, false

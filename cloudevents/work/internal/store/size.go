@@ -27,8 +27,8 @@ const (
 // nothing shares no memory with any object.
 var nothing workv1.ManifestWork
 
-// SpecSize returns roughly how many bytes a spec and the metadata that comes with it take. It counts all that a peer can
-// choose, without encoding anything.
+// SpecSize returns roughly how many bytes a spec and the metadata that comes with it take. It
+// counts all that a peer can choose, without encoding anything.
 func SpecSize(m *metav1.ObjectMeta, s *workv1.ManifestWorkSpec) int {
 	return objectBytes + MetaSize(m) + unsharedSpec(s, &nothing.Spec)
 }
@@ -36,8 +36,9 @@ func SpecSize(m *metav1.ObjectMeta, s *workv1.ManifestWorkSpec) int {
 // MetaSize is as SpecSize, of metadata alone.
 func MetaSize(m *metav1.ObjectMeta) int { return unsharedMeta(m, &nothing.ObjectMeta) }
 
-// unshared returns roughly how many bytes obj keeps alive that next does not. Snapshots of one object share what a write
-// does not change: a new status keeps the manifests of the snapshot before.
+// unshared returns roughly how many bytes obj keeps alive that next does not. Snapshots of one
+// object share what a write does not change: a new status keeps the manifests of the snapshot
+// before.
 func unshared(obj, next *workv1.ManifestWork) int {
 	return objectBytes + unsharedMeta(&obj.ObjectMeta, &next.ObjectMeta) +
 		unsharedSpec(&obj.Spec, &next.Spec) + unsharedStatus(&obj.Status, &next.Status)

@@ -85,8 +85,9 @@ func (s *Store[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
 	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
 }
 
-// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where snapshots are of use, the
-// one of that version. It takes the lock of a writer only where it has to look at the log.
+// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where
+// snapshots are of use, the one of that version. It takes the lock of a writer only where it has to
+// look at the log.
 func (s *Store[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *snapshot, error) {
 	s.RLock()
 	if version == 0 {

@@ -135,8 +135,8 @@ func TestPagesEnd(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyLists: eight lists in pages can go on at once, whatever is written. The next takes the place of that whose
-// last page is the longest ago.
+// TestPagesOfManyLists: eight lists in pages can go on at once, whatever is written. The next takes
+// the place of that whose last page is the longest ago.
 func TestPagesOfManyLists(t *testing.T) {
 	run(t, false, func(s *script) {
 		begin := func() store.Query {

@@ -37,9 +37,10 @@ type Record interface {
 	Slot() *Entry
 }
 
-// Store holds the works of one source or agent. Every method requires the lock, but for those of the lock itself and List.
-// For Get, Has, Len, Version, LastVersion, All and Reached the lock for readers is enough: a client that reads in a loop does
-// not keep writers out, who come before readers that come later.
+// Store holds the works of one source or agent. Every method requires the lock, but for those of
+// the lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the lock for
+// readers is enough: a client that reads in a loop does not keep writers out, who come before
+// readers that come later.
 type Store[R Record] struct {
 	sync.RWMutex
 

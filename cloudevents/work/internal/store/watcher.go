@@ -136,9 +136,9 @@ func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop ends the watch; ResultChan is closed soon after.
 func (w *Watcher) Stop() { w.stop() }
 
-// offer queues what the watcher sees of a write. It never blocks. The store's lock is held. A watcher that has not read
-// for so long that what is pending is over the limit, which what it began with does not count for, gets the error Expired
-// in its place.
+// offer queues what the watcher sees of a write. It never blocks. The store's lock is held. A
+// watcher that has not read for so long that what is pending is over the limit, which what it began
+// with does not count for, gets the error Expired in its place.
 func (w *Watcher) offer(e *event) {
 	out, cost, ok := w.filter.translate(e)
 	if !ok {
