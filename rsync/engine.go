@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/klog/v2"
@@ -120,6 +121,8 @@ func (e *Engine) current() *session {
 	return e.session
 }
 
+func isPut(op store.Op) bool { return op.Kind == store.OpPut }
+
 // txn counts transactions, and notes whether the store accepts writes.
 func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
 	s, refusals := e.current(), 0
@@ -129,7 +132,7 @@ func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.
 	result, err := e.store.Txn(ctx, compares, ops)
 	if s != nil {
 		switch {
-		case err == nil && result.Succeeded && len(ops) > 0:
+		case err == nil && result.Succeeded && slices.ContainsFunc(ops, isPut): // an etcd without space accepts deletions
 			s.accepted(refusals)
 		case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrTooLarge) && !errors.Is(err, store.ErrLeaseNotFound):
 			s.refused()

@@ -6,6 +6,7 @@ package rsync_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,12 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestHealthyFailsWhileWritesAreRefused: the store refuses writes, and goes on with reads and leases.
+// TestHealthyFailsWhileWritesAreRefused: the store refuses puts, but accepts deletions, reads and leases.
 func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusing atomic.Bool
-		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(int, []store.Op) storetest.Verdict {
-			if refusing.Load() {
+		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(_ int, ops []store.Op) storetest.Verdict {
+			if refusing.Load() && slices.ContainsFunc(ops, func(op store.Op) bool { return op.Kind == store.OpPut }) {
 				return storetest.FailBefore
 			}
 			return storetest.Pass
@@ -32,6 +33,7 @@ func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 		<-s.engine.Ready()
 		s.create("a", "web@c1 x=1")
 		s.create("b", "web@c1 y=1")
+		s.create("unused", "web@c1 y=1")
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		refusing.Store(true)
 		if _, err := s.engine.Instantiate(t.Context(), "b"); !errors.Is(err, storetest.ErrInjected) {
@@ -48,6 +50,10 @@ func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 			unhealthy()
 			time.Sleep(time.Second)
 		}
+		if err := s.engine.Delete(t.Context(), "unused"); err != nil { // an etcd without space accepts deletions
+			t.Error(err)
+		}
+		unhealthy()
 		refusing.Store(false)
 		s.create("c", "web@c1 z=1")
 		if err := s.engine.Healthy(); err != nil {
@@ -89,7 +95,7 @@ func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 func TestHealthyIgnoresErrorsOfOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusing atomic.Bool
-		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(int, []store.Op) storetest.Verdict {
+		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(_ int, ops []store.Op) storetest.Verdict {
 			if refusing.CompareAndSwap(true, false) {
 				return storetest.FailBefore
 			}
