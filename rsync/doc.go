@@ -44,8 +44,7 @@
 // After an update that failed, in whichever phase, there are three ways on, and each leaves nothing behind: an Update to the same or
 // another context, from either of the two; a Rollback from the one that failed; and a Terminate of both. Such an update applies
 // everything, not only what differs, and replaces all contexts that failed updates have left: each gets an UpdateDelete. It finds
-// them through each other, 16 at most, and not through one that was terminated: terminate what is left then. A Terminate
-// of the context that failed gives the objects that stay the manifests that the other one has.
+// up to 16 of them. A Terminate of the context that failed gives the remaining objects the manifests of the other one.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState; the state stays and the next event
 // is worked on. [TransitionsDefault] is the table of states; the package's other documentation has it as a list, and

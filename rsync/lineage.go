@@ -11,10 +11,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Updates link contexts: Previous in the record of a context has those that its last update replaces, and the
-// key linksKey of a context those that updates from it led to. An update that fails leaves both of its
-// contexts with objects. Whichever of them the next update is from or leads to, it finds the other one by
-// these links, and replaces it too.
+// Updates link contexts: Previous in the record of a context has the contexts that its last update replaces,
+// and the key linksKey of a context has the targets of the updates that replace it. A failed update leaves
+// all of these contexts with objects. The next update of any of them finds the others by these links, and
+// replaces them too.
 
 // maxLinks bounds how many contexts an update replaces.
 const maxLinks = 16
@@ -51,20 +51,20 @@ func (s State) leftOver() bool {
 }
 
 // replaces sets in a record what an update from a context replaces: that one, and those linked with it or
-// with the context of the run that may have objects. It returns the links of the context as they are to be.
-func (r *run) replaces(ctx context.Context, from string, fromRecord *record, next *record) (store.KeyValue, error) {
-	linksKV, links, err := r.engine.linksOf(ctx, from)
-	if err != nil {
-		return linksKV, err
-	}
+// with the context of the run that may have objects. It returns the writes that link each of them with the
+// context of the run.
+func (r *run) replaces(ctx context.Context, from string, fromRecord *record, next *record) (
+	compares []store.Compare, ops []store.Op, err error,
+) {
 	_, own, err := r.engine.linksOf(ctx, r.id)
 	if err != nil {
-		return linksKV, err
+		return nil, nil, err
 	}
-	previous := []string{from}
-	queue := slices.Concat(fromRecord.Previous, links, next.Previous, own)
-	seen := map[string]bool{from: true, r.id: true}
-	for len(queue) > 0 && len(previous) < maxLinks {
+	next.Whole = fromRecord.State != Instantiated
+	queue := slices.Concat([]string{from}, next.Previous, own)
+	next.Previous = nil
+	seen := map[string]bool{r.id: true}
+	for len(queue) > 0 && len(next.Previous) < maxLinks {
 		id := queue[0]
 		queue = queue[1:]
 		if seen[id] {
@@ -73,24 +73,24 @@ func (r *run) replaces(ctx context.Context, from string, fromRecord *record, nex
 		seen[id] = true
 		kv, rec, err := r.engine.stateOf(ctx, id)
 		if err != nil {
-			return linksKV, err
+			return nil, nil, err
 		}
-		if !kv.Exists() || !rec.State.leftOver() {
+		if !kv.Exists() || id != from && !rec.State.leftOver() {
 			continue
 		}
-		_, further, err := r.engine.linksOf(ctx, id)
+		linksKV, links, err := r.engine.linksOf(ctx, id)
 		if err != nil {
-			return linksKV, err
+			return nil, nil, err
 		}
-		previous = append(previous, id)
-		queue = slices.Concat(queue, rec.Previous, further)
+		queue = slices.Concat(queue, rec.Previous, links)
+		links = slices.DeleteFunc(links, func(id string) bool { return id == r.id })
+		next.Whole = next.Whole || id != from || len(links) > 0
+		next.Previous = append(next.Previous, id)
+		links = append(links, r.id)
+		compares = append(compares, store.Unchanged(linksKV))
+		ops = append(ops, store.Put(linksKey(id), encode(links[max(0, len(links)-maxLinks):])))
 	}
-	others := slices.DeleteFunc(slices.Clone(links), func(id string) bool { return id == r.id })
-	next.Previous = previous
-	next.Whole = fromRecord.State != Instantiated || len(previous) > 1 || len(others) > 0
-	kept := append(others, r.id)
-	linksKV.Value = encode(kept[max(0, len(kept)-maxLinks):])
-	return linksKV, nil
+	return compares, ops, nil
 }
 
 // follow queues the UpdateDeletes of an Update in the contexts that it replaces, and returns the first one,
@@ -107,14 +107,6 @@ func (r *run) follow(ctx context.Context, e *Element) (
 			}
 			if !rec.State.leftOver() {
 				continue
-			}
-			links, ids, err := r.engine.linksOf(ctx, id) // the begin has linked the one that the update is from
-			if err != nil {
-				return nil, nil, nil, err
-			}
-			if !slices.Contains(ids, r.id) {
-				compares = append(compares, store.Unchanged(links))
-				ops = append(ops, store.Put(links.Key, encode(append(ids, r.id))))
 			}
 		}
 		conditions, writes, ref, err := r.replace(ctx, id, first)

@@ -128,6 +128,32 @@ func TestAbandonedUpdate(t *testing.T) {
 	})
 }
 
+// TestTerminateInTheMiddle: after failed updates from a to b and from b to c, and a Terminate of b, an update
+// from either end finds the other end.
+func TestTerminateInTheMiddle(t *testing.T) {
+	for _, from := range []string{"a", "c"} {
+		t.Run(from, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, nil, rsync.Options{})
+				s.create("a", "web@c1 a=1; web@c2 x=1")
+				s.create("b", "web@c1 b=1; web@c2 x=2")
+				s.create("c", "web@c1 c=1; web@c2 x=3")
+				s.create("d", "web@c1 d=1; web@c2 x=4")
+				s.done(s.engine.Instantiate(t.Context(), "a"))
+				failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+				s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
+				s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "b", "c")), nil)
+				s.clusters.Cluster("edge", "c2").Intercept(nil)
+				s.done(s.engine.Terminate(t.Context(), "b"))
+				s.shows("c1", "a=1 c=1")
+				s.done(s.engine.Update(t.Context(), from, "d"))
+				s.shows("c1", "d=1")
+				s.shows("c2", "x=4")
+			})
+		})
+	}
+}
+
 // TestWaitForAllThatIsReplaced: Wait on an update returns when everything that it replaces is deleted.
 func TestWaitForAllThatIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +173,8 @@ func TestWaitForAllThatIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRandomRecovery: random updates among random contexts, with refusals in either phase, stops and crashes.
+// TestRandomRecovery: random updates among random contexts, with refusals in either phase, stops and crashes,
+// and with contexts that are terminated between them.
 // One more update, from any context that is left over to any other one, leaves exactly what that one has, and
 // terminating it leaves nothing.
 func TestRandomRecovery(t *testing.T) {
@@ -166,7 +193,7 @@ func TestRandomRecovery(t *testing.T) {
 			return try{
 				rapid.IntRange(0, n-1).Draw(t, "from"), rapid.IntRange(0, n-1).Draw(t, "to"),
 				rapid.IntRange(0, 2).Draw(t, "cluster"),
-				rapid.SampledFrom([]string{"apply", "delete", "stop", "crash", "works"}).Draw(t, "how"),
+				rapid.SampledFrom([]string{"apply", "delete", "stop", "crash", "works", "terminate"}).Draw(t, "how"),
 			}
 		}), 1, 6).Draw(rt, "tries")
 		last := rapid.IntRange(0, n-1).Draw(rt, "last")
@@ -182,6 +209,12 @@ func TestRandomRecovery(t *testing.T) {
 				}
 				from, to := left[try.From%len(left)], w.ids[try.To]
 				if from == to {
+					continue
+				}
+				if try.How == "terminate" {
+					if len(left) > 1 {
+						w.done(w.engine.Terminate(t.Context(), from))
+					}
 					continue
 				}
 				c := w.clusters.Cluster("edge", fmt.Sprint("c", try.Cluster))

@@ -89,9 +89,11 @@ var rules = []ruletest.Rule{
 
 	// Recovery.
 	{Name: "an update replaces all that a failed one has left", Test: "TestRecovery", Edits: edits{
-		{"lineage.go", "	queue := slices.Concat(fromRecord.Previous, links, next.Previous, own)\n", "	queue := own[:0]\n"}}},
+		{"lineage.go", "queue = slices.Concat(queue, rec.Previous, links)", "queue = slices.Concat(queue, links)"}}},
 	{Name: "also those that updates from the same context led to", Test: "TestRecovery", Edits: edits{
-		{"lineage.go", "slices.Concat(fromRecord.Previous, links, ", "slices.Concat(fromRecord.Previous, "}}},
+		{"lineage.go", "queue = slices.Concat(queue, rec.Previous, links)", "queue = slices.Concat(queue, rec.Previous)"}}},
+	{Name: "and where a context between them was terminated", Test: "TestTerminateInTheMiddle", Edits: edits{
+		{"lineage.go", "		links = append(links, r.id)\n", "		if id == from {\n			links = append(links, r.id)\n		}\n"}}},
 	{Name: "after a failure everything is applied", Test: "TestRecovery", Edits: edits{
 		{"plan.go", "return p.whole || p.diff", "return p.diff"}}},
 	{Name: "Wait waits for all that an update replaces", Test: "TestWaitForAllThatIsReplaced", Edits: edits{
@@ -109,7 +111,7 @@ var rules = []ruletest.Rule{
 	{Name: "what is left gets the manifest of its holder", Test: "TestHandOver", Edits: edits{
 		{"ownership.go", "	if len(batch.Resources) == 0 {\n", "	if len(batch.Resources) >= 0 {\n"}}},
 	{Name: "that of an update rather than that of what it is from", Test: "TestHandOver", Edits: edits{
-		{"lineage.go", "	next.Previous = previous\n", ""}}},
+		{"lineage.go", "		next.Previous = append(next.Previous, id)\n", ""}}},
 	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
 		{"ownership.go", "	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {\n		err = nil\n", "	if err == nil {\n		err = nil\n"}}},
 	{Name: "nothing is handed over to who has ended", Test: "TestHolderEndsWhileHandedOver", Edits: edits{

@@ -114,11 +114,11 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID, from.State)
 		}
 		compares = append(compares, store.Unchanged(kv))
-		links, err := r.replaces(ctx, e.UCID, &from, next)
+		conditions, links, err := r.replaces(ctx, e.UCID, &from, next)
 		if err != nil {
 			return err
 		}
-		compares, ops = append(compares, store.Unchanged(links)), append(ops, store.Put(links.Key, links.Value))
+		compares, ops = append(compares, conditions...), append(ops, links...)
 	case UpdateDelete:
 		kv, err := r.engine.store.Get(ctx, headKey(e.UCID))
 		if err != nil {
