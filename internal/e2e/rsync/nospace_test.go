@@ -37,7 +37,7 @@ func TestHealthyFailsWhileEtcdHasNoSpace(t *testing.T) {
 	}
 	t.Cleanup(func() { client.Close() })
 	clusters := fake.New()
-	engine, err := rsync.New(etcd.store(t, "/nospace"), clusters, rsync.Options{LeaseTTL: 2 * time.Second})
+	engine, err := rsync.New(etcd.store(t, "/nospace"), clusters, rsync.Options{LeaseTTL: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestHealthyFailsWhileEtcdHasNoSpace(t *testing.T) {
 	}
 	noSpace := func(err error) bool { return errors.Is(err, rpctypes.ErrNoSpace) }
 	becomes(healthv1.HealthCheckResponse_NOT_SERVING, 5*time.Second, noSpace)
-	for range 50 { // longer than a lease
+	for range 60 { // longer than a lease
 		if err := engine.Healthy(); !noSpace(err) {
 			t.Fatalf("Healthy returns %v while etcd has no space", err)
 		}
