@@ -4,6 +4,7 @@
 package dynamicwatcher
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -15,37 +16,40 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ObjectCache keeps what its user puts into it, until that is taken out: objects, and lists by namespace and selector. It is
-// for code of kubernetes-dependency-watches that has a cache of its own; the cache of a [Watcher] is [Options].EnableCache.
-// Its methods may be called from any goroutine. The methods that return objects return ErrNoCacheEntry for what was not put.
+// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector. Use it for code of
+// kubernetes-dependency-watches that has a cache of its own; the cache of a [Watcher] is [Options].EnableCache. The cache
+// uses at most [ObjectCacheOptions].MaxBytes of memory: the least recently read or cached entries leave first, a list as a
+// whole. The methods that return objects return ErrNoCacheEntry for an entry that is not in the cache, so read it from the
+// API server then. The methods may be called from any goroutine.
 type ObjectCache interface { //nolint:interfacebloat // its first implementation has it so
-	// Get returns an object, or nil where its absence was cached.
+	// Get returns an object, or nil if its absence was cached.
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	// List returns what was cached for a list. A nil selector matches all.
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 	// FromObjectIdentifier returns what was cached for an identifier.
 	FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// CacheList, CacheObject and CacheFromObjectIdentifier keep copies, without managed fields and without kubectl's annotation
-	// of the last applied configuration. A nil object is absent.
+	// of the last applied configuration. A nil object is absent. An entry larger than MaxBytes is not stored, and an earlier
+	// entry of the same name is removed.
 	CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured)
 	CacheObject(gvk schema.GroupVersionKind, namespace string, name string, object *unstructured.Unstructured)
 	CacheFromObjectIdentifier(id ObjectIdentifier, objects []unstructured.Unstructured)
-	// UncacheList, UncacheObject and UncacheFromObjectIdentifier take out what was put in by the methods above.
+	// UncacheList, UncacheObject and UncacheFromObjectIdentifier remove an entry.
 	UncacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector)
 	UncacheObject(gvk schema.GroupVersionKind, namespace string, name string)
 	UncacheFromObjectIdentifier(id ObjectIdentifier)
-	// GVKToGVR returns the resource of a kind, and remembers it for the time that the options say. Its errors are those of
-	// the method of [DynamicWatcher].
+	// GVKToGVR returns the resource of a kind, and caches it for [ObjectCacheOptions].GVKToGVRCacheTTL. Its errors are those
+	// of [DynamicWatcher].GVKToGVR.
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 	// Clear empties the cache.
 	Clear()
 }
 
-// NewObjectCache returns a cache that is empty. It makes no request.
+// NewObjectCache returns an empty cache. It makes no request.
 func NewObjectCache(discoveryClient discovery.DiscoveryInterface, options ObjectCacheOptions) ObjectCache {
 	options = options.withDefaults()
 	k := newKinds(discovery.ToDiscoveryInterfaceWithContext(discoveryClient), nil, options, clock.RealClock{})
-	return &objectCache{kinds: k, options: options, entries: map[ObjectIdentifier][]unstructured.Unstructured{}}
+	return &objectCache{kinds: k, options: options, entries: map[ObjectIdentifier]*list.Element{}, recent: list.New()}
 }
 
 type objectCache struct {
@@ -53,7 +57,16 @@ type objectCache struct {
 	options ObjectCacheOptions
 
 	mu      sync.Mutex
-	entries map[ObjectIdentifier][]unstructured.Unstructured
+	entries map[ObjectIdentifier]*list.Element
+	recent  *list.List // of *cacheEntry, the most recently used one first
+	bytes   int64      // of all entries
+}
+
+// cacheEntry is an object or a list. It does not change.
+type cacheEntry struct {
+	id      ObjectIdentifier
+	objects []unstructured.Unstructured
+	bytes   int64
 }
 
 func (c *objectCache) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
@@ -69,13 +82,23 @@ func (c *objectCache) List(gvk schema.GroupVersionKind, namespace string, select
 }
 
 func (c *objectCache) FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.Unstructured, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	objects, ok := c.entries[id]
-	if !ok {
+	entry := c.use(id)
+	if entry == nil {
 		return nil, fmt.Errorf("%w for %s", ErrNoCacheEntry, id)
 	}
-	return c.options.copies(objects), nil
+	return c.options.copies(entry.objects), nil
+}
+
+// use returns an entry and makes it the most recently used one, or returns nil.
+func (c *objectCache) use(id ObjectIdentifier) *cacheEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	element := c.entries[id]
+	if element == nil {
+		return nil
+	}
+	c.recent.MoveToFront(element)
+	return element.Value.(*cacheEntry)
 }
 
 func (c *objectCache) CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured) {
@@ -95,9 +118,26 @@ func (c *objectCache) CacheFromObjectIdentifier(id ObjectIdentifier, objects []u
 	for i := range objects {
 		trim(&objects[i])
 	}
+	entry := &cacheEntry{id: id, objects: objects, bytes: entrySize(id, objects)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.entries[id] = objects
+	c.removeLocked(c.entries[id]) // also if the new entry is too large: the old one is out of date
+	if c.options.MaxBytes >= 0 && entry.bytes > c.options.MaxBytes {
+		return
+	}
+	c.entries[id] = c.recent.PushFront(entry)
+	for c.bytes += entry.bytes; c.options.MaxBytes >= 0 && c.bytes > c.options.MaxBytes; {
+		c.removeLocked(c.recent.Back())
+	}
+}
+
+// removeLocked removes an entry, if there is one.
+func (c *objectCache) removeLocked(element *list.Element) {
+	if element != nil {
+		entry := c.recent.Remove(element).(*cacheEntry)
+		c.bytes -= entry.bytes
+		delete(c.entries, entry.id)
+	}
 }
 
 func (c *objectCache) UncacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) {
@@ -111,7 +151,7 @@ func (c *objectCache) UncacheObject(gvk schema.GroupVersionKind, namespace, name
 func (c *objectCache) UncacheFromObjectIdentifier(id ObjectIdentifier) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.entries, id)
+	c.removeLocked(c.entries[id])
 }
 
 func (c *objectCache) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
@@ -124,6 +164,8 @@ func (c *objectCache) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.entries)
+	c.recent.Init()
+	c.bytes = 0
 	c.kinds.forgetAll()
 }
 

@@ -116,8 +116,12 @@ type ObjectCacheOptions struct {
 	GVKToGVRCacheTTL time.Duration
 	// MissingAPIResourceCacheTTL is how long the absence of a kind is remembered. 0 means not at all.
 	MissingAPIResourceCacheTTL time.Duration
-	// UnsafeDisableDeepCopy has queries return the cache's own objects, which must not be changed then.
+	// UnsafeDisableDeepCopy makes reads return the cache's own objects, which must not be changed.
 	UnsafeDisableDeepCopy bool
+	// MaxBytes is how much memory an [ObjectCache] may use, in bytes, by an estimate that is within a quarter of the heap that
+	// the objects use. 0 means 256 MiB, a negative value no limit. The cache of a [Watcher] has no limit, like the informers
+	// of client-go: it has each watched object, and ends with the watch.
+	MaxBytes int64
 }
 
 func (o *Options) validate() error {
@@ -165,6 +169,9 @@ func (o *Options) withDefaults() Options {
 func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
 	if o.GVKToGVRCacheTTL == 0 {
 		o.GVKToGVRCacheTTL = 10 * time.Minute
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 256 << 20
 	}
 	return o
 }
