@@ -6,6 +6,7 @@ package dynamicwatcher_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -370,8 +371,11 @@ func TestQueryOfKindThatComes(t *testing.T) {
 			x.t.Fatalf("without the kind Get returned %v, %v", got, err)
 		}
 		x.faulty("list", fakeapi.Fault{Hang: true})
-		x.api.CreateCRD(widget, "widgets", true, 0)
 		x.put(widgetA)
+		x.api.CreateCRD(widget, "widgets", true, 0)
+		for _, err := x.GVKToGVR(widget); err != nil; _, err = x.GVKToGVR(widget) { // the server needs a moment
+			runtime.Gosched()
+		}
 		if got, err := get(); err == nil && got == nil {
 			x.t.Error("with the kind Get returned nothing")
 		}
