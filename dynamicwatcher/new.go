@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -25,7 +26,7 @@ func New(options *Options) (*Watcher, error) {
 	}
 	w := newWatcher(options.withDefaults())
 	if err = w.connect(); err == nil {
-		err = w.complete()
+		err = w.measure()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
@@ -40,16 +41,11 @@ func newWatcher(options Options) *Watcher {
 		ended:    make(chan struct{}),
 		registry: newRegistry(),
 		groups:   map[sharedKey]*shared{},
+		arrivals: map[schema.GroupVersionKind]*arrival{},
 		batches:  map[ObjectIdentifier]*batch{},
 		due:      map[ObjectIdentifier]struct{}{},
 		logger:   klog.Background(),
 	}
-}
-
-// complete makes what needs the clients.
-func (w *Watcher) complete() error {
-	w.arrivals = newArrivals(w.kinds, w.opener, w.options.Clock, &w.group)
-	return w.measure()
 }
 
 // NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
@@ -77,7 +73,7 @@ func NewWithClients(
 	w.kinds = newKinds(discovery.ToDiscoveryInterfaceWithContext(discoveryClient), nil, w.options.ObjectCacheOptions, w.options.Clock)
 	w.opener = &stream.Clients{Dynamic: dynamicClient}
 	if w.invalid = options.validate(); w.invalid == nil {
-		w.invalid = w.complete()
+		w.invalid = w.measure()
 	}
 	return w
 }

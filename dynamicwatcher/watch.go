@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// watchSource is the purpose of one API watch: an object or a selector ([single]), or all watched objects of a kind in a
-// namespace ([shared]). A [watch] opens its streams, one after the other, and passes the events to it.
+// watchSource is the purpose of one API watch: an object or a selector ([single]), all watched objects of a kind in a
+// namespace ([shared]), or a kind that does not exist yet ([arrival]). A [watch] opens its streams, one after the other, and
+// passes the events to it.
 type watchSource interface {
 	// target returns what to watch. It may wait until ctx ends.
 	target(ctx context.Context, gvr ScopedGVR) (stream.Target, error)
@@ -38,7 +39,7 @@ type watchSource interface {
 type watch struct {
 	watcher *Watcher
 	source  watchSource
-	gvk     schema.GroupVersionKind
+	gvk     schema.GroupVersionKind // empty where the source has a target of its own
 	cancel  context.CancelFunc
 
 	// Only the goroutine uses what follows.
@@ -101,7 +102,7 @@ func (a *watch) follow(ctx context.Context) error {
 func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	w := a.watcher
 	a.opened = time.Time{}
-	if a.gvr.Empty() {
+	if a.gvr.Empty() && !a.gvk.Empty() {
 		var err error
 		if a.gvr, err = w.kinds.resolve(ctx, a.gvk); err != nil {
 			return nil, err
@@ -216,7 +217,7 @@ func (a *watch) recover(ctx context.Context, err error) bool {
 		a.gvr = ScopedGVR{}
 	case awaitKind:
 		a.delay = nil
-		err := w.arrivals.wait(ctx, a.gvk, func() { a.absent(ctx) })
+		err := w.awaitKind(ctx, a)
 		a.arrived = w.options.Clock.Now()
 		return err == nil
 	}
@@ -237,14 +238,6 @@ func (a *watch) end(ctx context.Context, v verdict, err error) (rest time.Durati
 		return 0, false
 	}
 	return a.source.endLocked(v, err)
-}
-
-func (a *watch) absent(ctx context.Context) {
-	a.watcher.mu.Lock()
-	defer a.watcher.mu.Unlock()
-	if ctx.Err() == nil {
-		a.source.absentLocked()
-	}
 }
 
 // pause waits before the next attempt: as long as the server asks for, or longer each time.

@@ -20,24 +20,24 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// Watcher is the implementation of [DynamicWatcher], with whose methods it is used. [New] returns one.
+// Watcher implements [DynamicWatcher]. [New] returns one. Its methods may be called from any goroutine.
 type Watcher struct {
-	options  Options
-	metrics  *metrics // nil where nobody wants them
-	kinds    *kinds
-	lookups  *http.Client // of kinds; nil where it is the user's
-	arrivals *arrivals
-	opener   stream.Opener
-	wide     *stream.HTTP                                           // the opener, where it can be asked for all of a namespace; nil where clients are the user's
-	queue    workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
-	invalid  error                                                  // of NewWithClients: Start returns it
-	started  chan struct{}
-	ended    chan struct{}  // closed when Start's context has ended
-	group    sync.WaitGroup // of objects and arrivals
+	options Options
+	metrics *metrics // nil where nobody wants them
+	kinds   *kinds
+	lookups *http.Client // of kinds; nil where it is the user's
+	opener  stream.Opener
+	wide    *stream.HTTP                                           // the opener, where it can be asked for all of a namespace; nil where clients are the user's
+	queue   workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
+	invalid error                                                  // of NewWithClients: Start returns it
+	started chan struct{}
+	ended   chan struct{}  // closed when Start's context has ended
+	group   sync.WaitGroup // of watches
 
 	mu       sync.Mutex
 	registry registry
 	groups   map[sharedKey]*shared
+	arrivals map[schema.GroupVersionKind]*arrival
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
