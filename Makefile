@@ -69,7 +69,7 @@ peers: kube ## measure the projects that README.md compares with (WATCHES=20)
 # 25, and the rules ten. A thousand runs of AppliedWork's campaign on a real API server take about 30.
 fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, RUNS (1000) of AppliedWork's, and each rule removed
 	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
-	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync
+	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync ./dynamicwatcher
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover|Owners)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .

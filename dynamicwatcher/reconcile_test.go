@@ -114,6 +114,29 @@ func TestTriggersFrom(t *testing.T) {
 	}
 }
 
+func TestRetryHasTriggersOfFailure(t *testing.T) {
+	script(t, dynamicwatcher.Options{}, func(x *fixture) {
+		x.put(secretA)
+		x.watch(secretA)
+		failure := errors.New("on purpose")
+		x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			defer func() { failure = nil }()
+			return reconcile.Result{}, failure
+		}
+		x.put(secretA)
+		x.after(time.Second)
+		calls := x.r.take()
+		if len(calls) != 2 {
+			x.t.Fatalf("the calls are %+v, not a failure and a retry", calls)
+		}
+		for _, c := range calls {
+			if got := x.trigger([]call{c}); got.Watched != secretA || got.Type != dynamicwatcher.Modified {
+				t.Errorf("the trigger is %+v", got)
+			}
+		}
+	})
+}
+
 func TestResults(t *testing.T) {
 	failed := errors.New("on purpose")
 	for _, test := range []struct {

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicwatcher_test
+
+import (
+	"testing"
+
+	"github.com/spokewire/sdk-go/internal/ruletest"
+)
+
+type edits = []ruletest.Edit
+
+// rules are what the watcher does for a reason. The test of a rule fails without it.
+var rules = []ruletest.Rule{
+	// Changes of an object.
+	{Name: "an unchanged object is not reported after a reconnect", Test: "TestReconnect", Edits: edits{
+		{"object.go", "case !o.synced || had && was == e.ResourceVersion:", `case !o.synced || had && was == "":`}}},
+	{Name: "a deletion during an interruption is reported", Test: "TestReconnect", Edits: edits{
+		{"object.go", `if o.synced && (o.id.Name == "" || exists.len() == 0) {`, "if false {"}}},
+	{Name: "a recreated object is added and not deleted", Test: "TestRecreatedWhileAway", Edits: edits{
+		{"object.go", `if o.synced && (o.id.Name == "" || exists.len() == 0) {`, "if o.synced {"}}},
+	{Name: "an object that came and went during a reconcile is reported", Test: "TestCameAndWentWhileAway", Edits: edits{
+		{"object.go", "	o.tellGlimpses(again)\n", ""}}},
+	{Name: "NotifyAlways reconciles after an interruption", Test: "TestNotifyAlways", Edits: edits{
+		{"object.go", "o.watcher.options.Reconnect == NotifyAlways {", "false {"}}},
+	{Name: "DisableInitialReconcile", Test: "TestDisableInitialReconcile", Edits: edits{
+		{"object.go", "if s.reads || o.watcher.options.DisableInitialReconcile {", "if s.reads {"}}},
+	{Name: "no reconcile for the version that was seen", Test: "TestAddWatcherAt", Edits: edits{
+		{"object.go", "if t.ResourceVersion == s.seen {", "if false {"}}},
+	{Name: "an expired version is not used again", Test: "TestRestoredServer", Edits: edits{
+		{"watch.go", "	case stream.Expired(err):\n		return restart", "	case stream.Expired(err):\n		return retry"}}},
+
+	// Access.
+	{Name: "a short refusal is not reported", Test: "TestTransientRefusals", Edits: edits{
+		{"single.go", "return s.refusals >= lostRefusals && now.Sub(s.refused) >= lostAfter", "return s.refusals > 0"}}},
+	{Name: "lost access is reported once", Test: "TestAccessLost", Edits: edits{
+		{"single.go", "	if o.told {\n		return false\n	}\n", ""}}},
+	{Name: "restored access is reported", Test: "TestAccessLost", Edits: edits{
+		{"object.go", "if o.told || again && !open", "if again && !open"}}},
+	{Name: "DropAndNotify removes the object", Test: "TestAccessLostAndDropped", Edits: edits{
+		{"single.go", "w.options.AccessLost == DropAndNotify", "false"}}},
+
+	// Kinds.
+	{Name: "a deleted kind is looked up", Test: "TestKindGoesAndComesBack", Edits: edits{
+		{"watch.go", "errors.Is(err, errScope):\n		return lookUp", "errors.Is(err, errScope):\n		return retry"}}},
+	{Name: "a change of the CRD looks up the kind at once", Test: "TestKindComes", Edits: edits{
+		{"arrivals.go", "		case a.changed <- struct{}{}:\n", ""}}},
+	{Name: "watches that wait for a kind share the watch on its CRD", Test: "TestKindComes", Edits: edits{
+		{"arrivals.go", "		w.arrivals[user.gvk] = a\n", ""}}},
+	{Name: "a new kind is not given the second that the server asks for", Test: "TestKindThatSettles", Edits: edits{
+		{"watch.go", " && a.watcher.options.Clock.Since(a.arrived) > settling {", " {"}}},
+	{Name: "a server cannot delay a watch for long", Test: "TestKindThatSettles", Edits: edits{
+		{"watch.go", "min(time.Duration(seconds)*time.Second, maxSuggested)", "time.Duration(seconds)*time.Second"}}},
+	{Name: "a kind that comes with namespaces is noticed", Test: "TestKindComesWithNamespaces", Edits: edits{
+		{"single.go", `if o.id.Name != "" && misplaced(e, o.id.Namespace) {`, "if false {"}}},
+
+	// Servers.
+	{Name: "a server without sendInitialEvents is listed", Test: "TestReconnect", Edits: edits{
+		{"internal/stream/http.go", "if lacksWatchList(err) {", "if false {"}}},
+	{Name: "a server that ignores sendInitialEvents is listed", Test: "TestNoInitialBookmark", Edits: edits{
+		{"internal/stream/http.go", "			h.plain.Store(t.Resource.GroupVersion(), h.clock.Now().Add(plainFor))\n			cancel(", "			cancel("}}},
+	{Name: "a silent request ends", Test: "TestSilentServer", Edits: edits{
+		{"internal/stream/pool.go", "	limit.Reset(silence)\n", ""}}},
+
+	// Reconciles.
+	{Name: "MinInterval", Test: "TestMinInterval", Edits: edits{
+		{"queue.go", "delay = max(delay, w.options.MinInterval-since)", "_ = since"}}},
+	{Name: "a watcher that is added again keeps MinInterval", Test: "TestMinIntervalOfReconcilerThatAddsAnew", Edits: edits{
+		{"registry.go", ", began: r.busy[id]}", "}"}}},
+	{Name: "BatchWindow", Test: "TestMaxDelay", Edits: edits{
+		{"queue.go", "delay := w.options.BatchWindow", "delay := time.Duration(0)"}}},
+	{Name: "a retry has the triggers of the failure", Test: "TestRetryHasTriggersOfFailure", Edits: edits{
+		{"queue.go", "		w.giveBack(watcher, triggers)\n", ""}}},
+	{Name: "a removed watcher is not reconciled", Test: "TestRemovedWhileQueued", Edits: edits{
+		{"queue.go", "if _, ok := w.due[watcher]; !ok {", "if false {"}}},
+	{Name: "no reconcile begins after shutdown", Test: "TestNothingQueuedAfterShutdown", Edits: edits{
+		{"queue.go", "if shutdown || ctx.Err() != nil {", "if shutdown {"}}},
+
+	// Queries.
+	{Name: "a query waits while its watch is interrupted", Test: "TestQueryWaitsForNextWatch", Edits: edits{
+		{"object.go", "case o.state == Active, o.state == PendingKind && o.synced:", "case o.synced:"}}},
+	{Name: "no reconcile for what a query returned", Test: "TestNoReconcileForWhatWasRead", Edits: edits{
+		{"object.go", "if s.reads || o.watcher.options.DisableInitialReconcile {", "if o.watcher.options.DisableInitialReconcile {"}}},
+	{Name: "EndQueryBatch removes what was not read", Test: "TestQueryBatch", Edits: edits{
+		{"query.go", "_, keep := b.asked[o]; return keep", "_, keep := b.asked[o]; return keep || true"}}},
+	{Name: "AbortQueryBatch removes what was added", Test: "TestAbortedQueryBatch", Edits: edits{
+		{"query.go", "_, added := b.added[o]; return !added", "_, added := b.added[o]; return !added || true"}}},
+
+	// One watch for many objects.
+	{Name: "a shared watch ends when few objects are left", Test: "TestConsolidatedGivesBack", Edits: edits{
+		{"shared.go", "case !limits.keeps(n, g.size) && g.phase == sharing:", "case false:"}}},
+	{Name: "a shared watch ends when its namespace grows", Test: "TestConsolidatedNamespaceGrows", Edits: edits{
+		{"shared.go", "case !limits.keeps(n, g.size) && g.phase == sharing:", "case !limits.keeps(n, 0) && g.phase == sharing:"}}},
+	{Name: "a shared watch that hangs is given up", Test: "TestConsolidatedStreamHangs", Edits: edits{
+		{"shared.go", "			g.cut(errSlow)\n", ""}}},
+
+	// The object cache.
+	{Name: "a read makes an entry the most recently used one", Test: "TestObjectCacheRemovesLeastRecentlyUsed", Edits: edits{
+		{"cache.go", "	c.recent.MoveToFront(element)\n", ""}}},
+	{Name: "the least recently used entry leaves", Test: "TestObjectCacheRemovesLeastRecentlyUsed", Edits: edits{
+		{"cache.go", "c.removeLocked(c.recent.Back())", "c.removeLocked(c.recent.Front())"}}},
+	{Name: "an entry that is too large takes no other's place", Test: "TestObjectCacheDoesNotStoreEntryLargerThanMaxBytes", Edits: edits{
+		{"cache.go", "if c.options.MaxBytes >= 0 && entry.bytes > c.options.MaxBytes {", "if false {"}}},
+}
+
+// TestRulesAreFound fails if a line that is a rule has changed: then change the list of rules too.
+func TestRulesAreFound(t *testing.T) {
+	for _, r := range rules {
+		r.Without(t, ".")
+	}
+}
