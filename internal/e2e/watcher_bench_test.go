@@ -4,11 +4,22 @@
 package e2e_test
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"golang.org/x/net/http2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
@@ -31,6 +42,95 @@ func BenchmarkWatcherEstablish(b *testing.B) {
 				w.stop()
 			}
 		})
+	}
+}
+
+// BenchmarkWatcherConnections begins many watches, in turn with the watcher's connection pool, with one HTTP/2 transport, and
+// with one HTTP client of client-go. It reports the median of each. The memory is that of the watches and their connections.
+//
+//	go test . -run '^$' -bench WatcherConnections -benchtime 20x
+func BenchmarkWatcherConnections(b *testing.B) {
+	cluster := kube.Shared(b)
+	client := newWriter(b, cluster)
+	for _, n := range []int{100, many, 5 * many} {
+		ns := client.namespace(fmt.Sprint("connections", n))
+		createSecrets(client, ns, n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			figures := map[string][]float64{}
+			measure := func(name string, options dynamicwatcher.Options, dials *atomic.Int64) {
+				before := heapAndStacks()
+				begin := time.Now()
+				w := startWatcher(b, cluster.Config(), options, nil)
+				watchMany(w, ns, n)
+				took := time.Since(begin)
+				after := heapAndStacks()
+				dialed := w.dials.Load()
+				if dials != nil {
+					dialed = dials.Load()
+				}
+				w.stop()
+				figures[name+"-ms"] = append(figures[name+"-ms"], float64(took.Microseconds())/1000)
+				figures[name+"-B/watch"] = append(figures[name+"-B/watch"], float64(after-before)/float64(n))
+				figures[name+"-connections"] = append(figures[name+"-connections"], float64(dialed))
+			}
+			variants := []func(){
+				func() { measure("pool", dynamicwatcher.Options{}, nil) },
+				func() {
+					dials := &atomic.Int64{}
+					transport := http2Transport(b, cluster.Config(), dials)
+					defer transport.CloseIdleConnections()
+					measure("http2", dynamicwatcher.Options{HTTPClient: &http.Client{Transport: transport}}, dials)
+				},
+				func() {
+					dials := &atomic.Int64{}
+					config := cluster.Config()
+					config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+						dials.Add(1)
+						return (&net.Dialer{}).DialContext(ctx, network, address)
+					}
+					c, err := rest.HTTPClientFor(config)
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer utilnet.CloseIdleConnectionsFor(c.Transport)
+					measure("client-go", dynamicwatcher.Options{HTTPClient: c}, dials)
+				},
+			}
+			for i := 0; b.Loop(); i++ {
+				for j := range variants {
+					variants[(i+j)%len(variants)]()
+				}
+			}
+			for name, all := range figures {
+				slices.Sort(all)
+				b.ReportMetric(all[len(all)/2], name)
+			}
+		})
+	}
+}
+
+func heapAndStacks() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below the limit
+}
+
+// http2Transport returns a transport with connections of its own, which it counts.
+func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *http2.Transport {
+	b.Helper()
+	settings, err := rest.TLSConfigFor(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &http2.Transport{
+		TLSClientConfig: settings,
+		DialTLSContext: func(ctx context.Context, network, address string, settings *tls.Config) (net.Conn, error) {
+			dials.Add(1)
+			return (&tls.Dialer{Config: settings}).DialContext(ctx, network, address)
+		},
 	}
 }
 
