@@ -8,18 +8,16 @@ import (
 	"strconv"
 )
 
-// ConsolidateOptions says when one watch on a namespace takes the place of the watches on single objects in it. It is about
-// the watched objects of one kind in one namespace; those of a kind without namespaces are together too. Objects that are
-// watched by selector keep their own watches.
+// ConsolidateOptions configures when one watch on a namespace replaces the watches on single objects in it. The limits apply
+// to the watched objects of each kind in each namespace, or of each cluster-scoped kind. Selectors keep their own watches.
 //
-// Objects that come when there are enough, and before the one watch has told what exists for the first time, wait for that
-// and have no watch of their own, for a second at most.
+// An object that is added before the shared watch has delivered the existing objects waits for it, for a second at most.
 type ConsolidateOptions struct {
-	// MinObjects is how many objects must be watched for one watch to take over. When fewer than half of that are left, it
-	// gives them back to single watches. Defaults to 32.
+	// MinObjects is the number of watched objects from which they share a watch. If fewer than half of it are left, single
+	// watches replace the shared one. Defaults to 32.
 	MinObjects int
-	// MaxRatio is how many objects there may be in the namespace for each that is watched, since the one watch brings the
-	// changes of all of them. When there are more than twice as many, it gives back to single watches. Defaults to 50.
+	// MaxRatio is the maximum number of objects in the namespace for each watched object, because the shared watch receives the
+	// changes of all of them. Above twice the ratio single watches replace the shared one. Defaults to 50.
 	MaxRatio int
 }
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Reconciler is called for a watcher when something that it watches has changed, or began to be watched.
+// Reconciler reconciles a watcher after a change of an object that it watches, or when it begins to watch an object.
 type Reconciler interface {
 	// Reconcile brings a watcher up to date. What it returns counts as in controller-runtime. It is called from
 	// Options.MaxConcurrentReconciles goroutines, never twice at once for one watcher; the context ends with Start's. It
@@ -20,7 +20,7 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
 }
 
-// ReconcilerFunc is a function that is a Reconciler.
+// ReconcilerFunc is a function that implements [Reconciler].
 type ReconcilerFunc func(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
 
 // Reconcile implements [Reconciler].
@@ -41,62 +41,60 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// AddWatcherAt is AddWatcher for a watcher that has seen the object at a resource version: it is reconciled at once
 	// only when the object is at another, or gone.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
-	// RemoveWatcher ends all that a watcher watches. API watches that nobody else needs end. The watcher is not reconciled any
-	// more, whatever it was queued for, unless a reconcile that is under way asks for another. A query batch of the watcher is
-	// aborted. It returns an [*IdentifierError], and nil also for a watcher that is not known and after the end of Start.
+	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end. A queued reconcile of the
+	// watcher is dropped, but a running one may still request another. The error is an [*IdentifierError]; for an unknown
+	// watcher and after the end of Start it is nil.
 	RemoveWatcher(watcher ObjectIdentifier) error
 
-	// Start watches and reconciles until ctx ends, and returns nil when all its goroutines have ended. What was added before
-	// is watched from then on. It can be called once; again it returns an error.
+	// Start watches and reconciles until ctx ends, and returns nil after all its goroutines have returned. Watches that were
+	// added before begin now. A second call returns an error.
 	Start(ctx context.Context) error
-	// Started is closed when Start has begun.
+	// Started returns a channel that is closed when Start has begun.
 	Started() <-chan struct{}
-	// NeedLeaderElection returns true: a reconcile writes, mostly.
+	// NeedLeaderElection returns true, because most reconciles write.
 	NeedLeaderElection() bool
 
-	// GetWatchCount returns how many API watches there are, of those being established too: one for each watched object, also
-	// where it shares its watch ([Options].Consolidate). Before Start, and after its end, that is 0.
+	// GetWatchCount returns the number of watched objects and selectors, also if objects share a watch ([Options].Consolidate).
+	// Before Start and after its end it returns 0.
 	GetWatchCount() int
-	// Status returns the state of each watched object, in the order of identifiers; before Start they are Establishing, after
-	// its end there are none.
+	// Status returns the state of each watched object, in the order of identifiers. Before Start the state is Establishing.
+	// After the end of Start, Status returns nil.
 	Status() []WatchStatus
-	// WatchersOf returns who watches an object, WatchesOf what a watcher watches, in the order of identifiers.
+	// WatchersOf returns the watchers of an object, and WatchesOf the objects of a watcher, in the order of identifiers.
 	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 	WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier
-	// WaitForSync waits until all that a watcher watches has been seen, or is of a kind that does not exist. It returns a
-	// StatusError of the server that refuses one of the watches, ErrNotStarted after the end of Start, and ctx's error.
+	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its kind does not exist. The error
+	// is the server's StatusError if it refuses a watch, ErrNotStarted after the end of Start, or that of ctx.
 	WaitForSync(ctx context.Context, watcher ObjectIdentifier) error
 
 	Querier
-	// StartQueryBatch begins to collect what the watcher's Get and List ask for. EndQueryBatch makes that the set of what
-	// it watches, AbortQueryBatch leaves the set as it was before. QueryBatch does the three.
+	// StartQueryBatch begins to record the objects and lists that the watcher reads with Get and List. EndQueryBatch replaces
+	// the watcher's watches by those. AbortQueryBatch restores the earlier watches. QueryBatch does all three.
 	StartQueryBatch(watcher ObjectIdentifier) error
 	EndQueryBatch(watcher ObjectIdentifier) error
 	AbortQueryBatch(watcher ObjectIdentifier) error
-	// QueryBatch calls f within a query batch, which ends when f returns nil, and is aborted when it returns an error, which
-	// QueryBatch returns, or panics.
+	// QueryBatch calls f within a query batch. The batch ends if f returns nil, and is aborted if f panics or returns an error,
+	// which QueryBatch returns.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
-	// GetFromCache and ListFromCache return what is cached, without watching anything: nil if the object does not exist, and
+	// GetFromCache and ListFromCache read the cache and add no watch. The object is nil if it does not exist. The error is
 	// ErrNoCacheEntry if no watcher watches the object or list, or while its watch is not Active. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once. It returns ErrNoCacheEntry
 	// while one of the watches is not Active.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
-	// GVKToGVR returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that can
-	// be watched, and where the GVK cannot be one, as without a version; else ErrNotStarted after the end of Start, or why the
-	// server could not be asked.
+	// GVKToGVR returns the resource of a kind. The error is a [*KindError] if the kind is invalid, does not exist, or cannot be
+	// watched; ErrNotStarted after the end of Start; otherwise that of the request.
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 }
 
-// Querier reads objects, and watches what it reads for a watcher. It needs Options.EnableCache and a query batch. Its
-// methods wait until a watch delivers the changes of the object or list, for at most 10 s. The first read is consistent: it
-// returns everything that was written before. Later reads return what the watch has delivered. While the watch is interrupted they
-// wait for a watch that continues it, and return its error after 10 s. While the server refuses access they return the server's
-// error at once. The watcher is not reconciled for what they return, but for later changes.
+// Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query batch. The first read is
+// consistent: it returns everything that was written before. Later reads return the state that the watch has delivered.
+// While no watch delivers changes the methods wait, for at most 10 s, and then return its error. If the server refuses access
+// they return the server's error at once. Only changes after the read cause a reconcile.
 type Querier interface {
-	// Get returns an object, or nil where there is none.
+	// Get returns an object, or nil if it does not exist.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
-	// List returns what a selector matches, in the order of names. A nil selector matches all.
+	// List returns the objects that a selector matches, in the order of names. A nil selector matches all.
 	List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 }

@@ -11,32 +11,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The reasons for which methods of [DynamicWatcher] fail, for errors.Is.
+// Errors of the methods of [DynamicWatcher], for errors.Is.
 var (
 	// ErrNotStarted: a query, or any other call that needs a running watcher, came before Start or after it ended.
 	ErrNotStarted = errors.New("the dynamic watcher is not running: this needs Start")
 	// ErrCacheDisabled: a query needs Options.EnableCache.
 	ErrCacheDisabled = errors.New("the cache is not enabled: queries need Options.EnableCache")
-	// ErrInvalidInput: an argument cannot be used. For identifiers the error is an [*IdentifierError].
+	// ErrInvalidInput: an argument is invalid. For identifiers the error is an [*IdentifierError].
 	ErrInvalidInput = errors.New("invalid input")
 	// ErrNoVersionedResource: the server has no such kind in this version. The error is a [*KindError].
 	ErrNoVersionedResource = errors.New("the server does not have this kind")
-	// ErrQueryBatchInProgress: the watcher has a query batch under way, so its set cannot be changed otherwise.
+	// ErrQueryBatchInProgress: the watcher has an open query batch. End or abort it first.
 	ErrQueryBatchInProgress = errors.New("a query batch of this watcher is under way")
-	// ErrQueryBatchNotStarted: Get, List, EndQueryBatch and AbortQueryBatch need a StartQueryBatch before.
+	// ErrQueryBatchNotStarted: Get, List, EndQueryBatch or AbortQueryBatch was called without a StartQueryBatch.
 	ErrQueryBatchNotStarted = errors.New("no query batch of this watcher is under way")
 	// ErrResourceUnwatchable: the server has the kind, but objects of it cannot be watched. The error is a [*KindError].
 	ErrResourceUnwatchable = errors.New("objects of this kind cannot be watched")
-	// ErrWatchStopping is there for code that handles it. It is never returned: an object whose watch is ending can be
-	// watched anew at once.
+	// ErrWatchStopping is never returned. It exists for code of kubernetes-dependency-watches that handles it.
 	ErrWatchStopping = errors.New("the watched object has a watch being stopped")
-	// ErrNoCacheEntry: no watcher watches the object or the list, or its watch does not deliver changes. The error has the reason.
+	// ErrNoCacheEntry: no watcher watches the object or list, its watch does not deliver changes, or an [ObjectCache] does not
+	// have it. The error has the reason.
 	ErrNoCacheEntry = errors.New("there is no cache entry")
 )
 
 var errStopped = fmt.Errorf("%w; it was stopped", ErrNotStarted)
 
-// IdentifierError says which field of an identifier is wrong. It is an [ErrInvalidInput].
+// IdentifierError is an [ErrInvalidInput] with the invalid field of an identifier.
 type IdentifierError struct {
 	Object ObjectIdentifier
 	Field  string

@@ -50,7 +50,7 @@ func (o ObjectIdentifier) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 }
 
-// Validate returns an [*IdentifierError] that says which field is wrong and why, or nil. It does not ask the server.
+// Validate returns an [*IdentifierError] with the invalid field and the reason, or nil. It makes no request.
 func (o ObjectIdentifier) Validate() error {
 	if err := o.validateParts(); err != nil {
 		return err

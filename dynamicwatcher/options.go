@@ -19,25 +19,24 @@ import (
 
 // Options configures a [DynamicWatcher]. Only Reconciler is required.
 type Options struct {
-	// Reconciler is called for a watcher when something that it watches has changed. Required.
+	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
 
-	// Config is how to reach the API server. Defaults to the configuration in the cluster, and outside of one to what the
-	// environment variable KUBECONFIG names. Its QPS, Burst and Timeout do not hold: watches last, and each group version is
-	// looked up once.
+	// Config is the address and the credentials of the API server. Defaults to the configuration in the cluster, and outside of
+	// a cluster to the file that the environment variable KUBECONFIG names. Its QPS, Burst and Timeout have no effect.
 	Config *rest.Config
-	// HTTPClient, if it is set, makes all requests to the server of Config. Connections are then its own affair: without
-	// it, about 90 watches share one.
+	// HTTPClient, if it is set, sends all requests to the server of Config and opens the connections. By default about 90
+	// watches share a connection.
 	HTTPClient *http.Client
-	// Metadata, if it is set, makes the watches in place of requests of the watcher's own; with EnableCache Dynamic does.
-	// A watch then begins with a list, and takes more goroutines and memory. That is for tests with fake clients.
+	// Metadata and Dynamic, if they are set, make the watches: Dynamic with EnableCache, otherwise Metadata. Use them for tests
+	// with fake clients. A watch then begins with a list, and uses more goroutines and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
-	// Mapper, if it is set, finds the resource of a kind. By default discovery does, when it is first asked for one.
+	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group version when it is first needed.
 	Mapper meta.RESTMapper
 
-	// RateLimiter delays watchers whose reconcile failed. Defaults to the greater of an overall bucket (10 per second, 100
-	// at once) and an exponential delay for each watcher (5 ms to 1000 s).
+	// RateLimiter delays the retries of a watcher after a failed reconcile. Defaults to the greater of an overall bucket
+	// (10 per second, 100 at once) and an exponential delay for each watcher (5 ms to 1000 s).
 	RateLimiter workqueue.TypedRateLimiter[ObjectIdentifier]
 	// MaxConcurrentReconciles is how many watchers are reconciled at a time. Defaults to 1.
 	MaxConcurrentReconciles int
@@ -46,75 +45,74 @@ type Options struct {
 	// Name is the queue's name in metrics and logs. Defaults to "dynamicwatcher".
 	Name string
 
-	// MinInterval is the least time from the beginning of one reconcile of a watcher that changes cause to the next. What
-	// changes meanwhile is one reconcile, at its end. 0 means none.
+	// MinInterval is the minimum time between the starts of two reconciles of a watcher that changes cause. Changes in that time
+	// lead to one reconcile at its end. 0 means no minimum.
 	MinInterval time.Duration
-	// BatchWindow is how long the reconcile of a watcher waits after a change, so that further changes in that time are part of
-	// the same reconcile. Later changes do not extend it. 0 means that the reconcile begins at once.
+	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in that time are part of the same
+	// reconcile and do not extend it. 0 means no delay.
 	BatchWindow time.Duration
 
-	// MissingKind says what to do with a kind that the server does not have. Defaults to [Error].
+	// MissingKind is the behavior for a kind that the server does not have. Defaults to [Error].
 	MissingKind MissingKind
-	// AccessLost says what to do when the server refuses a watch. Defaults to [RetryThenNotify].
+	// AccessLost is the behavior after the server has refused a watch. Defaults to [RetryThenNotify].
 	AccessLost AccessLost
-	// Reconnect says when watchers are told after a watch was interrupted. Defaults to [NotifyIfChanged].
+	// Reconnect is the behavior after a watch was interrupted. Defaults to [NotifyIfChanged].
 	Reconnect Reconnect
 
-	// Consolidate, if it is set, lets one watch on a namespace take the place of many on single objects in it; a pointer to an
-	// empty struct does. Nil means that each object has a watch of its own. It cannot be set with EnableCache: one watch on the namespace would bring the
-	// content of all objects in it, not only of those that are watched. It has no effect with Metadata or Dynamic: watches
-	// take over from each other by their resource versions, and those of fake clients have no order.
+	// Consolidate replaces many watches on single objects of a namespace by one watch on the namespace. An empty struct has
+	// the defaults. Nil means that each object has its own watch. New returns an error if EnableCache is set too: the watch
+	// on the namespace would receive the content of all its objects. Consolidate has no effect with Metadata or Dynamic.
 	Consolidate *ConsolidateOptions
-	// EnableCache keeps the watched objects, for the query methods. They are then watched as a whole.
+	// EnableCache caches the watched objects for the query methods. The watches then receive whole objects, not only metadata.
 	EnableCache bool
-	// ObjectCacheOptions is about the cache and about how long kinds are remembered.
+	// ObjectCacheOptions configures the cache and how long the resources of kinds are cached.
 	ObjectCacheOptions ObjectCacheOptions
-	// DisableInitialReconcile is whether a watcher is not reconciled for what exists when it begins to watch.
+	// DisableInitialReconcile disables the reconcile of a watcher when it begins to watch an object that exists.
 	DisableInitialReconcile bool
 
-	// MetricsRegisterer takes the metrics, until Start has returned. Nil means none.
+	// MetricsRegisterer registers the metrics until Start returns. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
-	// Clock defaults to the real one.
+	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.WithTicker
 }
 
-// MissingKind says what to do with a kind that the server does not have.
+// MissingKind is the behavior for a kind that the server does not have.
 type MissingKind int
 
 const (
-	// Error refuses to watch an object of such a kind, with [ErrNoVersionedResource].
+	// Error makes the methods that add a watch return [ErrNoVersionedResource].
 	Error MissingKind = iota
 	// Wait begins to watch when the kind's CRD is established. That needs access to watch
 	// customresourcedefinitions.apiextensions.k8s.io by name.
 	Wait
 )
 
-// AccessLost says what to do when the server refuses a watch for good: with 401 or 403, over and over for some seconds.
-// Refusals that pass lose nothing and tell nobody.
+// AccessLost is the behavior after the server has refused a watch with 401 or 403, again and again for some seconds. A shorter
+// refusal loses no change and causes no reconcile.
 type AccessLost int
 
 const (
-	// RetryThenNotify reconciles the watchers once and goes on asking, so that the watch resumes when access is back.
+	// RetryThenNotify reconciles the watchers once and retries the watch, which resumes when access is back.
 	RetryThenNotify AccessLost = iota
-	// DropAndNotify reconciles the watchers once and takes the object out of what they watch.
+	// DropAndNotify reconciles the watchers once and ends the watch on the object.
 	DropAndNotify
 )
 
-// Reconnect says when watchers are told after a watch was interrupted.
+// Reconnect is the behavior after a watch was interrupted.
 type Reconnect int
 
 const (
-	// NotifyIfChanged reconciles when an object is not what it was, came or went.
+	// NotifyIfChanged reconciles the watchers of an object that was created, changed or deleted meanwhile.
 	NotifyIfChanged Reconnect = iota
-	// NotifyAlways reconciles all watchers of the object.
+	// NotifyAlways reconciles all watchers of an object.
 	NotifyAlways
 )
 
-// ObjectCacheOptions is about the cache and about how long kinds are remembered.
+// ObjectCacheOptions configures a cache of objects and how long the resources of kinds are cached.
 type ObjectCacheOptions struct {
-	// GVKToGVRCacheTTL is how long a kind's resource is remembered. Defaults to 10 minutes.
+	// GVKToGVRCacheTTL is how long the resource of a kind is cached. Defaults to 10 minutes.
 	GVKToGVRCacheTTL time.Duration
-	// MissingAPIResourceCacheTTL is how long the absence of a kind is remembered. 0 means not at all.
+	// MissingAPIResourceCacheTTL is how long the absence of a kind is cached. 0 means that it is not cached.
 	MissingAPIResourceCacheTTL time.Duration
 	// UnsafeDisableDeepCopy makes reads return the cache's own objects, which must not be changed.
 	UnsafeDisableDeepCopy bool

@@ -5,19 +5,19 @@ package dynamicwatcher
 
 import "time"
 
-// State is where the watch on an object stands.
+// State is the state of the watch on an object.
 type State string
 
 const (
-	// Establishing: the watch was asked for, and what exists has not been told yet.
+	// Establishing: the watch was requested, and has not delivered all existing objects yet.
 	Establishing State = "Establishing"
-	// Active: changes arrive.
+	// Active: the watch delivers changes.
 	Active State = "Active"
-	// Backoff: the watch ended or failed, and is tried again soon.
+	// Backoff: the watch ended or failed, and is opened again after a delay.
 	Backoff State = "Backoff"
-	// PendingKind: the server does not have the kind; the watch begins when it does.
+	// PendingKind: the server does not have the kind. The watch begins when the server has it.
 	PendingKind State = "PendingKind"
-	// NoAccess: the server refuses the watch, or the kind needs a namespace; it is tried again now and then.
+	// NoAccess: the server refuses the watch, or the kind needs a namespace. The watch is retried with backoff.
 	NoAccess State = "NoAccess"
 )
 
@@ -25,17 +25,17 @@ const (
 type WatchStatus struct {
 	Object ObjectIdentifier
 	State  State
-	// Since is when the state began.
+	// Since is the time at which the state began.
 	Since time.Time
-	// Consolidated is whether the object shares an API watch with others of its namespace; see [Options].Consolidate. The
-	// state and what follows is then of that watch.
+	// Consolidated is true if the object shares an API watch on its namespace; see [Options].Consolidate. State and
+	// ResourceVersion are then those of the shared watch.
 	Consolidated bool
-	// Watchers is how many share the watch.
+	// Watchers is the number of watchers of the object.
 	Watchers int
-	// ResourceVersion is the last that the server told, also of other objects of the resource.
+	// ResourceVersion is the last one that the server sent, also for other objects of the resource.
 	ResourceVersion string
-	// Restarts is how many times the watch was begun anew.
+	// Restarts is how many times the watch was opened again.
 	Restarts int
-	// Err is why the state is Backoff, PendingKind or NoAccess.
+	// Err is the reason for Backoff, PendingKind or NoAccess.
 	Err error
 }

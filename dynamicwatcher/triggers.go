@@ -5,43 +5,41 @@ package dynamicwatcher
 
 import "context"
 
-// TriggerType says what happened to a watched object.
+// TriggerType is the kind of change of a watched object.
 type TriggerType string
 
 const (
-	// Initial: the watcher began to watch what exists.
+	// Initial: the watcher began to watch an object that exists.
 	Initial TriggerType = "Initial"
 	// Added: the object was created, or began to match the selector.
 	Added TriggerType = "Added"
 	// Modified: the object was changed.
 	Modified TriggerType = "Modified"
-	// Deleted: the object was deleted, with its kind perhaps, or does not match the selector any more. Also that there is
-	// none now where there may have been one while the watch was interrupted.
+	// Deleted: the object or its kind was deleted, or the object does not match the selector any more. Also: the object does
+	// not exist, and may have existed while the watch was interrupted.
 	Deleted TriggerType = "Deleted"
-	// Resumed: the watch goes on after it was interrupted, with [NotifyAlways], or after access was lost.
+	// Resumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
 	Resumed TriggerType = "Resumed"
 	// AccessWasLost: the server refuses the watch, see [AccessLost], or the kind has come back with namespaces.
 	AccessWasLost TriggerType = "AccessLost"
 )
 
-// Trigger is a reason of a reconcile. Of several changes of one watched object since the last reconcile there is the
-// last.
+// Trigger is a reason for a reconcile. After several changes of one watched object there is one Trigger, for the last change.
 type Trigger struct {
-	// Watched is what is watched: the identifier that was given to AddOrUpdateWatcher, without the namespace where the
-	// kind has none.
+	// Watched is the identifier that was passed to AddOrUpdateWatcher, without a namespace if the kind has none.
 	Watched ObjectIdentifier
-	// Type says what happened.
+	// Type is the kind of change.
 	Type TriggerType
-	// Namespace and Name are of the object that it happened to, where there is one: with a selector it is one of many.
+	// Namespace and Name are those of the changed object, which with a selector is one of many. They may be empty.
 	Namespace, Name string
-	// ResourceVersion is the object's, or of the deletion.
+	// ResourceVersion is that of the object, or of its deletion.
 	ResourceVersion string
 }
 
 type triggersKey struct{}
 
-// TriggersFrom returns what caused a reconcile, from the context that Reconcile was called with; nothing where that was
-// a requeue alone. A reconcile after one that failed has the triggers of both.
+// TriggersFrom returns the reasons for a reconcile, from the context of Reconcile. It returns nil if a requeue was the only
+// reason. The retry of a failed reconcile has the triggers of both.
 func TriggersFrom(ctx context.Context) []Trigger {
 	triggers, _ := ctx.Value(triggersKey{}).([]Trigger)
 	return triggers

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source makes a dynamicwatcher a source of a controller-runtime controller: what the controller reconciles is
-// reconciled, in the controller's own queue and workers, also when an object changes that it depends on.
+// Package source provides a controller-runtime source that is backed by a dynamicwatcher. The controller reconciles an object
+// again when one of its dependencies changes. It uses its own queue and workers for that.
 //
 //	dependencies, err := source.New(&dynamicwatcher.Options{Config: manager.GetConfig()})
 //	if err != nil {
@@ -13,12 +13,11 @@
 //		WatchesRawSource(dependencies).
 //		Complete(&reconciler{watcher: dependencies.Watcher()})
 //
-// The reconciler says with the watcher's AddOrUpdateWatcher what an object depends on, and with RemoveWatcher that it is
-// gone. There is one event loop, so that an object is never reconciled twice at once, and needs no lock for that.
+// The reconciler calls the watcher's AddOrUpdateWatcher with the dependencies of an object, and RemoveWatcher when the object is
+// deleted. All requests go through the controller's queue, so an object is never reconciled twice at once.
 //
-// Of the watcher's options, those that say when it would reconcile hold: MinInterval, BatchWindow,
-// DisableInitialReconcile and the like. How often failures are tried again, and by how many workers, is the
-// controller's to say. TriggersFrom tells nothing in a controller's reconcile.
+// The options MinInterval, BatchWindow and DisableInitialReconcile apply. The controller, not RateLimiter or
+// MaxConcurrentReconciles, sets the retries and the number of workers. In a controller's reconcile TriggersFrom returns nil.
 package source
 
 import (
@@ -36,11 +35,11 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// Source is a source of requests for watchers whose watched objects have changed. It belongs to one controller, which
-// starts it. Its methods may be called from any goroutine.
+// Source adds a request to a controller's queue when an object changes that a watcher watches. One controller starts it. The
+// methods may be called from any goroutine.
 type Source = TypedSource[reconcile.Request]
 
-// TypedSource is a [Source] for controllers whose requests are of another type.
+// TypedSource is a [Source] for controllers with another type of request.
 type TypedSource[request comparable] struct {
 	watcher *dynamicwatcher.Watcher
 	to      func(dynamicwatcher.ObjectIdentifier) request
@@ -53,8 +52,8 @@ var _ source.Source = &Source{}
 
 var errStarted = errors.New("dynamicwatcher/source: already started: a source belongs to one controller")
 
-// New returns a source whose requests have the watcher's namespace and name. It makes no request to the API server. The
-// error is that of [dynamicwatcher.New], and an ErrInvalidInput for a Reconciler in the options: that is the controller's.
+// New returns a source of requests with the watcher's namespace and name. It makes no request to the API server. The error is
+// that of [dynamicwatcher.New], or an ErrInvalidInput if Options.Reconciler is set: the controller reconciles.
 func New(options *dynamicwatcher.Options) (*Source, error) {
 	return NewTyped(options, requestFor)
 }
@@ -84,10 +83,10 @@ func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watch
 	return s, nil
 }
 
-// Watcher returns what the reconciler adds watches to. The controller starts it with the source: do not call its Start.
+// Watcher returns the watcher, for the reconciler's AddOrUpdateWatcher. The controller starts it: do not call its Start.
 func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watcher }
 
-// Start implements [source.TypedSource]; controllers call it, once. It does not wait: the watcher runs until ctx ends.
+// Start implements [source.TypedSource]. The controller calls it once. It does not block: the watcher runs until ctx ends.
 func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	if !s.began.CompareAndSwap(false, true) {
 		return errStarted
@@ -102,7 +101,7 @@ func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedR
 	return nil
 }
 
-// Done is closed when the context of Start has ended and nothing of the watcher is left.
+// Done returns a channel that is closed after the context of Start has ended and all goroutines of the watcher have returned.
 func (s *TypedSource[request]) Done() <-chan struct{} { return s.done }
 
 // String implements [fmt.Stringer], for the controller's log.
@@ -115,14 +114,14 @@ func (s *TypedSource[request]) enqueue(_ context.Context, watcher dynamicwatcher
 }
 
 // NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its requests, as in
-// kubernetes-dependency-watches. The caller makes and starts the watcher; [New] does that itself.
+// kubernetes-dependency-watches. The caller creates and starts the watcher; with [New] the source does both.
 func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.Source) {
 	r := &ControllerRuntimeSourceReconciler{started: make(chan struct{})}
 	return r, source.Func(r.start)
 }
 
-// ControllerRuntimeSourceReconciler has watchers reconciled by the one controller that starts the source which was made with it.
-// Until then Reconcile waits.
+// ControllerRuntimeSourceReconciler is a reconciler that adds requests to the queue of the controller that starts its source.
+// Reconcile waits until the controller has started it.
 type ControllerRuntimeSourceReconciler struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	began   atomic.Bool
