@@ -54,8 +54,9 @@
 // inventory has. It has the owner reference and goes with the AppliedWork; before that, [Collector].Audit finds it, or
 // [Collector].Survey for all AppliedWorks at once, and belongs after each restart. Kubernetes offers no way to refuse such a request.
 //
-// A Namespace goes with all that is in it, and so does a CRD with objects that are made while it is being deleted. The
-// guards of [Pruner].Prune look before that.
+// Kubernetes deletes a Namespace with its content, and a CRD with its objects. Prune and Teardown keep both while they contain
+// objects that no AppliedWork has applied; see [Policies].Unmanaged. An object that is created between that check and the
+// deletion is lost. Kubernetes' garbage collector makes no such check when somebody deletes the AppliedWork itself.
 //
 // There is no finalizer on the AppliedWork: an admin deletes it after the agent is gone. Then Kubernetes' collector deletes
 // the objects after it, some 20 a second, in no order; [Collector].WaitGone waits for that.

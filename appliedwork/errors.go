@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
 // The reasons for which methods fail, for errors.Is.
@@ -104,6 +106,8 @@ type PruneBlockedError struct {
 	Reason BlockReason
 	// Detail says more: the object that is in the way, for instance.
 	Detail string
+	// Objects are the first unmanaged objects of a Namespace, three at most. They are set for NamespaceNotEmpty only.
+	Objects []v1alpha1.AppliedResourceMeta
 }
 
 // BlockReason is why an object is not deleted.
@@ -112,6 +116,10 @@ type BlockReason string
 const (
 	// NamespaceInUse: a Namespace holds objects that are desired, by this or another AppliedWork, or that the policy leaves.
 	NamespaceInUse BlockReason = "NamespaceInUse"
+	// NamespaceNotEmpty: a Namespace contains objects that no AppliedWork has applied. See [Policies].Unmanaged.
+	NamespaceNotEmpty BlockReason = "NamespaceNotEmpty"
+	// NamespaceUnreadable: a kind cannot be discovered or listed, so a Namespace may contain unmanaged objects of the kind.
+	NamespaceUnreadable BlockReason = "NamespaceUnreadable"
 	// Protected: the object is in [Options].Protected.
 	Protected BlockReason = "Protected"
 	// CRDInUse: a CRD has objects that are desired, or not ours, or not ours alone, and would be deleted with it.

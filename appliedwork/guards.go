@@ -59,7 +59,17 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	if left != nil {
 		return inUse("the policy leaves %s, which is in it: have it leave the namespace too", left)
 	}
-	return r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name })
+	if action, err := r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name }); err != nil {
+		return action, err
+	}
+	blocked, err := r.unmanagedError(ctx, key)
+	switch {
+	case err != nil:
+		return ActionFailed, fmt.Errorf("look for unmanaged objects in namespace %s: %w", key.Name, err)
+	case blocked != nil:
+		return ActionBlocked, blocked
+	}
+	return "", nil
 }
 
 // leftIn returns an object of a namespace that the policies name, to be left, and that is there. It may have been released

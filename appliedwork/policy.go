@@ -41,6 +41,11 @@ type Policies struct {
 	// Adopted holds for adopted objects: those that existed before, and that no AppliedWork owned. Defaults to PolicyOrphan.
 	// PolicyDelete has them deleted as if the work had created them, as OCM's agent does.
 	Adopted Policy
+	// Unmanaged holds for objects in a Namespace of the work that no AppliedWork has applied. Defaults to PolicyOrphan, which keeps
+	// the Namespace while it contains such an object. PolicyDelete deletes the Namespace with all its content. Objects that
+	// Kubernetes creates in every Namespace do not count, nor do Events, Endpoints and Leases. An object with an owner in the
+	// Namespace counts only through its owner. An object of ByKey with PolicyDelete does not count.
+	Unmanaged Policy
 	// ByKey, where it has an object, decides over the others: PolicyDelete or PolicyOrphan. A namespace in the key of a
 	// cluster-scoped object does not count.
 	ByKey map[Key]Policy
@@ -104,6 +109,9 @@ func (p Policies) validate() error {
 	}
 	if p.Adopted != "" && p.Adopted != PolicyDelete && p.Adopted != PolicyOrphan {
 		return fmt.Errorf("%w: Policies.Adopted %q is none of Delete, Orphan", ErrInvalidInput, p.Adopted)
+	}
+	if p.Unmanaged != "" && p.Unmanaged != PolicyDelete && p.Unmanaged != PolicyOrphan {
+		return fmt.Errorf("%w: Policies.Unmanaged: %q: must be Delete or Orphan", ErrInvalidInput, p.Unmanaged)
 	}
 	if len(p.Orphans) > 0 && p.Default != PolicySelectivelyOrphan {
 		return fmt.Errorf("%w: Policies.Orphans needs Policies.Default SelectivelyOrphan, which is %q", ErrInvalidInput, p.Default)

@@ -77,8 +77,8 @@ func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired [
 //
 // The error is [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], and nothing is deleted; or it joins what the
 // change set has: a [*PruneBlockedError] where a guard refused, and those of the API server. The change set is never nil;
-// it has no entries for what is desired. A Namespace goes with all that is in it, and a CRD with what others
-// make of it at that moment: Kubernetes has no deletion that would not.
+// it has no entries for what is desired. A Namespace or a CRD stays while it contains unmanaged objects; see [Policies].Unmanaged. To
+// find them, Prune lists the metadata of each namespaced kind in the Namespace, until a list has an unmanaged object.
 func (p *Pruner) Prune(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, false)
 }
@@ -136,6 +136,9 @@ type pruneRun struct {
 	usedKinds map[schema.GroupKind]Key
 	keptUIDs  map[types.UID]bool // of desired objects, which may be known by another kind too
 	items     []*pruneItem
+
+	contentMu sync.Mutex // held during discovery: all Namespaces of a wave need the same answer
+	content   *contentKinds
 }
 
 // pruneItem is one entry that is not desired.

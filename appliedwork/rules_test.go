@@ -118,6 +118,10 @@ var rules = []ruletest.Rule{
 		{"guards.go", "if used, ok := r.used[key.Name]; ok {", "if used, ok := r.used[key.Name]; ok && false {"}}},
 	{Name: "a namespace in use by another AppliedWork stays", Test: "TestSafeGuards/a_namespace_with_what_is_another", Edits: []ruletest.Edit{
 		{"guards.go", "if owner.UID != r.work.UID && !owner.Terminating {", "if false {"}}},
+	{Name: "a namespace with unmanaged objects stays", Test: "TestSafeGuards/a_namespace_with_an_object", Edits: []ruletest.Edit{
+		{"content.go", "\tif len(owners) == 0 {\n\t\treturn true, nil", "\tif len(owners) == 0 {\n\t\treturn false, nil"}}},
+	{Name: "a namespace with a kind that cannot be listed stays", Test: "TestSafeGuards/a_namespace_with_a_kind", Edits: []ruletest.Edit{
+		{"content.go", "\tif !slices.Contains(m.verbs, \"list\") {", "\tif false {"}}},
 	{Name: "a container waits for its content", Test: "TestSafeGuards/a_namespace_with_what_does_not_go", Edits: []ruletest.Edit{
 		{"guards.go", "\tif r.dry {\n", "\tif true {\n"}}},
 	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{

@@ -240,6 +240,28 @@ func TestSafeGuards(t *testing.T) {
 			}
 			blocked(s, spaces+"shop", appliedwork.NamespaceInUse)
 		},
+		"a namespace with an object of a user": func(s *scene) {
+			s.mustApply(a, ns)
+			s.put(shop+"kube-root-ca.crt", manifest("kube-root-ca.crt", "1"), "root")
+			s.put(shop+"users", manifest("users", "1"), "users")
+			blocked(s, spaces+"shop", appliedwork.NamespaceNotEmpty)
+			delete(s.objects, shop+"users")
+			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
+		"a namespace with a kind that cannot be listed": func(s *scene) {
+			s.mustApply(ns)
+			s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{
+				Name: "mysteries", Kind: "Mystery", Namespaced: true, Verbs: metav1.Verbs{"delete"}})
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			process := appliedwork.NewPruner(newProcess(s))
+			var refused *appliedwork.PruneBlockedError
+			_, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+			if !errors.As(err, &refused) || refused.Reason != appliedwork.NamespaceUnreadable || !s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
 		"a namespace with what does not go": func(s *scene) {
 			held := a.DeepCopy()
 			held.SetFinalizers([]string{"example.com/hold"})

@@ -33,6 +33,8 @@
 //   - An error of [Desired] deletes nothing.
 //   - A work is pruned only when all its objects are applied, unless [Options].PruneIncomplete is set.
 //   - Objects that were adopted stay when the work ends, unless [Options].Policies say otherwise.
+//   - A Namespace stays while it contains objects that no AppliedWork has applied, unless [Options].Policies say otherwise. It is
+//     looked at again after [Options].Resync, or when a [Options].Watcher reports a change of the objects that the condition names.
 //   - Changes by others are repaired after [Options].Resync, or at once with an [Options].Watcher. Without
 //     [appliedwork.ApplyOptions].Force, a field that another manager has changed stays as it is and is reported as a conflict.
 //

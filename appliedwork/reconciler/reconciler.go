@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -272,7 +273,7 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, 
 	if r.opts.Watcher != nil {
 		entries, entriesErr := r.tracker.Entries(ctx, work)
 		if entriesErr == nil {
-			entriesErr = r.watch(work, entries)
+			entriesErr = r.watch(work, append(entries, unmanaged(changes)...))
 		}
 		err = errors.Join(err, entriesErr)
 	}
@@ -302,9 +303,9 @@ func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, o
 	return r.end(ctx, work, changes, err)
 }
 
-// end is result for a work that ends: what is left of it is not repaired.
+// end is result for a work that ends. Its objects are not repaired: only the objects that block a Namespace are watched.
 func (r *Reconciler) end(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
-	if watchErr := r.watch(work, nil); watchErr != nil {
+	if watchErr := r.watch(work, unmanaged(changes)); watchErr != nil {
 		err = errors.Join(err, watchErr)
 	}
 	result, err := r.result(ctx, work, changes, true, err)
@@ -324,13 +325,40 @@ func (r *Reconciler) watch(work *v1alpha1.AppliedWork, entries []v1alpha1.Applie
 	return nil
 }
 
-// result retries errors with the controller's backoff, looks again at what is pending, and comes back to repair what others
-// change.
+// unmanaged returns the objects of users that the change set reports in Namespaces.
+func unmanaged(changes *appliedwork.ChangeSet) (objects []v1alpha1.AppliedResourceMeta) {
+	for _, c := range changes.Entries {
+		var blocked *appliedwork.PruneBlockedError
+		if errors.As(c.Err, &blocked) {
+			objects = append(objects, blocked.Objects...)
+		}
+	}
+	return objects
+}
+
+// onlyContent reports whether an error is only about the content of Namespaces. Then nothing can be done before that changes.
+func onlyContent(err error) bool {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
+	}
+	var blocked *appliedwork.PruneBlockedError
+	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.NamespaceNotEmpty || blocked.Reason == appliedwork.NamespaceUnreadable)
+}
+
+// result retries errors with the controller's backoff, and pending objects after RetryAfter. Everything else waits for a change or
+// for the next resync, also a Namespace with content of users.
 func (r *Reconciler) result(
 	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, audited bool, err error,
 ) (reconcile.Result, error) {
 	klog.FromContext(ctx).V(2).Info("Reconciled an AppliedWork", "appliedWork", work.Name, "changes", changes.String())
 	switch {
+	case err != nil && changes.Count(appliedwork.ActionPending) == 0 && audited && onlyContent(err):
+		klog.FromContext(ctx).Info("Kept Namespaces with unmanaged objects", "appliedWork", work.Name, "err", err)
+		resync := r.opts.Resync
+		if resync < 0 {
+			resync = defaultResync
+		}
+		return reconcile.Result{RequeueAfter: wait.Jitter(resync, 0.1)}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	case !changes.Done() || !audited:

@@ -125,7 +125,8 @@ func checkRefusedApply(t *testing.T, g *ground) {
 		if _, err := x.applier.Apply(t.Context(), guest, objects(inside), appliedwork.ApplyOptions{}); err == nil {
 			t.Fatal("the object was adopted")
 		}
-		changes, err := owner.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		opts := appliedwork.PruneOptions{AllowEmpty: true, Policies: appliedwork.Policies{Unmanaged: appliedwork.PolicyDelete}}
+		changes, err := owner.pruner.Prune(t.Context(), work, nil, opts)
 		if err != nil || changes.Count(appliedwork.ActionBlocked) > 0 {
 			t.Errorf("the refused object blocks its namespace: %v, %v", changes, err)
 		}

@@ -41,6 +41,8 @@ func TestAppliedWork(t *testing.T) {
 		check{"Migrate", checkMigrate}, check{"ApplySet", checkApplySet}, check{"IgnoreFields", checkIgnoreFields}, check{"Executor", checkExecutor},
 		check{"DroppedContents", checkDroppedContents}, check{"ProtectedKeys", checkProtectedKeys}, check{"AnnotationBrink", checkAnnotationBrink},
 		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
+		check{"NamespaceContent", checkNamespaceContent}, check{"NamespaceDependents", checkNamespaceDependents},
+		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 	)
 }
 

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+const (
+	// maxUnmanaged is how many unmanaged objects of a Namespace an error names.
+	maxUnmanaged = 3
+	// firstPage is the size of the first page of a list that usually ends at its first object.
+	firstPage = 10
+)
+
+// unmanagedError lists what a Namespace contains that no AppliedWork has applied. It is nil when the Namespace contains no such
+// object, or when the policies delete these objects.
+func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlockedError, error) {
+	if r.opts.Policies.Unmanaged == PolicyDelete {
+		return nil, nil
+	}
+	kinds, err := r.contentKinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(kinds.unread) > 0 {
+		return &PruneBlockedError{Key: namespace, Reason: NamespaceUnreadable, Detail: fmt.Sprintf(
+			"discovery of %s failed, so its objects in the namespace are not known", strings.Join(kinds.unread, ", "))}, nil
+	}
+	var mu sync.Mutex
+	first := len(kinds.kinds) // the first kind that blocks: every pass reports the same one
+	var blocked *PruneBlockedError
+	var failed error
+	parallel(ctx, len(kinds.kinds), r.opts.Concurrency, func(i int) {
+		mu.Lock()
+		skip := i > first
+		mu.Unlock()
+		if skip {
+			return
+		}
+		found, err := r.unmanagedOf(ctx, kinds.kinds[i], namespace)
+		mu.Lock()
+		defer mu.Unlock()
+		if (found != nil || err != nil) && i < first {
+			first, blocked, failed = i, found, err
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return blocked, failed
+}
+
+// contentKinds are the kinds of objects that go with a Namespace.
+type contentKinds struct {
+	kinds  []mapping
+	unread []string // groups and versions that could not be discovered
+}
+
+// contentKinds asks discovery, once for each call of Prune.
+func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
+	r.contentMu.Lock()
+	defer r.contentMu.Unlock()
+	if r.content != nil {
+		return *r.content, nil
+	}
+	all, unread, err := r.kinds.all(ctx)
+	if err != nil {
+		return contentKinds{}, err
+	}
+	found := contentKinds{}
+	for gv := range unread {
+		found.unread = append(found.unread, cmp.Or(gv, "the core group"))
+	}
+	for _, m := range all {
+		if m.namespaced && (slices.Contains(m.verbs, "delete") || slices.Contains(m.verbs, "deletecollection")) && !isDisposable(m.groupKind()) {
+			found.kinds = append(found.kinds, m)
+		}
+	}
+	slices.Sort(found.unread)
+	slices.SortFunc(found.kinds, func(a, b mapping) int { return strings.Compare(a.groupKind().String(), b.groupKind().String()) })
+	r.content = &found
+	return found, nil
+}
+
+// isDisposable reports whether the objects of a kind are records of the cluster about other objects.
+func isDisposable(gk schema.GroupKind) bool {
+	switch gk.Group {
+	case "", "events.k8s.io":
+		return gk.Kind == "Event" || gk.Kind == "Endpoints"
+	case "coordination.k8s.io":
+		return gk.Kind == "Lease"
+	}
+	return false
+}
+
+// unmanagedOf returns why a Namespace is blocked by objects of a kind. It reads metadata only, up to the first page that has an
+// unmanaged object.
+func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*PruneBlockedError, error) {
+	unreadable := func(err error) (*PruneBlockedError, error) {
+		return &PruneBlockedError{Key: namespace, Reason: NamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
+			"allow list on them, or set Policies.Unmanaged to Delete", m.resource.GroupResource(), err)}, nil
+	}
+	if !slices.Contains(m.verbs, "list") {
+		return unreadable(fmt.Errorf("the API server does not support it"))
+	}
+	var found []v1alpha1.AppliedResourceMeta
+	options := metav1.ListOptions{Limit: firstPage}
+	for len(found) == 0 {
+		page, next, err := r.metadataPage(ctx, m, namespace.Name, options)
+		switch {
+		case IsTypeNotServed(err):
+			// A kind that is not served now has no objects that the Namespace could take with it; another version of it might.
+			r.kinds.forget(m.resource.Group)
+			now, unresolved := r.kinds.resolve(ctx, m.groupKind(), "")
+			if IsTypeNotServed(unresolved) {
+				return nil, nil
+			}
+			if unresolved == nil && now.resource != m.resource {
+				return r.unmanagedOf(ctx, now, namespace)
+			}
+			return nil, cmp.Or(unresolved, err)
+		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+			return unreadable(err)
+		case err != nil:
+			return nil, fmt.Errorf("list %s in namespace %s: %w", m.resource.GroupResource(), namespace.Name, err)
+		}
+		for _, obj := range page {
+			unmanaged, err := r.isUnmanaged(ctx, m, obj)
+			if err != nil {
+				return nil, err
+			}
+			if unmanaged && len(found) < maxUnmanaged {
+				found = append(found, entryOf(m, obj))
+			}
+		}
+		if next == "" {
+			break
+		}
+		options = metav1.ListOptions{Limit: pageSize, Continue: next}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(found))
+	for i, e := range found {
+		names[i] = KeyOf(e.ResourceIdentifier).String()
+	}
+	return &PruneBlockedError{Key: namespace, Reason: NamespaceNotEmpty, Objects: found, Detail: fmt.Sprintf(
+		"no AppliedWork applied %s, and the namespace may contain more: remove the objects, or set Policies.Unmanaged to Delete",
+		strings.Join(names, ", "))}, nil
+}
+
+// metadataPage returns one page of the metadata of objects.
+func (c *cluster) metadataPage(ctx context.Context, m mapping, namespace string, options metav1.ListOptions) (page []metav1.Object, next string, err error) {
+	if c.opts.Metadata != nil {
+		list, err := c.opts.Metadata.Resource(m.resource).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range list.Items {
+			page = append(page, &list.Items[i])
+		}
+		return page, list.Continue, nil
+	}
+	list, err := c.resource(m, namespace).List(ctx, options)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range list.Items {
+		page = append(page, &list.Items[i])
+	}
+	return page, list.GetContinue(), nil
+}
+
+// isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork and no controller of the
+// cluster answers for it. An object with an owner in its Namespace is not: the garbage collector deletes it after the owner, and
+// the owner counts itself.
+func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object) (bool, error) {
+	key := KeyOf(entryOf(m, obj).ResourceIdentifier)
+	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key, obj) {
+		return false, nil
+	}
+	if policy, ok := r.opts.Policies.ByKey[key]; ok && policy == PolicyDelete {
+		return false, nil
+	}
+	owners := obj.GetOwnerReferences()
+	if len(owners) == 0 {
+		return true, nil
+	}
+	alive := false
+	for _, owner := range owners {
+		is, err := r.isOtherOwner(ctx, key, owner)
+		if err != nil {
+			return false, fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, key, err)
+		}
+		alive = alive || is
+	}
+	return alive, nil
+}
+
+// isOtherOwner reports whether an owner keeps an object after the objects of the AppliedWork, and is not in its Namespace.
+func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.OwnerReference) (bool, error) {
+	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }) {
+		return false, nil
+	}
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return true, nil // the garbage collector never resolves it
+	}
+	if isAppliedWork(owner) {
+		holder := &unstructured.Unstructured{}
+		holder.SetOwnerReferences([]metav1.OwnerReference{owner})
+		owners, err := r.claims.owners(ctx, r.work.UID, key, holder)
+		return err == nil && !owners.Dead(owner.UID), err
+	}
+	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: gv.Group, Kind: owner.Kind}, gv.Version)
+	if IsTypeNotServed(err) {
+		return true, nil // the garbage collector keeps the object until it resolves the kind
+	}
+	if err != nil || m.namespaced {
+		return false, err
+	}
+	live := r.get(ctx, target{m, "", owner.Name})
+	if apierrors.IsForbidden(live.err) {
+		return true, nil
+	}
+	return live.obj != nil && live.obj.GetUID() == owner.UID, live.err
+}
+
+// isOfEveryNamespace reports whether Kubernetes has created an object, as it does in every Namespace.
+func isOfEveryNamespace(key Key, obj metav1.Object) bool {
+	if key.Group != "" {
+		return false
+	}
+	switch key.Kind {
+	case "ServiceAccount":
+		return key.Name == "default"
+	case "ConfigMap":
+		return key.Name == "kube-root-ca.crt"
+	case "Secret": // a token goes with its ServiceAccount
+		return obj.GetAnnotations()["kubernetes.io/service-account.name"] != ""
+	}
+	return false
+}
