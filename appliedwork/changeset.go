@@ -26,9 +26,9 @@ const (
 	ActionAdopted Action = "adopted"
 	// ActionDeleted: it was deleted, or was gone already.
 	ActionDeleted Action = "deleted"
-	// ActionReleased: it is there and not ours any more.
+	// ActionReleased: our owner reference was removed, and the object stays.
 	ActionReleased Action = "released"
-	// ActionRetained: it was not ours and was left as it is.
+	// ActionRetained: the object is not ours, or an earlier pass has released it. Nothing was written.
 	ActionRetained Action = "retained"
 	// ActionPending: it is being deleted, or what happened to it is not known yet. Try again later.
 	ActionPending Action = "pending"

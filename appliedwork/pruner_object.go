@@ -199,7 +199,11 @@ func (r *pruneRun) gone(item *pruneItem) {
 // heir, if there is one.
 func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) error {
 	live := item.live
-	if r.dry || !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
+	if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
+		item.finish(ActionRetained, nil) // an earlier pass has released it
+		return nil
+	}
+	if r.dry {
 		item.finish(ActionReleased, nil)
 		return nil
 	}

@@ -36,6 +36,7 @@ const (
 	// rest. Other AppliedWorks with the object do not delete it either.
 	AnnotationKeptPrefix = GroupName + "/kept-"
 	// AnnotationPrune is for users, on a manifest or on the object of a cluster: with the value "disabled" the object stays when its
-	// work ends or does not have it any more. Its Namespace and its CRD stay too.
+	// work ends or does not have it any more. Its Namespace and its CRD stay too. The next apply removes the owner reference of the
+	// object. Before that, the garbage collector deletes the object if somebody deletes the AppliedWork.
 	AnnotationPrune = GroupName + "/prune"
 )

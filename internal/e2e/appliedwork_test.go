@@ -43,6 +43,7 @@ func TestAppliedWork(t *testing.T) {
 		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
 		check{"NamespaceContent", checkNamespaceContent}, check{"NamespaceDependents", checkNamespaceDependents},
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
+		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
 	)
 }
 
