@@ -32,9 +32,9 @@ func NewApplier(tracker *Tracker) *Applier {
 type ApplyOptions struct {
 	// Adoption says what to do with an object that exists and is not ours. Defaults to AdoptNever.
 	Adoption Adoption
-	// FieldManager is the first part of the name of the field manager; the UID of the AppliedWork is the second, because
-	// two works that share a manager drop each other's references. It may be another each time: what an object has of an
-	// earlier one becomes this one's. At most 90 characters. Defaults to "appliedwork".
+	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows, because two works with the same
+	// field manager remove each other's owner references. The prefix may change: an apply moves the fields of the earlier field
+	// manager to the new one. At most 90 characters. Defaults to "appliedwork".
 	FieldManager string
 	// Policies are those that Prune and Teardown will have. An object that they leave gets no owner reference.
 	Policies Policies
@@ -42,15 +42,14 @@ type ApplyOptions struct {
 	// object are applied, unless the conflict is about a field of another version of the kind. Fields that nobody manages, as
 	// after a release, are taken without it.
 	Force bool
-	// MigrateManagers are field managers whose fields become those of FieldManager, such as "kubectl-client-side-apply": what
-	// an earlier tool has applied and the manifest does not have is removed. It is what csaupgrade of client-go does.
+	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply". Their fields move to FieldManager,
+	// as with csaupgrade of client-go. Fields of theirs that the manifest does not have are removed.
 	MigrateManagers []string
-	// Recreate deletes an object and creates it again if the API server refuses only to change immutable fields of it, and a dry
-	// run says that it would be created. It is for objects that the work has created, and that nobody else owns or keeps.
-	// Namespaces and CRDs, which take others with them, are never created again.
+	// Recreate deletes an object and creates it again if the API server only refuses a change of immutable fields. A dry run of the
+	// create must succeed first. The work must have created the object and own it alone. Namespaces and CRDs are never recreated.
 	Recreate bool
-	// ByKey, where it has an object, decides over FieldManager, Force and Recreate for that object, and has what is for it alone.
-	// A namespace in the key of a cluster-scoped object does not count.
+	// ByKey replaces FieldManager, Force and Recreate for single objects, and sets the options that exist only for single objects.
+	// The key of a cluster-scoped object may have a namespace, which is ignored.
 	ByKey map[Key]ObjectOptions
 	// Executor is the user whose rights limit what is written: what it may not do is a Forbidden error of the object, and the
 	// other objects are applied. Requires [Options].Reviews. Nil means no check.
@@ -61,17 +60,17 @@ type ApplyOptions struct {
 
 // ObjectOptions are the options of [Applier.Apply] for one object.
 type ObjectOptions struct {
-	// FieldManager is as in [ApplyOptions], whose it is by default.
+	// FieldManager is as in [ApplyOptions]. Defaults to [ApplyOptions].FieldManager.
 	FieldManager string
 	// Force and Recreate are as in [ApplyOptions], and false by default.
 	Force, Recreate bool
 	// Strategy is how the object is written. Defaults to StrategyServerSideApply.
 	Strategy Strategy
-	// Partial says that the object is a part of what the work has of it: what was applied for the AppliedWork under another
-	// FieldManager stays as it is.
+	// Partial marks a manifest with only some of the work's fields of the object. The fields that were applied for the AppliedWork
+	// with another FieldManager stay.
 	Partial bool
-	// ResourceVersion is that of the object from which the manifest has values. One that is another by now is left as it is,
-	// with [ErrChanged]: read it again.
+	// ResourceVersion is the version of the live object that the values of the manifest come from. If the object has changed since,
+	// it is not written, and the error is [ErrChanged].
 	ResourceVersion string
 	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas, of fields that are left to others. They
 	// are sent when the object is created. Later they stay as they are on the cluster: a field that others manage is not sent, and
@@ -115,7 +114,7 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 		o.Adoption = AdoptNever
 	case AdoptNever, AdoptIfUnowned, AdoptAlways:
 	default:
-		return o, fmt.Errorf("%w: ApplyOptions.Adoption %q is none of Never, IfUnowned, Always", ErrInvalidInput, o.Adoption)
+		return o, fmt.Errorf("%w: ApplyOptions.Adoption: %q: must be Never, IfUnowned or Always", ErrInvalidInput, o.Adoption)
 	}
 	if len(o.FieldManager) > maxFieldManager {
 		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have %d", ErrInvalidInput, len(o.FieldManager), maxFieldManager)
@@ -128,7 +127,7 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 		switch object.Strategy {
 		case "", StrategyServerSideApply, StrategyUpdate, StrategyCreateOnly, StrategyReadOnly:
 		default:
-			return o, fmt.Errorf("%w: ApplyOptions.ByKey has the Strategy %q for %s, which is none of ServerSideApply, Update, CreateOnly, ReadOnly",
+			return o, fmt.Errorf("%w: ApplyOptions.ByKey: Strategy %q of %s: must be ServerSideApply, Update, CreateOnly or ReadOnly",
 				ErrInvalidInput, object.Strategy, key)
 		}
 		if err := CheckIgnoreFields(nil, slices.Concat(object.IgnoreFields, object.IgnoreChangedFields)...); err != nil {
@@ -167,7 +166,7 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 // Each change has the action that Apply would take, the object as it would be, and, for an object that exists, its Fields; without
 // any it is unchanged. An object is pending if its kind or its namespace would be created by the same call: the API server cannot
 // check it before. One that Recreate would delete and create again is created, and has the UID of the present one. The errors are
-// those of Apply.
+// those of Apply. The AppliedWork must exist: use the result of [Tracker.Ensure], which has its UID.
 func (a *Applier) Plan(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, true)
 }

@@ -49,10 +49,11 @@ type ReleaseOptions struct {
 	Concurrency int
 }
 
-// Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork itself, which has
-// Kubernetes' collector take what may have come late. From its beginning nothing is applied for the AppliedWork any more,
-// also when this process ends. It is one pass and waits for nothing: while the change set is not Done, the AppliedWork is
-// kept; call it again, after a while or after [Collector.WaitGone]. Of an AppliedWork that is gone, nothing is left to do.
+// Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork. Kubernetes' garbage collector
+// deletes objects that were created late. Once Teardown has begun, Apply refuses the AppliedWork, also in other processes.
+//
+// Teardown is one pass and does not wait. Call it again while the change set is not Done, after a delay or after
+// [Collector.WaitGone]. If the AppliedWork is gone, the change set is empty.
 //
 // It makes a request for each object, as fast as the limits of [Options].Client allow.
 //

@@ -68,8 +68,8 @@ type Owners struct {
 //	it has one, and is being deleted                               Wait
 //	it has one                                                     Delete   whatever its UID was
 //
-// Only the owner reference is evidence for a deletion. An owner that is no AppliedWork counts as alive, as
-// for Kubernetes' collector, which deletes the object after us if it is not.
+// Only our owner reference permits a deletion. An owner of another kind counts as alive. If it is not, Kubernetes' garbage collector
+// deletes the object after our reference is removed.
 func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy) Decision {
 	switch {
 	case live == nil:

@@ -46,11 +46,12 @@ func (o EvictOptions) withDefaults() (EvictOptions, error) {
 	return o, err
 }
 
-// Evict deletes the objects of an AppliedWork after a grace period that is kept in the AppliedWork: a restart does not begin
-// it anew, and [Collector.CancelEviction] ends it. Call it again after Remaining. It is for a hub that has said that it does
-// not want this work here any more. Not to reach the hub is no such thing: nothing is deleted by losing it, because nothing
-// calls Evict. The period is one of wall clocks: it begins anew when its beginning turns out to be in the future, and is over
-// early when it began with a clock that was late. The error is as for Teardown, or [ErrTerminating] for what is being released.
+// Evict deletes the objects of an AppliedWork after a grace period. Use it when the hub reports that the work does not belong on
+// this cluster any more. Do not call it because the hub is unreachable. Call it again after Remaining.
+//
+// The AppliedWork stores the start of the period, so a restart does not extend it. [Collector.CancelEviction] cancels it. The
+// period depends on the wall clock: a start in the future restarts it, and a clock that was behind at the start shortens it. The
+// error is as for Teardown, or [ErrTerminating] if the AppliedWork is being released.
 func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts EvictOptions) (*Eviction, error) {
 	opts, err := opts.withDefaults()
 	if err := errors.Join(err, checkWork(work)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -23,7 +24,15 @@ func manifest(name, value string) *unstructured.Unstructured {
 func Example() {
 	ctx := context.Background()
 	api := newFakeAPI() // in place of a cluster: a dynamic client and a discovery client
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api})
+	api.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{
+		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}}}
+	api.establish = true
+	client := api.client()
+	if err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: api})
 	if err != nil {
 		fmt.Println(err)
 		return

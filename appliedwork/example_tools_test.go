@@ -26,7 +26,7 @@ func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	if err != nil {
 		panic(err)
 	}
-	work, err := tracker.Ensure(context.Background(), "shop", v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+	work, err := tracker.Ensure(context.Background(), appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 	if err != nil {
 		panic(err)
 	}
@@ -43,11 +43,11 @@ func ExampleNewTracker() {
 	}
 	ctx := context.Background()
 	spec := v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"}
-	first, err := tracker.Ensure(ctx, "shop", spec)
+	first, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), spec)
 	fmt.Println(first.Spec.WorkName, err)
-	again, err := tracker.Ensure(ctx, "shop", spec)
+	again, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), spec)
 	fmt.Println(again.UID == first.UID, err)
-	_, err = tracker.Ensure(ctx, "shop", v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster2", WorkName: "shop"})
+	_, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster2", WorkName: "shop"})
 	fmt.Println(errors.Is(err, appliedwork.ErrNameCollision))
 	// Output:
 	// shop <nil>
@@ -73,7 +73,7 @@ func ExampleTracker_RecordIntent() {
 	// Output:
 	// ConfigMap shop/settings UID "" <nil>
 	// ConfigMap shop/settings UID "6a4f2a0e" <nil>
-	// shop true <nil>
+	// shop-2gklc7gm2ct2sjtv9u63rsjrmnbk9sd7 true <nil>
 }
 
 // What exists already is adopted only if that is said.
@@ -143,7 +143,7 @@ func ExampleNewCollector() {
 	changes, err := collector.Release(ctx, work, appliedwork.ReleaseOptions{})
 	fmt.Println("release: ", changes, err, left(), "left")
 
-	work, err = tracker.Ensure(ctx, "shop", work.Spec) // the work is back
+	work, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), work.Spec) // the work is back
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -224,7 +224,7 @@ func ExampleNewIndex() {
 			fmt.Println(err)
 			return
 		}
-		work, err := tracker.Ensure(ctx, "shop", v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+		work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 		if err == nil {
 			_, err = appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{})
 		}
@@ -239,6 +239,6 @@ func ExampleNewIndex() {
 	}
 
 	// Output:
-	// shop true <nil>
-	// shop true <nil>
+	// shop-2gklc7gm2ct2sjtv9u63rsjrmnbk9sd7 true <nil>
+	// shop-2gklc7gm2ct2sjtv9u63rsjrmnbk9sd7 true <nil>
 }

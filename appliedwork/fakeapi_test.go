@@ -40,6 +40,8 @@ type fakeAPI struct {
 	away    func(path string) bool          // what is not served
 	ask     func() error                    // what keeps discovery from answering
 	lose    func() error                    // what keeps an answer from arriving
+
+	establish bool // gives created CRDs the condition Established
 }
 
 func newFakeAPI() *fakeAPI {
@@ -146,6 +148,9 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 		made := &unstructured.Unstructured{Object: sent}
 		made.SetUID(types.UID(fmt.Sprint("uid-", f.version)))
 		made.SetGeneration(1)
+		if f.establish && made.GetKind() == "CustomResourceDefinition" {
+			_ = unstructured.SetNestedSlice(sent, []any{map[string]any{"type": "Established", "status": "True"}}, "status", "conditions")
+		}
 		f.manage(made, request)
 		return http.StatusCreated, f.store(path+"/"+name, sent)
 	case request.Method == http.MethodGet && f.isResource(name):

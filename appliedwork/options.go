@@ -33,11 +33,12 @@ type Options struct {
 	// configuration limit how fast objects are applied and deleted. client-go's defaults are 5 requests a second and 10 at once, with
 	// which Teardown is slower than Kubernetes' own collector: set them higher.
 	Client dynamic.Interface
-	// Inventory makes the requests for the inventories: the AppliedWorks that are ours to keep. It is for when Client is somebody
-	// who may not: with impersonation, say. Defaults to Client.
+	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on AppliedWorks, for example because it
+	// impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
-	// Metadata reads all objects of the cluster for Audit and Survey, of which they want the metadata only. It needs the rights
-	// of Client. Defaults to Client, which reads them as a whole: several times as much to send, to decode and to hold.
+	// Metadata reads the metadata of objects: of all objects of the cluster for Audit and Survey, and of the content of a Namespace
+	// for Prune and Teardown. It needs the rights of Client. Without it, Client reads the whole objects, which takes several times
+	// the memory and bandwidth.
 	Metadata metadata.Interface
 	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which look for AppliedWorks with the
 	// same objects. It needs the rights of Inventory. Each call lists the metadata, and reads only inventories that are new, have

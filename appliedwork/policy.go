@@ -28,11 +28,10 @@ type OrphanRule struct {
 	Group, Resource, Namespace, Name string
 }
 
-// Policies says what becomes of which object when the work does not have it any more. Give Apply, Prune and Teardown the same
-// ones: an object that is left gets no owner reference, so that Kubernetes' garbage collector does not delete it either. The
-// zero value deletes what the work has created, and leaves what it has adopted. A Namespace or a CRD goes with all that is in it or of
-// it: the one of an object that is to be left gets no owner reference either, and is left too, or not deleted, with a
-// [*PruneBlockedError].
+// Policies decide which objects stay when the work drops them. The zero value deletes the objects that the work created, and
+// keeps adopted objects. Pass the same Policies to Apply, Prune and Teardown: Apply sets no owner reference on an object that
+// stays, so Kubernetes' garbage collector does not delete it. The Namespace and the CRD of such an object get no owner reference
+// either. Prune keeps both, or reports a [*PruneBlockedError].
 type Policies struct {
 	// Default holds for all objects. Defaults to PolicyDelete.
 	Default Policy
@@ -105,10 +104,10 @@ func (p Policies) validate() error {
 	switch p.Default {
 	case "", PolicyDelete, PolicyOrphan, PolicySelectivelyOrphan:
 	default:
-		return fmt.Errorf("%w: Policies.Default %q is none of Delete, Orphan, SelectivelyOrphan", ErrInvalidInput, p.Default)
+		return fmt.Errorf("%w: Policies.Default: %q: must be Delete, Orphan or SelectivelyOrphan", ErrInvalidInput, p.Default)
 	}
 	if p.Adopted != "" && p.Adopted != PolicyDelete && p.Adopted != PolicyOrphan {
-		return fmt.Errorf("%w: Policies.Adopted %q is none of Delete, Orphan", ErrInvalidInput, p.Adopted)
+		return fmt.Errorf("%w: Policies.Adopted: %q: must be Delete or Orphan", ErrInvalidInput, p.Adopted)
 	}
 	if p.Unmanaged != "" && p.Unmanaged != PolicyDelete && p.Unmanaged != PolicyOrphan {
 		return fmt.Errorf("%w: Policies.Unmanaged: %q: must be Delete or Orphan", ErrInvalidInput, p.Unmanaged)
@@ -118,7 +117,7 @@ func (p Policies) validate() error {
 	}
 	for key, policy := range p.ByKey {
 		if policy != PolicyDelete && policy != PolicyOrphan {
-			return fmt.Errorf("%w: Policies.ByKey has %q for %s, which is none of Delete, Orphan", ErrInvalidInput, policy, key)
+			return fmt.Errorf("%w: Policies.ByKey: %q of %s: must be Delete or Orphan", ErrInvalidInput, policy, key)
 		}
 	}
 	return nil

@@ -55,12 +55,13 @@ func (o PruneOptions) withDefaults() (PruneOptions, error) {
 		o.Propagation = metav1.DeletePropagationBackground
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 	default:
-		return o, fmt.Errorf("%w: Propagation %q is none of Background, Foreground, Orphan", ErrInvalidInput, o.Propagation)
+		return o, fmt.Errorf("%w: Propagation: %q: must be Background, Foreground or Orphan", ErrInvalidInput, o.Propagation)
 	}
 	return o, o.Policies.validate()
 }
 
-// Plan returns what Prune would do, and changes nothing.
+// Plan returns what Prune would do, and changes nothing. The AppliedWork must exist: use the result of [Tracker.Ensure], which has
+// its UID.
 func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, true)
 }
@@ -76,7 +77,9 @@ func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired [
 // until fresh discovery has said so over Options.UnservedGrace, and its CRD does not exist.
 //
 // The error is [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], and nothing is deleted; or it joins what the
-// change set has: a [*PruneBlockedError] where a guard refused, and those of the API server. The change set is never nil;
+// change set has: a [*PruneBlockedError] where a guard refused, and those of the API server. Prune does not look at conflicts of
+// Apply. Prune a work only after an Apply that is Done, as package reconciler does: an [*OwnershipConflictError] blocks the prune
+// there until Force or the other field manager resolves it. The change set is never nil;
 // it has no entries for what is desired. A Namespace or a CRD stays while it contains unmanaged objects; see [Policies].Unmanaged. To
 // find them, Prune lists the metadata of each namespaced kind in the Namespace, until a list has an unmanaged object.
 func (p *Pruner) Prune(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {

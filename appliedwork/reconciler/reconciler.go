@@ -64,8 +64,9 @@ func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (W
 	return f(ctx, work)
 }
 
-// Watcher watches objects that were applied, and is the source of requests for the controller. Package dynamicwatcher/source
-// has one; see the example.
+// Watcher watches applied objects, and is a source of requests for the controller. To write one, embed a Source of package
+// dynamicwatcher/source, and have Watch call the AddOrUpdateWatcher and RemoveWatcher of its Watcher. SetupWithManager adds the
+// Watcher to the controller. With a builder of your own, add it with WatchesRawSource.
 type Watcher interface {
 	// Watch replaces the objects that are watched for an AppliedWork. Each change of one becomes a request with the name of the
 	// AppliedWork. Without objects, the watches of the AppliedWork end.
@@ -106,7 +107,8 @@ type Options struct {
 	// Resync is how often each AppliedWork is reconciled without a change, which repairs what others have changed. The times of
 	// several AppliedWorks spread by up to a tenth. Defaults to 10 minutes; a negative value turns it off.
 	Resync time.Duration
-	// Watcher watches the applied objects, so that a change by others is repaired at once. Defaults to none.
+	// Watcher watches the applied objects, so that a change by others is repaired at once. A controller that SetupWithManager did
+	// not add needs it as a source too: see WatchesRawSource of controller-runtime's builder. Defaults to no Watcher.
 	Watcher Watcher
 	// NoAudit leaves out the survey before the first work, which lists all objects of the cluster once: it finds what requests of
 	// an earlier process have made after that had ended.

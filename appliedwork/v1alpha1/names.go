@@ -15,16 +15,16 @@ const (
 	ConditionEvicting = "Evicting"
 )
 
-// Annotations and labels of an AppliedWork and of what it owns. What must not be lost is in metadata, because a CRD that
-// does not know a field of the status prunes it.
+// Annotations and labels of an AppliedWork and of the objects that it owns. They are in the metadata because the API server prunes
+// status fields that an older CRD does not have.
 const (
 	// AnnotationTerminating is on an AppliedWork whose objects are being deleted ("Teardown") or released ("Release").
 	AnnotationTerminating = GroupName + "/terminating"
 	// AnnotationEvictionStart is the time (RFC 3339) at which an eviction began.
 	AnnotationEvictionStart = GroupName + "/eviction-start-time"
-	// AnnotationShards is how many further AppliedWorks hold entries of this one.
+	// AnnotationShards is the number of shards: further AppliedWorks with entries of this one.
 	AnnotationShards = GroupName + "/shards"
-	// LabelShardOf is on such a further AppliedWork: the UID of the one it belongs to.
+	// LabelShardOf is the label of a shard. Its value is the UID of the AppliedWork that the shard belongs to.
 	LabelShardOf = GroupName + "/shard-of"
 	// AnnotationAppliedHashPrefix begins the annotation of an object that has the hash of the manifest that was applied last;
 	// the UID of the AppliedWork is the rest, as an object may have several.
