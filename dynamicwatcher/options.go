@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures a [DynamicWatcher]. Only Reconciler is required.
+// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets Reconciler, so leave it empty there.
 type Options struct {
 	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
