@@ -72,12 +72,11 @@ type ObjectOptions struct {
 	// ResourceVersion is the version of the live object that the values of the manifest come from. If the object has changed since,
 	// it is not written, and the error is [ErrChanged].
 	ResourceVersion string
-	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas, of fields that are left to others. They
-	// are sent when the object is created. Later they stay as they are on the cluster: a field that others manage is not sent, and
-	// a field that is ours is sent with its live value, also when the manifest does not have it any more. Items of a list are
-	// those of the manifest, found on the cluster by their keys. A change that others make at the same time is read again, and
-	// a change of an ignored field alone costs no write. StrategyUpdate, and Force, leave them too. StrategyCreateOnly and
-	// StrategyReadOnly leave all fields. [CheckIgnoreFields] says which pointers are refused: an [ErrInvalidInput].
+	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply sends these fields when it creates
+	// the object, and keeps their live values later. It does not send a field that others manage. It sends a field of ours with the
+	// live value, also after the manifest dropped the field. List items are matched by their keys. A change of an ignored field alone
+	// causes no write. StrategyUpdate and Force respect IgnoreFields; StrategyCreateOnly and StrategyReadOnly ignore all fields. An
+	// invalid pointer is an [ErrInvalidInput]; see [CheckIgnoreFields].
 	IgnoreFields []string
 	// IgnoreChangedFields are as IgnoreFields for fields that others have changed. Until then they are applied as usual.
 	IgnoreChangedFields []string

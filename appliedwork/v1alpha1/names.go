@@ -32,8 +32,8 @@ const (
 	// AnnotationAdoptedPrefix begins the annotation of an object that was adopted; the UID of the AppliedWork is the rest. It is
 	// for CRDs that do not have the field of [AppliedResourceMeta].
 	AnnotationAdoptedPrefix = GroupName + "/adopted-"
-	// AnnotationKeptPrefix begins the annotation of an object that the policy of an AppliedWork leaves; the UID of the AppliedWork is the
-	// rest. Other AppliedWorks with the object do not delete it either.
+	// AnnotationKeptPrefix is the prefix of an annotation of an object that the policy of an AppliedWork keeps. The UID of that
+	// AppliedWork follows. Other AppliedWorks do not delete the object either.
 	AnnotationKeptPrefix = GroupName + "/kept-"
 	// AnnotationPrune is for users, on a manifest or on the object of a cluster: with the value "disabled" the object stays when its
 	// work ends or does not have it any more. Its Namespace and its CRD stay too. The next apply removes the owner reference of the
