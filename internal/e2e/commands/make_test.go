@@ -112,49 +112,69 @@ const shortVuln = `#!/usr/bin/env bash
 exec "$("$TREE/internal/tools/build.sh" --dir)/govulncheck" "${@/#.\/..././rsync/store}"
 `
 
-// vuln asks a database that is empty, and one that is not there.
+// vuln reads a database without a finding, one with a finding, and one that does not exist.
 var vuln = row{try: func(t *testing.T, command string) {
 	tree, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	environ := []string{"TREE=" + tree}
 	tools := t.TempDir()
 	if err := os.WriteFile(filepath.Join(tools, "govulncheck"), []byte(shortVuln), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
-	database := t.TempDir()
-	for name, text := range map[string]string{"db": `{"modified":"2026-01-01T00:00:00Z"}`, "modules": "[]", "vulns": "[]"} {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Fatal(err)
+	empty, finding := t.TempDir(), t.TempDir()
+	vulnDatabase(t, empty, "[]", "[]")
+	const id = `{"id": "GO-0000-0001", "modified": "2026-01-01T00:00:00Z"`
+	vulnDatabase(t, finding, `[{"path": "stdlib", "vulns": [`+id+`}]}]`, `[`+id+`}]`)
+	packed(t, filepath.Join(finding, "ID", "GO-0000-0001.json"), id+`, "schema_version": "1.3.1", "summary": "A finding of a test",
+		"database_specific": {"url": "https://pkg.go.dev/vuln/GO-0000-0001"},
+		"affected": [{"package": {"name": "stdlib", "ecosystem": "Go"}, "ranges": [{"type": "SEMVER", "events": [{"introduced": "0"}]}],
+			"ecosystem_specific": {"imports": [{"path": "fmt", "symbols": ["Sprintf"]}]}}]}`)
+	for _, tt := range []struct {
+		database, want string
+		fails          bool
+	}{
+		{empty, "No vulnerabilities found.", false},
+		{finding, "store.SizeError.Error calls fmt.Sprintf", true},
+		{empty + "/none", "cannot be read, so nothing was looked at", true},
+	} {
+		args := append(words(command), "TOOL="+tools, "VULNDB=file://"+tt.database)
+		out, status := attemptWith(t, []string{"TREE=" + tree}, args...)
+		wantOutput(t, out, tt.want)
+		if status != 0 != tt.fails {
+			t.Errorf("exit status %d\n%s", status, out)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		folder := filepath.Join(database, "index")
-		if err := os.MkdirAll(folder, 0o750); err != nil {
-			t.Fatal(err)
-		}
-		for file, content := range map[string][]byte{name + ".json": []byte(text), name + ".json.gz": packed.Bytes()} {
-			if err := os.WriteFile(filepath.Join(folder, file), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	args := append(words(command), "TOOL="+tools, "VULNDB=file://"+database)
-	out, status := attemptWith(t, environ, args...)
-	wantOutput(t, out, "No vulnerabilities found.")
-	if status != 0 {
-		t.Errorf("exit status %d\n%s", status, out)
-	}
-	out, status = attemptWith(t, environ, append(args, "VULNDB=file://"+database+"/none")...) // the last one counts
-	wantOutput(t, out, "cannot be read, so nothing was looked at")
-	if status == 0 {
-		t.Error("no error without a database")
 	}
 }}
+
+// vulnDatabase writes the index of a vulnerability database.
+func vulnDatabase(t *testing.T, folder, modules, vulns string) {
+	t.Helper()
+	for name, text := range map[string]string{"db": `{"modified": "2026-01-01T00:00:00Z"}`, "modules": modules, "vulns": vulns} {
+		packed(t, filepath.Join(folder, "index", name+".json"), text)
+	}
+}
+
+// packed writes a file, and the file in the format of gzip.
+func packed(t *testing.T, path, text string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{path: []byte(text), path + ".gz": b.Bytes()} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // tidyModule types go mod tidy where it is documented, and changes nothing.
 var tidyModule = row{try: func(t *testing.T, command string) {
