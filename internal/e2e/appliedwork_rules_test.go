@@ -74,7 +74,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a resync repairs", Test: "^TestAppliedWork$/^Drift$/^resync$", Edits: []ruletest.Edit{
 		{"reconciler/reconciler.go", "return reconcile.Result{RequeueAfter: wait.Jitter(r.opts.Resync, 0.1)}, nil", "_ = wait.Jitter\n\treturn reconcile.Result{}, nil"}}},
 	{Name: "a change of an object is a request", Test: "^TestAppliedWork$/^Drift$/^watch$", Edits: []ruletest.Edit{
-		{"reconciler/reconciler.go", "entriesErr = r.watch(work, entries)", "_ = entries"}}},
+		{"reconciler/reconciler.go", "entriesErr = r.watch(work, append(entries, unmanaged(changes)...))", "_ = entries"}}},
 	{Name: "a conflict stays with its field", Test: "^TestAppliedWork$/^FieldConflict$", Edits: []ruletest.Edit{
 		{"applier_object.go", "case conflict != nil && action == ActionConfigured && withoutConflicts(", "case false && withoutConflicts("}}},
 	{Name: "prune after a complete apply", Test: "^TestAppliedWork$/^Incomplete$", Edits: []ruletest.Edit{
@@ -86,7 +86,7 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_record.go", "UID: item.change.UID, Adopted: item.adopted}", "UID: item.change.UID}"},
 		{"applier_record.go", "inv.entry(i.change.Key).UID, i.adopted", "inv.entry(i.change.Key).UID, false"}}},
 	{Name: "a release leaves no trace", Test: "^TestAppliedWork$/^Detached$", Edits: []ruletest.Edit{
-		{"pruner_object.go", "if r.dry || !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {", "if r.dry || !IsOwnedBy(live, r.work.UID) {"}}},
+		{"pruner_object.go", "if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {", "if !IsOwnedBy(live, r.work.UID) {"}}},
 	{Name: "no lock is held in a request", Test: "^TestAppliedWork$/^SlowDiscovery$", Edits: []ruletest.Edit{
 		{"kinds.go", "\tstore, err := request()\n\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n", "\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n\tstore, err := request()\n"}}},
 	{Name: "what was made again is looked at again", Test: "^TestAppliedWork$/^Recreated$", Edits: []ruletest.Edit{
