@@ -79,7 +79,7 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	g.create(user)
 	g.create(gadgetOf("content", "users"))
 	plan, err := x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
-	g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	want(t, plan, "1 deleted, 1 blocked")
 	_, err = x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
 	blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
@@ -94,7 +94,7 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 		t.Errorf("the condition does not name the object: %s", status)
 	}
 	changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
-	g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	want(t, changes, "1 blocked")
 	if err := g.at(user).Delete(t.Context(), "users", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func checkNamespaceUnreadable(t *testing.T, g *ground) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "unreadable"}
 	limited := g.tools(config, nil)
 	_, err := limited.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
-	g.blockedBy(t, err, ns, appliedwork.NamespaceUnreadable)
+	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceUnreadable)
 	if !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("the error does not name the cause: %v", err)
 	}

@@ -266,7 +266,7 @@ func checkAdopted(t *testing.T, g *ground) {
 		opts.Policies.Adopted = appliedwork.PolicyDelete
 		work, home, content := setUp(t, "asked", opts)
 		_, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies})
-		g.blockedBy(t, err, home, appliedwork.NamespaceNotEmpty)
+		_ = g.blockedBy(t, err, home, appliedwork.NamespaceNotEmpty)
 		opts.Policies.Unmanaged = appliedwork.PolicyDelete
 		if _, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies}); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func BenchmarkWatcherConnections(b *testing.B) {
 				func() {
 					dials := &atomic.Int64{}
 					transport := http2Transport(b, cluster.Config(), dials)
-					defer transport.CloseIdleConnections()
+					defer transport.CloseIdleConnections() //nolint:staticcheck // what the pool is compared with
 					measure("http2", dynamicwatcher.Options{HTTPClient: &http.Client{Transport: transport}}, dials)
 				},
 				func() {
@@ -119,15 +119,15 @@ func heapAndStacks() int64 {
 }
 
 // http2Transport returns a transport with connections of its own, which it counts.
-func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *http2.Transport {
+func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *http2.Transport { //nolint:staticcheck // what the pool is compared with
 	b.Helper()
 	settings, err := rest.TLSConfigFor(config)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &http2.Transport{
-		TLSClientConfig: settings,
-		DialTLSContext: func(ctx context.Context, network, address string, settings *tls.Config) (net.Conn, error) {
+	return &http2.Transport{ //nolint:staticcheck // what the pool is compared with
+		TLSClientConfig: settings, //nolint:staticcheck // what the pool is compared with
+		DialTLSContext: func(ctx context.Context, network, address string, settings *tls.Config) (net.Conn, error) { //nolint:staticcheck // what the pool is compared with
 			dials.Add(1)
 			return (&tls.Dialer{Config: settings}).DialContext(ctx, network, address)
 		},
