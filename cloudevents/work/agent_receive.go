@@ -134,7 +134,8 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		return err
 	}
 	w := s.works[m.ResourceID]
-	act := protocol.OnSpec(stateOf(w), protocol.SpecEvent{
+	before := stateOf(w)
+	act := protocol.OnSpec(before, protocol.SpecEvent{
 		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
 		Delete:      m.DeletionTimestamp != nil,
 		SessionMine: m.AgentSession == a.session,
@@ -164,7 +165,8 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID, &s.account)
 	}
-	a.progressLocked(m.Source, true)
+	after := stateOf(s.works[m.ResourceID])
+	a.progressLocked(m.Source, m.ResyncID, after.Version != before.Version || after.NextV != before.NextV)
 	return nil
 }
 

@@ -152,7 +152,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
 		if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
-			a.progressLocked(m.Source, false)
+			a.progressLocked(m.Source, m.ResyncID, false)
 		}
 		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:

@@ -143,15 +143,16 @@ func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 	a.sync.answers[source] = answer
 }
 
-// progressLocked notes that a work of a source, or the end of its answer, has come. Only a work resets
-// the tries: an answer with refused works only also ends.
-func (a *Agent) progressLocked(source string, work bool) {
+// progressLocked notes an event of a source, or the end of its answer. Only what the agent did not have resets the
+// tries: a source sends what was refused, or is asked for, again and again. What is no part of an answer does not
+// delay the next list to a source that marks the end of its answers.
+func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	answer := a.sync.answers[source]
-	if answer == nil || answer.done && !a.store.Held() {
+	if answer == nil || answer.done && !a.store.Held() || resyncID == "" && a.endsAnswers(source) {
 		return
 	}
 	answer.progress = a.options.Clock.Now()
-	if work {
+	if isNew {
 		answer.tries = 0
 	}
 	if answer.complete() {

@@ -312,6 +312,33 @@ func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
 	})
 }
 
+// TestListEndsWithoutRoomForReports: a source that nobody has named is not waited for without end where
+// the agent has no room to say which works it refuses. The source sends these again and again, also unasked.
+func TestListEndsWithoutRoomForReports(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := work.AgentOptions{MaxSourceBytes: 128 << 10}
+		h, a := s.source(work.SourceOptions{}), s.agent(options)
+		h.complete()
+		s.settle()
+		h.create("cluster1", sized("a", 60<<10))
+		h.create("cluster1", sized("b", 55<<10))
+		s.settle()
+		for i := range 20 {
+			h.create("cluster1", sized(fmt.Sprint("c", i), 10<<10))
+		}
+		s.settle()
+		h.delete("cluster1", "a")
+		a.kill()
+		s.settle()
+		a = s.agent(options)
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		if _, err := a.works().List(ctx, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestBundleRefusedSpec: peers of the profile ManifestBundle are listed all works, every ResyncInterval.
 func TestBundleRefusedSpec(t *testing.T) {
 	inScene(t, func(s *scene) {

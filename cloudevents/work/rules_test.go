@@ -53,6 +53,9 @@ var rules = []ruletest.Rule{
 	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
 			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},
+	{Name: "only new works extend the wait for an answer", Test: "TestListEndsWithoutRoomForReports", Edits: edits{
+		{"agent_sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
+		{"agent_sync.go", "\tif isNew {\n", "\tif true {\n"}}},
 	{Name: "an agent's generations never go down", Edits: edits{
 		{"agent_generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))", "obj.Generation = generationOf(spec)"}}},
 	{Name: "an agent's generations go up with each change", Edits: edits{
