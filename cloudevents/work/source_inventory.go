@@ -54,9 +54,29 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 	return false
 }
 
-// mayRaise reports whether a work may go above the version that its agent has shown. A newer
-// process may have made it again after it was deleted here.
-func (s *Source) mayRaise(w *sourceWork) bool { return !w.deleting || s.clears(w.cluster, w.id) }
+// mayRaise reports whether a work goes above the version that its agent has shown, now. A newer process may have made
+// a deleted work again. A live one goes above at once a few times in a row: a process with this ID that is not heard of
+// does the same, and the next digest shows its version again.
+func (s *Source) mayRaise(w *sourceWork) bool {
+	if w.deleting {
+		return s.clears(w.cluster, w.id)
+	}
+	now := s.options.Clock.Now()
+	switch since := now.Sub(w.raisedAt); {
+	case since > 2*raiseInterval || since < 0:
+		w.raises = 0
+	case w.raises >= quickRaises && since < raiseInterval:
+		return false
+	}
+	w.raises, w.raisedAt = min(w.raises+1, quickRaises), now
+	return true
+}
+
+// After quickRaises in a row a work goes above what its agent shows once in a raiseInterval.
+const (
+	quickRaises   = 4
+	raiseInterval = time.Minute
+)
 
 // suspect is a work that another process with this ID may have made.
 type suspect struct {

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestRivalsWithoutPresence: two processes of one source that do not hear of each other raise a work's version at most
+// once a minute each, and a write of a user arrives all the same.
+func TestRivalsWithoutPresence(t *testing.T) {
+	inScene(t, func(s *scene) {
+		specs := 0
+		s.decoding(codec.ManifestBundle, func(m codec.Message, _ cloudevents.Message) bool {
+			switch m.(type) {
+			case *codec.Spec:
+				specs++
+			case *codec.Presence:
+				return false
+			}
+			return true
+		})
+		a, one := s.agent(bundleAgent), s.source(bundleSource)
+		one.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", "x")
+		s.settle()
+		two := s.source(bundleSource)
+		two.create("cluster1", newWork("app", "2"))
+		time.Sleep(time.Minute)
+		sent := specs
+		time.Sleep(time.Hour)
+		if sent > 30 || specs-sent > 150 {
+			t.Errorf("%d specs were sent within a minute, and %d after that", sent, specs-sent)
+		}
+		for i, h := range []*hub{one, two} {
+			if got := h.get("cluster1", "app").Generation; got > 80_000 {
+				t.Errorf("process %d has the version %d", i, got)
+			}
+		}
+		two.setValue("cluster1", "app", "3")
+		s.settle()
+		if got := valueOf(t, a.get("app")); got != "3" {
+			t.Errorf("the agent has %s", got)
+		}
+	})
+}
+
+// TestRestartsOfCountingSource: however often a source without a Store restarts, and whatever version an agent has shown
+// before, its works arrive and their statuses come back.
+func TestRestartsOfCountingSource(t *testing.T) {
+	inScene(t, func(s *scene) {
+		a := s.agent(bundleAgent)
+		for i := range 60 {
+			h := s.source(bundleSource)
+			h.create("cluster1", newWork("app", fmt.Sprint(i)))
+			s.settle()
+			a.report("app", fmt.Sprint(i))
+			time.Sleep(10 * time.Second)
+			if got := valueOf(t, a.get("app")); got != fmt.Sprint(i) {
+				t.Errorf("restart %d: the agent has %s", i, got)
+			}
+			obj := h.get("cluster1", "app")
+			if got := applied(obj); got != fmt.Sprint(i) {
+				t.Errorf("restart %d: the source shows %q", i, got)
+			}
+			if obj.Generation > math.MaxInt32/4 {
+				t.Errorf("restart %d: the version is %d", i, obj.Generation)
+			}
+			h.kill()
+		}
+	})
+}
