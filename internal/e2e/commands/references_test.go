@@ -79,7 +79,7 @@ var (
 
 // TestFigures finds the figures of the README in BENCHMARKS.md, so that the two do not tell different ones.
 func TestFigures(t *testing.T) {
-	_, table, ok := strings.Cut(read(t, "README.md"), "## Beside others")
+	_, table, ok := strings.Cut(read(t, "README.md"), "## Compared with other projects")
 	if table, _, _ = strings.Cut(table, "\n## "); !ok || len(bold.FindAllString(table, -1)) < 5 {
 		t.Fatal("the README compares nothing any more")
 	}

@@ -113,8 +113,11 @@ func TestTrouble09Rooms(t *testing.T) {
 	spokes[0] = s.agent(work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub", "team"}}, as("cluster1"))
 	shows(t, "the agent after its restart", spokes[0].works(), "hub-a=3/ team-a=3/")
 	for _, c := range []*client{hubs[0].client, hubs[1].client, second.client, spokes[0].client, spokes[1].client} {
-		if c.log.has("An event was not published") || c.log.has("Refused an event") {
-			t.Errorf("not everything was allowed:\n%s", c.log)
+		for line := range strings.Lines(c.log.String()) {
+			early := strings.Contains(line, `reason="over_budget"`) // a list within a second of others, as the restarts were
+			if strings.Contains(line, "An event was not published") || strings.Contains(line, "Refused an event") && !early {
+				t.Errorf("not everything was allowed:\n%s", c.log)
+			}
 		}
 	}
 	curious.check("cluster2", wire.that(func(h heard) bool { return strings.Contains(h.topic, "/cluster1/") }))
