@@ -6,6 +6,9 @@
 
 GO        ?= go
 FUZZTIME  ?= 30s
+# The processes that run a fuzz test, and the address space in MiB that each may allocate.
+FUZZWORKERS ?= 2
+FUZZMEMORY  ?= 3072
 SEEDS     ?= 100000
 RUNS      ?= 1000
 BENCH     ?= .
@@ -73,13 +76,7 @@ fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulatio
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover|Owners)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .
-	@set -e; for package in $$($(GO) list ./...); do \
-	  functions=$$($(GO) test -list '^Fuzz' $$package); \
-	  for function in $$(echo "$$functions" | grep '^Fuzz' || true); do \
-	    echo "== $$package $$function"; \
-	    $(GO) test -run '^$$' -fuzz "^$$function\$$" -fuzztime $(FUZZTIME) $$package; \
-	  done; \
-	done
+	@internal/tools/fuzz.sh "$(GO)" $(FUZZTIME) $(FUZZWORKERS) $(FUZZMEMORY) ./...
 
 generate: ## write generated files again
 	@internal/tools/build.sh controller-gen protogen protoc-gen-go protoc-gen-go-grpc

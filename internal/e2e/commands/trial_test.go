@@ -82,6 +82,12 @@ func attemptWith(t *testing.T, environ []string, args ...string) (out string, st
 		args = append([]string{build(t, args[2])}, args[3:]...)
 		dir = t.TempDir()
 	}
+	return attemptIn(t, dir, environ, args...)
+}
+
+// attemptIn runs a command in a folder.
+func attemptIn(t *testing.T, dir string, environ []string, args ...string) (out string, status int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
