@@ -23,6 +23,8 @@ type cursor struct {
 	// depth is how many containers are open, fresh whether the innermost has had no entry yet.
 	depth int
 	fresh bool
+	// elements is how many elements were counted.
+	elements int
 	// key is the key of the current member, unescaped; it may share memory with data.
 	key []byte
 	err error
@@ -81,7 +83,15 @@ func (c *cursor) member() bool {
 }
 
 // element moves to the array's next element. It leaves the array at its end.
-func (c *cursor) element() bool { return c.next(']') }
+func (c *cursor) element() bool { return c.next(']') && c.counted() }
+
+// counted counts an element, or a member of a map, and reports whether there may be as many.
+func (c *cursor) counted() bool {
+	if c.elements++; c.elements > MaxElements {
+		c.fail(c.pos, reasonMany)
+	}
+	return c.err == nil
+}
 
 // next moves over the comma before the next entry, or leaves the container.
 func (c *cursor) next(closing byte) bool {

@@ -134,14 +134,16 @@
 //     resource ID that is not the one of the work. In [ManifestBundle] sources choose their IDs, and not all by
 //     the formula, so any ID and any name go together; only the source that the topic names is a key beside them.
 //   - No input panics or exhausts the stack: JSON is at most [MaxDepth] levels deep, and what names something at most
-//     [MaxIDLength] bytes long, a status hash [MaxHashLength]. Every refusal is an [*Error] with a [Code], the field and the reason, without any
-//     content of manifests, and of bounded length.
+//     [MaxIDLength] bytes long, a status hash [MaxHashLength].
+//   - The lists of an event have at most [MaxElements] elements together, as elements of two bytes take hundreds in memory.
+//   - Every refusal is an [*Error] with a [Code], the field and the reason, without any content of manifests, and of
+//     bounded length.
 //   - Everything is safe for concurrent use.
 //
 // # What it does not do
 //
 // It decides nothing: which version is newer, what to answer, when to ask again. It keeps no state and never looks
-// at a clock. It does not limit sizes, except that resync requests can be split ([SplitSpecResync]). It does
+// at a clock. It does not limit the size of an event. Long resync requests can be split ([SplitSpecResync]). It does
 // not default or validate a work as the API server does. Finalizers, UID and resourceVersion of the API object do not
 // travel.
 package codec

@@ -36,6 +36,7 @@ const (
 // many milliseconds.
 
 func (d *draft) specEntries(entries []SpecEntry) {
+	d.elements("data."+listVersions, len(entries))
 	size := 64
 	for i := range entries {
 		e := &entries[i]
@@ -56,6 +57,7 @@ func (d *draft) specEntries(entries []SpecEntry) {
 }
 
 func (d *draft) statusEntries(entries []StatusEntry) {
+	d.elements("data."+listHashes, len(entries))
 	size := 64
 	for i := range entries {
 		e := &entries[i]

@@ -100,6 +100,7 @@ func (d *bundleDraft) spec(m *Spec) {
 
 // bundle writes the data of a spec event.
 func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
+	d.elements("data.manifests", len(s.Workload.Manifests))
 	d.data = append(d.data, `{"manifests":[`...)
 	for i := range s.Workload.Manifests {
 		if i > 0 {
@@ -168,6 +169,7 @@ func (d *bundleDraft) status(m *Status) {
 	if status == nil { // the format knows no event that only acknowledges
 		status = &workv1.ManifestWorkStatus{}
 	}
+	d.statusElements(status)
 	if !statusTimes(status) {
 		d.fail(CodeData, "data", "a condition's time "+reasonTime, nil)
 	}
@@ -253,6 +255,7 @@ func (d *bundleDraft) whole(p Part, c Chunk) {
 // list writes the data of a request, which is there even when the list is empty. write appends one entry and names
 // the field that keeps it from being written, and the reason.
 func (d *bundleDraft) list(name string, n int, write func(int) (field, reason string)) {
+	d.elements("data."+name, n)
 	d.data = append(make([]byte, 0, 64+128*n), `{"`+name+`":[`...)
 	for i := range n {
 		if i > 0 {

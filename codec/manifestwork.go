@@ -130,7 +130,9 @@ type draft struct {
 	source string
 	ext    map[string]any
 	data   []byte
-	err    *Error
+	// counted is how many elements the data has.
+	counted int
+	err     *Error
 }
 
 func (d *draft) fail(code Code, field, reason string, cause error) {

@@ -54,6 +54,7 @@ func (d *draft) stringMap(name string, m map[string]string) {
 	if len(m) == 0 {
 		return
 	}
+	d.elements("data.metadata."+name, len(m))
 	var buf [16]string
 	keys := buf[:0]
 	for key := range m {
@@ -107,7 +108,7 @@ func (p *dataParser) stringMap(field string) map[string]string {
 		return nil
 	}
 	m := map[string]string{}
-	for p.open('{'); p.member(); {
+	for p.open('{'); p.member() && p.counted(); {
 		key := string(p.key)
 		m[key] = p.string(field)
 	}

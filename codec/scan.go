@@ -5,8 +5,11 @@ package codec
 
 import (
 	"encoding/binary"
+	"errors"
 	"math/bits"
 	"strconv"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // MaxDepth is how deep the arrays and objects of an event may be nested, and of any JSON in it. It keeps hostile input
@@ -16,6 +19,10 @@ const MaxDepth = 9000
 
 // MaxManifestDepth is how deep a manifest may be nested so that it fits into an event.
 const MaxManifestDepth = MaxDepth - manifestDepth
+
+// MaxElements is how many elements the lists in an event's data have together, and how many members its maps. What is in
+// manifests does not count. An element of two bytes may take hundreds in memory.
+const MaxElements = 1 << 18
 
 // syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.
 type syntaxError struct {
@@ -39,10 +46,57 @@ const (
 	reasonLiteral = "bad literal"
 	reasonNumber  = "bad number"
 	reasonDepth   = "nested too deep"
+	reasonMany    = "more than 262144 elements" // MaxElements
 	reasonObject  = "expected an object"
 	reasonArray   = "expected an array"
 	reasonMore    = "text after the JSON value"
 )
+
+// crowded returns an error if a scanned value has more than MaxElements members and elements, at all levels.
+func crowded(raw []byte) error {
+	if len(raw) < 2*MaxElements { // each has a byte, and a comma or bracket before it
+		return nil
+	}
+	n, text := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch b := raw[i]; {
+		case text:
+			if b == '\\' {
+				i++
+			}
+			text = b != '"'
+		case b == '"':
+			text = true
+		case b == ',':
+			n++
+		case b == '{' || b == '[':
+			if next := raw[skipSpace(raw, i+1)]; next != '}' && next != ']' {
+				n++
+			}
+		}
+		if n > MaxElements {
+			return &syntaxError{offset: i, reason: reasonMany}
+		}
+	}
+	return nil
+}
+
+// unless returns the reason for an error: the usual one, unless there are too many elements.
+func unless(err error, usual string) string {
+	var syntax *syntaxError
+	if errors.As(err, &syntax) && syntax.reason == reasonMany {
+		return "is too large"
+	}
+	return usual
+}
+
+// unmarshal decodes a scanned value as Kubernetes does: fields are case-sensitive, integers are exact.
+func unmarshal(raw []byte, target any) error {
+	if err := crowded(raw); err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(raw, target)
+}
 
 // The scan functions validate one value that begins at data[i], in one pass and without allocating. They
 // return the index after it and "", or the index of the fault and the reason. What they accept is what

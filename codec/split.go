@@ -90,12 +90,12 @@ func chunkEnds(empty Message, limit, n int, size func(int) int) []int {
 	}
 	room := limit - len(envelope) - chunkOverhead
 	var ends []int
-	used := 0
+	start, used := 0, 0
 	for i := range n {
 		length := size(i) + 1 // the comma
-		if used > 0 && used+length > room {
+		if used > 0 && (used+length > room || i-start == MaxElements) {
 			ends = append(ends, i)
-			used = 0
+			start, used = i, 0
 		}
 		used += length
 	}

@@ -12,7 +12,6 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -138,14 +137,14 @@ func unmarshalObject(raw []byte, target any) error {
 	if c.open('{'); c.err != nil {
 		return c.err
 	}
-	return utiljson.Unmarshal(raw, target)
+	return unmarshal(raw, target)
 }
 
 // checkedStatus returns a status that was read, or why it is none.
 func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
 	switch {
 	case err != nil:
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "is not a status", Err: err}
+		return nil, &Error{Code: CodeData, Field: "data", Reason: unless(err, "is not a status"), Err: err}
 	case !statusTimes(s):
 		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
 	}
@@ -182,11 +181,20 @@ func (d *draft) status(m *Status) {
 	if m.Status == nil || d.err != nil {
 		return
 	}
+	d.statusElements(m.Status)
 	data, err := marshalStatus(m.Status)
 	if err != nil {
 		d.fail(CodeData, "data", "cannot be written as JSON", err)
 	}
 	d.data = data
+}
+
+func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
+	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)
+	for i := range s.ResourceStatus.Manifests {
+		n += len(s.ResourceStatus.Manifests[i].Conditions) + len(s.ResourceStatus.Manifests[i].StatusFeedbacks.Values)
+	}
+	d.elements("data", n)
 }
 
 // status reads a status event.

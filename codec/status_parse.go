@@ -51,7 +51,7 @@ func (p *statusParser) first(seen *memberSet, bit int) {
 // parseStatus reads data of the profile ManifestWork, false when that is better left to reflection.
 func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	p := statusParser{cursor: cursor{data: data}}
-	p.count()
+	p.blocks()
 	s := &workv1.ManifestWorkStatus{}
 	var seen, seenInner memberSet
 	for p.open('{'); p.member(); {
@@ -80,7 +80,7 @@ func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 // parseBundleStatus reads data of the profile ManifestBundle.
 func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	p := statusParser{cursor: cursor{data: data}}
-	p.count()
+	p.blocks()
 	s := &workv1.ManifestWorkStatus{}
 	var seen memberSet
 	for p.open('{'); p.member(); {
@@ -98,16 +98,16 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	return s, p.finish()
 }
 
-// count makes the blocks, by a member that each entry has. The end of its name is enough, as no other ends like it, and
+// blocks makes the blocks, by a member that each entry has. The end of its name is enough, as no other ends like it, and
 // faster to find from a letter that is rare. A quote in a string has a backslash before it, so no text is counted.
-func (p *statusParser) count() {
+func (p *statusParser) blocks() {
 	p.conditions = block[metav1.Condition](p.data, `TransitionTime":`)
 	p.manifests = block[workv1.ManifestCondition](p.data, `Meta":`)
 	p.values = block[workv1.FeedbackValue](p.data, `Value":`)
 }
 
 func block[T any](data []byte, name string) []T {
-	if n := bytes.Count(data, []byte(name)); n > 0 {
+	if n := bytes.Count(data, []byte(name)); 0 < n && n <= MaxElements {
 		return make([]T, 0, n)
 	}
 	return nil

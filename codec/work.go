@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"strconv"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -28,6 +27,7 @@ func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
 	d.data = append(make([]byte, 0, workSize(w, deletion)), `{"metadata":`...)
 	d.metadata(&w.ObjectMeta)
 	if !deletion {
+		d.elements("data.manifests", len(w.Spec.Workload.Manifests))
 		d.data = append(d.data, `,"manifests":[`...)
 		for i := range w.Spec.Workload.Manifests {
 			if i > 0 {
@@ -113,8 +113,18 @@ func (d *draft) json(name string, value any) {
 		d.fail(CodeData, "data."+name, "cannot be written as JSON", err)
 		return
 	}
+	if err := crowded(text); err != nil {
+		d.fail(CodeData, "data."+name, "is too large", err)
+	}
 	d.name(name)
 	d.data = append(d.data, text...)
+}
+
+// elements counts what Decode counts, except for what [draft.json] writes.
+func (d *draft) elements(field string, n int) {
+	if d.counted += n; d.counted > MaxElements {
+		d.fail(CodeData, field, "has "+reasonMany, nil)
+	}
 }
 
 func manifestField(i int) string { return "data.manifests[" + strconv.Itoa(i) + "]" }
@@ -184,20 +194,19 @@ func (p *dataParser) fail(field, reason string, cause error) {
 // not JSON has no fields.
 func (p *dataParser) finish() *Error {
 	if err := p.end(); err != nil {
-		return &Error{Code: CodeData, Field: "data", Reason: "is not a JSON object", Err: err}
+		return &Error{Code: CodeData, Field: "data", Reason: unless(err, "is not a JSON object"), Err: err}
 	}
 	return p.bad
 }
 
-// json decodes a member of small size into target, as Kubernetes does: case-sensitive, integers exact. A
-// later member of the same name replaces the value.
+// json decodes a member of small size into target. A later member of the same name replaces the value.
 func (p *dataParser) json(field string, target any) {
 	raw := p.value()
 	if raw == nil {
 		return
 	}
-	if err := utiljson.Unmarshal(raw, target); err != nil {
-		p.fail(field, "has another form than expected", err)
+	if err := unmarshal(raw, target); err != nil {
+		p.fail(field, unless(err, "has another form than expected"), err)
 	}
 }
 
