@@ -6,6 +6,7 @@ package work_test
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +18,11 @@ import (
 // once a minute each, and a write of a user arrives all the same.
 func TestRivalsWithoutPresence(t *testing.T) {
 	inScene(t, func(s *scene) {
-		specs := 0
+		var specs atomic.Int32
 		s.decoding(codec.ManifestBundle, func(m codec.Message, _ cloudevents.Message) bool {
 			switch m.(type) {
 			case *codec.Spec:
-				specs++
+				specs.Add(1)
 			case *codec.Presence:
 				return false
 			}
@@ -35,10 +36,10 @@ func TestRivalsWithoutPresence(t *testing.T) {
 		two := s.source(bundleSource)
 		two.create("cluster1", newWork("app", "2"))
 		time.Sleep(time.Minute)
-		sent := specs
+		sent := specs.Load()
 		time.Sleep(time.Hour)
-		if sent > 30 || specs-sent > 150 {
-			t.Errorf("%d specs were sent within a minute, and %d after that", sent, specs-sent)
+		if later := specs.Load() - sent; sent > 30 || later > 150 {
+			t.Errorf("%d specs were sent within a minute, and %d after that", sent, later)
 		}
 		for i, h := range []*hub{one, two} {
 			if got := h.get("cluster1", "app").Generation; got > 80_000 {

@@ -118,7 +118,7 @@ var rules = []ruletest.Rule{
 	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
 		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
 	{Name: "no deletion is raised before other processes could answer", Test: "TestDeletingProcessMeetsNewer", Edits: edits{
-		{"source_inventory.go", "!w.deleting || s.clears(w.cluster, w.id)", "true"}}},
+		{"source_inventory.go", "return s.clears(w.cluster, w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
 		{"source_forget.go", "c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap", ""}}},
 	{Name: "forgotten clusters keep their doubts", Test: "TestForgetAfterRestoredBackup", Edits: edits{
