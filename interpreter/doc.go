@@ -63,9 +63,14 @@
 // A body has at most 8 MiB, a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of three digits. What
 // a patch adds to and removes from lists, times the elements of the object, is at most 2^28. 100 requests are answered at
 // the same time; what is over that gets 429 at once, and may come again. A request whose body is still coming takes no place
-// of these, so that slow callers hold up nobody. All bodies together take 800 MiB at the very most, and what is over that gets
-// 429, too; a buffer grows with what has arrived, not with what a request says of its length. [ServerOptions].MaxBytes and
-// MaxConcurrent change all three. A handler has 30 s, or what the caller says in the query of the request (timeout=10s), if
+// of these, so that slow callers hold up nobody. All bodies together take at most 128 MiB, and what is over that gets 429,
+// too; a buffer grows with what has arrived, not with what a request says of its length. [ServerOptions].MaxBytes and
+// MaxConcurrent change these limits.
+//
+// [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or more than 8 times its text if
+// that is more. A server answers large requests one after the other when they need more than 128 MiB together.
+//
+// A handler has 30 s, or what the caller says in the query of the request (timeout=10s), if
 // that is less; then its context ends. The time counts from the head of the request, and a body that is not there by then
 // gets 408.
 //

@@ -35,14 +35,14 @@ type HandlerOptions struct {
 	// Name is the value of the label handler in metrics and logs. Defaults to "default"; [Register] sets the path.
 	Name string
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
+	//
+	// All bodies together, also those that are still coming, take at most 128 MiB of memory, or twice MaxBytes if that is more.
+	// Each takes at most twice what has arrived of it, at least 4 KiB, or a buffer of up to 256 KiB that was used before. A body
+	// for which nothing is left is answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones.
 	MaxBytes int64
 	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After, before
 	// their bodies are read if they can be. A request whose body is still coming is none of them. Defaults to
 	// [DefaultMaxConcurrent].
-	//
-	// All bodies together, also those that are still coming, take no more memory than MaxConcurrent times MaxBytes, or 16 MiB
-	// if that is more. Each takes at most twice what has arrived of it, at least 4 KiB, or a buffer of up to 256 KiB that was
-	// used before. A body for which nothing is left is answered with 429, too.
 	MaxConcurrent int
 	// Timeout is how long the handler has, from when the head of the request was read: a body that has not arrived until
 	// then is answered with 408, and its connection closed. The caller's own, in the query of the request, counts where it
@@ -82,7 +82,7 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
 	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent),
-		bodies: newBodies(options.MaxBytes, options.MaxConcurrent)}
+		memory: newMemory(options.MaxBytes)}
 }
 
 // places are taken by requests that are being answered.
@@ -115,7 +115,7 @@ type endpoint struct {
 	options HandlerOptions
 	metrics *handlerMetrics
 	places  places // a server's handlers share them
-	bodies  *bodies
+	memory  *memory
 }
 
 // ServeHTTP implements [http.Handler].
@@ -136,11 +136,16 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
 	}
-	body := e.bodies.borrow()
+	body := e.memory.borrow()
 	defer body.release()
 	if err := e.read(body, w, r); err != nil {
 		return "", e.refuse(w, r, err)
 	}
+	work, err := e.memory.turn(ctx, body.data)
+	if err != nil {
+		return "", e.refuse(w, r, &RequestError{Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again"})
+	}
+	defer e.memory.work.Release(work)
 	if !e.places.take() {
 		return "", e.refuse(w, r, e.places.none())
 	}
@@ -225,7 +230,7 @@ func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) error
 		case errors.As(err, &limit):
 			return tooLarge
 		case errors.Is(err, errNoMemory):
-			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.bodies.limit)}
+			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.limit)}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}
 		}

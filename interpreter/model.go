@@ -61,7 +61,12 @@ func decodeObject(field string, raw []byte, object any) error {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "has no kind"}
 	}
 	if err := rawjson.Decode(raw, object); err != nil {
-		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf("does not fit %T", object), Err: err}
+		code := http.StatusBadRequest
+		var memory *rawjson.MemoryError
+		if errors.As(err, &memory) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		return &RequestError{Code: code, Field: field, Problem: fmt.Sprintf("does not fit %T", object), Err: err}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Server struct {
 	certificates *certificates
 	metrics      *handlerMetrics
 	places       places
-	bodies       *bodies
+	memory       *memory
 	mux          *http.ServeMux
 	ready        chan struct{}
 	serving      atomic.Bool
@@ -53,7 +53,8 @@ func NewServer(options ServerOptions) (*Server, error) {
 	options = options.withDefaults()
 	s := &Server{
 		options: options, certificates: newCertificates(&options), metrics: newHandlerMetrics(options.MetricsRegisterer),
-		places: newPlaces(options.MaxConcurrent), bodies: newBodies(options.MaxBytes, options.MaxConcurrent), mux: http.NewServeMux(), ready: make(chan struct{}), paths: map[string]bool{healthPath: true, readyPath: true},
+		places: newPlaces(options.MaxConcurrent), memory: newMemory(options.MaxBytes), mux: http.NewServeMux(), ready: make(chan struct{}),
+		paths: map[string]bool{healthPath: true, readyPath: true},
 	}
 	s.mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, true) })
 	s.mux.HandleFunc(readyPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, s.serving.Load()) })
@@ -96,7 +97,7 @@ func Register(s *Server, path string, h Handler) error {
 		return err
 	}
 	s.paths[path] = true
-	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics, places: s.places, bodies: s.bodies,
+	s.mux.Handle(path, s.authenticated(&endpoint{handler: h, metrics: s.metrics, places: s.places, memory: s.memory,
 		options: HandlerOptions{Name: path, MaxBytes: s.options.MaxBytes, Timeout: s.options.Timeout}}))
 	return nil
 }

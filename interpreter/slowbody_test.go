@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -192,10 +193,10 @@ func (h *halting) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesMemory: bodies that are still coming take no more memory together than those that are being answered may take.
+// TestBodiesMemory: bodies that are still coming take no more memory together than all bodies may take, and leave some to small ones.
 func TestBodiesMemory(t *testing.T) {
-	const limit = 16 << 20
-	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxConcurrent: 1, MaxBytes: limit, Timeout: time.Hour})
+	const largest = 64 << 20
+	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxBytes: largest, Timeout: time.Hour})
 	serve := func(body io.Reader, length int64) *recorder {
 		r := newRequest(t, "")
 		r.Body, r.ContentLength = io.NopCloser(body), length
@@ -203,22 +204,84 @@ func TestBodiesMemory(t *testing.T) {
 		handler.ServeHTTP(answer, r)
 		return answer
 	}
-	good := health(interpreter.Interpret, workload)
-	half := &halting{bytes: limit/2 + 1, halts: make(chan struct{}), goes: make(chan struct{})}
+	small := health(interpreter.Interpret, workload)
+	large := small + strings.Repeat(" ", largest-len(small))
+	half := &halting{bytes: largest/2 + 1, halts: make(chan struct{}), goes: make(chan struct{})}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		serve(half, limit)
+		serve(half, largest)
 	}()
 	<-half.halts
-	answer := serve(strings.NewReader(good), int64(len(good)))
-	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 16777217 bytes, which is the limit: try again", "")
+	answer := serve(strings.NewReader(large), largest)
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 134217730 bytes, which is the limit: try again", "")
 	if answer.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to try again")
 	}
+	if answer = serve(strings.NewReader(small), int64(len(small))); answer.code != http.StatusOK {
+		t.Errorf("a small request: HTTP %d %s", answer.code, answer.body)
+	}
 	close(half.goes)
 	<-ended
-	if answer = serve(strings.NewReader(good), int64(len(good))); answer.code != http.StatusOK {
+	if answer = serve(strings.NewReader(large), largest); answer.code != http.StatusOK {
 		t.Errorf("when the memory is free again: HTTP %d %s", answer.code, answer.body)
+	}
+}
+
+// TestLargeRequestsTakeTurns: requests that need much memory are answered one after the other, and small ones meanwhile.
+func TestLargeRequestsTakeTurns(t *testing.T) {
+	var mu sync.Mutex
+	running, most := 0, 0
+	goes := make(chan struct{})
+	slow := interpreter.HandlerFunc(func(ctx context.Context, r interpreter.Request) interpreter.Response {
+		if len(r.Object.Raw) > 1<<20 {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			<-goes
+			mu.Lock()
+			running--
+			mu.Unlock()
+		}
+		return workloads.Handle(ctx, r)
+	})
+	registry := prometheus.NewRegistry()
+	server := elsewhere(t, slow, interpreter.HandlerOptions{MetricsRegisterer: registry, MaxConcurrent: 3})
+	large := strings.Replace(workload, "{", `{"many":[`+strings.Repeat("{},", 1<<20)+`{}],`, 1)
+	const clients = 5
+	var sent sync.WaitGroup
+	for range clients {
+		sent.Go(func() {
+			response, err := server.Client().Post(server.URL+"/w", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("a large request: HTTP %d", response.StatusCode)
+			}
+		})
+	}
+	until(t, "all have arrived", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return running == 1 && metertest.Values(t, registry)["spokewire_interpreter_server_requests_in_flight handler=default"] == clients
+	})
+	if code, body := postTo(t, server, server.Client(), ""); code != http.StatusOK {
+		t.Errorf("a small request: HTTP %d %s", code, body)
+	}
+	response, err := server.Client().Post(server.URL+"/w?timeout=100ms", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.Body.Close(); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
+		t.Errorf("a large request that waits for too long: HTTP %d", response.StatusCode)
+	}
+	close(goes)
+	sent.Wait()
+	if most != 1 {
+		t.Errorf("%d large requests were answered at once", most)
 	}
 }

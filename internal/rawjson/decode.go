@@ -18,7 +18,8 @@ var errForeign = errors.New("left to encoding/json")
 
 // Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of fields are compared
 // exactly, and the errors are its errors. It needs a fraction of the allocations: strings share one copy of the text,
-// and slices are made in their final length. Beyond apimachinery, a quantity over the limits is a [*QuantityError].
+// and slices are made in their final length. Beyond apimachinery, a quantity over the limits is a [*QuantityError], and a
+// value that would take too much memory a [*MemoryError].
 func Decode(data []byte, object any) error {
 	v := reflect.ValueOf(object)
 	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Elem().IsZero() {
@@ -27,24 +28,32 @@ func Decode(data []byte, object any) error {
 	if !Valid(data) {
 		return utiljson.Unmarshal(data, object) // its error says where
 	}
-	d := decoder{text: string(data), data: data}
+	d := decoder{text: string(data), data: data, free: memoryOf(data)}
 	start := space(data, 0)
 	err := d.value(v.Elem(), start, skip(data, start))
 	if err == nil {
 		return nil
 	}
 	v.Elem().SetZero()
-	var quantity *QuantityError
-	if errors.As(err, &quantity) {
+	if overLimits(err) {
 		return err
 	}
 	return foreign(data, object)
+}
+
+func overLimits(err error) bool {
+	var quantity *QuantityError
+	var memory *MemoryError
+	return errors.As(err, &quantity) || errors.As(err, &memory)
 }
 
 // foreign leaves a text to encoding/json.
 func foreign(data []byte, object any) error {
 	if err := checkQuantities(data); err != nil {
 		return err
+	}
+	if limit := memoryOf(data); weigh(data, limit) > limit {
+		return &MemoryError{limit}
 	}
 	return utiljson.Unmarshal(data, object)
 }
@@ -58,9 +67,28 @@ type decoder struct {
 	text  string
 	data  []byte
 	depth int
+	free  int // bytes that may still be allocated
 }
 
-// value decodes the value from i to end. Every error but a [*QuantityError] means that encoding/json is to try.
+// take takes memory for n values.
+func (d *decoder) take(n int, each uintptr) error {
+	if each > 0 && n > d.free/int(each) {
+		return &MemoryError{memoryOf(d.data)}
+	}
+	d.free -= n * int(each)
+	return nil
+}
+
+// takeText takes memory for a value that is not decoded here.
+func (d *decoder) takeText(t reflect.Type, text []byte) error {
+	size := len(text)
+	if t != rawType {
+		size = weigh(text, d.free)
+	}
+	return d.take(size, 1)
+}
+
+// value decodes the value from i to end. Every error but those of [overLimits] means that encoding/json is to try.
 func (d *decoder) value(v reflect.Value, i, end int) error {
 	if d.depth++; d.depth > maxDepth {
 		return errForeign
@@ -72,11 +100,19 @@ func (d *decoder) value(v reflect.Value, i, end int) error {
 			return nil
 		}
 		if v.IsNil() {
+			if err := d.take(1, v.Type().Elem().Size()); err != nil {
+				return err
+			}
 			v.Set(reflect.New(v.Type().Elem()))
 		}
 		v = v.Elem()
 	}
 	l := layoutOf(v.Type())
+	if l.unmarshaler || l.foreign {
+		if err := d.takeText(v.Type(), d.data[i:end]); err != nil {
+			return err
+		}
+	}
 	switch {
 	case l.unmarshaler:
 		if v.Type() == quantityType {
@@ -214,6 +250,9 @@ func (d *decoder) slice(v reflect.Value, i int) error {
 	for at := d.step(i + 1); at >= 0; at = d.step(skip(d.data, at)) {
 		n++
 	}
+	if err := d.take(n, v.Type().Elem().Size()); err != nil {
+		return err
+	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	at := i + 1
 	for k := range n {
@@ -239,6 +278,9 @@ func (d *decoder) dictionary(v reflect.Value, i int) error {
 		at = d.step(end)
 	}
 	t := v.Type()
+	if err := d.take(n, t.Key().Size()+t.Elem().Size()+mapCost); err != nil {
+		return err
+	}
 	v.Set(reflect.MakeMapWithSize(t, n))
 	names, simple := v.Addr().Interface().(*map[string]string)
 	var key, elem reflect.Value

@@ -5,11 +5,14 @@ package rawjson_test
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
@@ -85,5 +88,54 @@ func TestDecodeInto(t *testing.T) {
 	}
 	if k.Name != "before" || len(k.Labels) != 2 || k.Count != 2 {
 		t.Errorf("got %+v", k)
+	}
+}
+
+// TestMemory: what would take many times its text in memory is an error at once, whichever way it is decoded.
+func TestMemory(t *testing.T) {
+	many := func(element string) string {
+		return "[" + strings.Repeat(element+",", 8<<20/(len(element)+1)) + element + "]"
+	}
+	keys := func(value string) string {
+		var out strings.Builder
+		for i := range 1 << 20 {
+			fmt.Fprintf(&out, "\"%x\":%s,", i, value)
+		}
+		return "{" + out.String() + `"":` + value + "}"
+	}
+	pod := func(spec string) string { return `{"kind":"Pod","apiVersion":"v1","spec":{` + spec + `}}` }
+	for _, test := range []struct {
+		name, text string
+		object     any
+	}{
+		{"containers", pod(`"containers":` + many("{}")), &corev1.Pod{}},
+		{"environment", pod(`"containers":[{"env":` + many("{}") + `}]`), &corev1.Pod{}},
+		{"pointers", pod(`"volumes":` + many(`{"gcePersistentDisk":{}}`)), &corev1.Pod{}},
+		{"quantities", pod(`"overhead":` + keys("1")), &corev1.Pod{}},
+		{"after a key that is there twice", `{"kind":"Pod",` + pod(`"containers":` + many("{}"))[1:], &corev1.Pod{}},
+		{"unstructured", pod(`"a":` + many("{}")), &unstructured.Unstructured{}},
+		{"map", pod(`"a":` + many(`[]`)), &map[string]any{}},
+		{"objects", many(`{"a":1}`), new(any)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := rawjson.Decode([]byte(test.text), test.object)
+			runtime.ReadMemStats(&after)
+			var memory *rawjson.MemoryError
+			if !errors.As(err, &memory) {
+				t.Errorf("got %v", err)
+			}
+			if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 160<<20 {
+				t.Errorf("Decode allocated %d MiB", bytes>>20)
+			}
+		})
+	}
+	// A large object is none of these.
+	text := []byte(pod(`"containers":` + many(`{"name":"container","image":"registry.example.com/app:1.2.3","args":["--verbose","--port=8080"]}`)))
+	for _, object := range []any{&corev1.Pod{}, &unstructured.Unstructured{}} {
+		if err := rawjson.Decode(text, object); err != nil {
+			t.Errorf("%T: %v", object, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package interpreter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -19,50 +22,71 @@ const (
 	firstRead = 4 << 10
 	// maxPooled is the largest buffer that is kept for the next request.
 	maxPooled = 256 << 10
-	// minBodies is what all bodies may take at the least, so that small limits leave memory to wait for some thousand of them.
-	minBodies = 16 << 20
+	// bodiesMemory is what the bodies of all requests may take, unless that were less than two of the largest.
+	bodiesMemory = 128 << 20
+	// smallBody is the size up to which a body may take the last quarter of the memory, so that large ones stop no other.
+	smallBody = 32 << 10
+	// workMemory is for the answers to all requests of more than smallWork.
+	workMemory = 128 << 20
+	smallWork  = 256 << 10
+	// byteWork and partWork are about what the answer to a request takes for each byte of its body, and for each value in it.
+	byteWork, partWork = 8, 512
 )
 
 var errNoMemory = errors.New("the bodies of requests take all memory that they may")
 
-// bodies lends buffers for the bodies of requests, which hold no more than limit bytes together. A buffer grows with what has
-// arrived, so that a body that does not come takes little. A server's handlers share them.
-type bodies struct {
+// memory bounds what the requests to a server take together. It lends buffers for their bodies. A buffer grows with what has
+// arrived, so that a body that does not come takes little. A server's handlers share it.
+type memory struct {
 	largest int64 // of one body
 	limit   int64
 	taken   atomic.Int64
 	pool    sync.Pool
+	work    *semaphore.Weighted
 }
 
-// newBodies has memory for n bodies of the largest size.
-func newBodies(largest int64, n int) *bodies {
-	b := &bodies{largest: min(largest, math.MaxInt64-1), limit: math.MaxInt64}
-	if each := b.largest + 1; each <= math.MaxInt64/int64(n) { // one more byte to see the end
-		b.limit = max(each*int64(n), minBodies)
+func newMemory(largest int64) *memory {
+	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
+	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), work: semaphore.NewWeighted(workMemory)}
+}
+
+// take reports whether there is memory for n bytes more of a buffer that then has size bytes.
+func (m *memory) take(n, size int64) bool {
+	limit := m.limit
+	if size > smallBody {
+		limit -= limit / 4
 	}
-	return b
-}
-
-// take reports whether there is memory for n bytes more.
-func (b *bodies) take(n int) bool {
-	if b.taken.Add(int64(n)) <= b.limit {
+	if m.taken.Add(n) <= limit {
 		return true
 	}
-	b.taken.Add(-int64(n))
+	m.taken.Add(-n)
 	return false
 }
 
+// turn waits until there is memory to answer a request, and returns how much work is to be released then.
+func (m *memory) turn(ctx context.Context, body []byte) (work int64, err error) {
+	values := bytes.Count(body, comma) + bytes.Count(body, brace) + bytes.Count(body, bracket)
+	if work = byteWork*int64(len(body)) + partWork*int64(values); work <= smallWork {
+		return 0, nil
+	}
+	work = min(work, workMemory)
+	return work, m.work.Acquire(ctx, work)
+}
+
+// What a value in JSON has before it.
+var comma, brace, bracket = []byte{','}, []byte{'{'}, []byte{'['}
+
 // buffer holds the body of a request. Nothing that is decoded refers to it.
 type buffer struct {
-	of   *bodies
+	of   *memory
 	data []byte // its capacity is taken
 }
 
 // borrow returns an empty buffer, to be released.
-func (b *bodies) borrow() *buffer {
-	kept, _ := b.pool.Get().(*buffer)
-	if kept == nil || !b.take(cap(kept.data)) {
-		return &buffer{of: b}
+func (m *memory) borrow() *buffer {
+	kept, _ := m.pool.Get().(*buffer)
+	if kept == nil || !m.take(int64(cap(kept.data)), int64(cap(kept.data))) {
+		return &buffer{of: m}
 	}
 	return kept
 }
@@ -99,7 +123,7 @@ func (b *buffer) grow(size int64) bool {
 	if size >= have && size+1 < want && have > 0 {
 		want = size + 1
 	}
-	if !b.of.take(int(want - have)) {
+	if !b.of.take(want-have, want) {
 		return false
 	}
 	b.data = append(make([]byte, 0, want), b.data...)

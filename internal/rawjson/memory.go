@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rawjson
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// minMemory and memoryFactor say how much memory a decoded value may take: minMemory, or memoryFactor times its text if that
+	// is more. An empty object in a list has three bytes of text, and hundreds as a container of a pod.
+	minMemory    = 64 << 20
+	memoryFactor = 8
+	// mapCost is what a map takes for an entry beside its key and value.
+	mapCost = 16
+	// valueCost and objectCost are what values and objects without a Go type take.
+	valueCost  = 40
+	objectCost = 336
+)
+
+// rawType keeps its text.
+var rawType = reflect.TypeFor[runtime.RawExtension]()
+
+// MemoryError says that a value would take too much memory.
+type MemoryError struct{ limit int }
+
+// Error has the limit.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("it has so many small parts that it would take more than %d bytes of memory", e.limit)
+}
+
+// memoryOf returns how much memory the value of a text may take.
+func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
+
+// weigh returns about how much memory a value takes without a Go type. It stops above a limit.
+func weigh(data []byte, limit int) int {
+	size := len(data)
+	for i := 0; i < len(data) && size <= limit; i++ {
+		switch data[i] {
+		case '"':
+			i = skipString(data, i) - 1
+		case ',', '[':
+			size += valueCost
+		case '{':
+			size += objectCost
+		}
+	}
+	return size
+}
