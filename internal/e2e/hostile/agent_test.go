@@ -251,7 +251,7 @@ func TestAgent(t *testing.T) {
 	if err := serve(); err != nil {
 		t.Fatal(err)
 	}
-	v.withstand(agentAttacks(evil), serve)
+	v.withstand(append(agentAttacks(evil), specEvents(t, broker)...), serve)
 }
 
 // update changes the honest work and waits until it is applied.

@@ -6,6 +6,7 @@
 package hostile_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -228,6 +229,8 @@ func apart(t *testing.T, addr, name string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), attackVariable+"="+addr+" "+name)
+	var output bytes.Buffer
+	cmd.Stderr = &output
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine, and the process inherits its processor
@@ -241,13 +244,20 @@ func apart(t *testing.T, addr, name string) {
 		return
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("attack: %v", err)
+		t.Errorf("attack: %v: %s", err, &output)
 	}
 }
 
 // runAttack is what the process of an attacker does.
 func runAttack(spec string) error {
 	addr, name, _ := strings.Cut(spec, " ")
+	if run := tlsAttacks()[name]; run != nil {
+		config, err := clientConfig(os.Getenv(certsVariable), "h2", "http/1.1")
+		if err != nil {
+			return err
+		}
+		return run(addr, config)
+	}
 	attacks, err := rsyncAttacks(addr)
 	if err != nil {
 		return err

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package hostile_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/connlimit"
+	"github.com/spokewire/sdk-go/internal/h2test"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
+)
+
+const (
+	// certsVariable is the folder of the certificates of an attacker.
+	certsVariable = "SPOKEWIRE_HOSTILE_CERTS"
+	// flooding is more connections than a server has places, before and after the end of handshakes.
+	flooding = 1700
+	// handshakePlaces is how many connections may be before the end of their handshake.
+	handshakePlaces = 500
+)
+
+// certificates writes a CA, a server's certificate and a client's into a folder that attackers use, too.
+func certificates(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	ca := certtest.New(t)
+	ca.Write(t, folder, "ca")
+	ca.Issue(t, "server", "localhost").Write(t, folder, "tls")
+	ca.Issue(t, "client").Write(t, folder, "client")
+	t.Setenv(certsVariable, folder)
+	return folder
+}
+
+// clientConfig is the configuration of a client whose certificates are in a folder.
+func clientConfig(folder string, protocols ...string) (*tls.Config, error) {
+	ca, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "client.crt"), filepath.Join(folder, "client.key"))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	return &tls.Config{ServerName: "localhost", RootCAs: pool, Certificates: []tls.Certificate{pair}, NextProtos: protocols}, nil
+}
+
+// tlsAttack attacks a TLS server.
+type tlsAttack func(addr string, config *tls.Config) error
+
+// tlsAttacks are all that a process of an attacker runs, by name.
+func tlsAttacks() map[string]tlsAttack {
+	all := handshakeAttacks()
+	maps.Copy(all, pairAttacks())
+	return all
+}
+
+// handshakeAttacks open connections that do not send a request. The server must close them.
+func handshakeAttacks() map[string]tlsAttack {
+	return map[string]tlsAttack{
+		"connections without a hello": func(addr string, _ *tls.Config) error {
+			return hold(addr, func(net.Conn) error { return nil })
+		},
+		"half a hello": func(addr string, config *tls.Config) error {
+			text := hello(config)
+			return hold(addr, func(conn net.Conn) error { return write(conn, text[:len(text)/2]) })
+		},
+		"a hello alone": func(addr string, config *tls.Config) error {
+			text := hello(config)
+			return hold(addr, func(conn net.Conn) error { return write(conn, text) })
+		},
+		"a handshake alone": func(addr string, config *tls.Config) error {
+			return hold(addr, func(conn net.Conn) error { return tls.Client(conn, config).Handshake() })
+		},
+		"a handshake and half a preface": func(addr string, config *tls.Config) error {
+			return hold(addr, func(conn net.Conn) error { return write(tls.Client(conn, config), h2test.Preface[:20]) })
+		},
+		"handshakes again and again": func(addr string, config *tls.Config) error {
+			return again(addr, func(conn net.Conn) { _ = tls.Client(conn, config).Handshake() })
+		},
+		"hellos again and again": func(addr string, config *tls.Config) error {
+			text := hello(config)
+			return again(addr, func(conn net.Conn) {
+				_ = write(conn, text)
+				_, _ = conn.Read(make([]byte, 1)) // the server has done its work
+			})
+		},
+	}
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// hello returns what a client sends first.
+func hello(config *tls.Config) string {
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() {
+		defer near.Close()
+		_ = tls.Client(near, config).Handshake()
+	}()
+	text := make([]byte, 16<<10)
+	n, _ := far.Read(text)
+	return string(text[:n])
+}
+
+// hold opens many connections, begins each, and returns an error unless the server closes all of them soon after the time for
+// a handshake.
+func hold(addr string, begin func(net.Conn) error) error {
+	var clients sync.WaitGroup
+	var began, open atomic.Int32
+	busy := make(chan struct{}, 50)
+	for range flooding {
+		busy <- struct{}{}
+		clients.Go(func() {
+			conn, err := net.DialTimeout("tcp", addr, 2*time.Second)
+			if err == nil {
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+				if begin(conn) == nil {
+					began.Add(1)
+				}
+			}
+			<-busy
+			if err != nil {
+				return
+			}
+			_ = conn.SetReadDeadline(time.Now().Add(connlimit.HandshakeTimeout + 3*time.Second))
+			_, err = io.Copy(io.Discard, conn)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				open.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	if n := open.Load(); n > 0 {
+		return fmt.Errorf("%d connections are open", n)
+	}
+	if n := began.Load(); n < handshakePlaces {
+		return fmt.Errorf("only %d connections began", n)
+	}
+	return nil
+}
+
+// again makes connections one after the other for a while.
+func again(addr string, each func(net.Conn)) error {
+	end := time.Now().Add(3 * time.Second)
+	var clients sync.WaitGroup
+	for range 100 {
+		clients.Go(func() {
+			for time.Now().Before(end) {
+				conn, err := net.DialTimeout("tcp", addr, time.Second)
+				if err != nil {
+					continue
+				}
+				_ = conn.SetDeadline(end)
+				each(conn)
+				_ = conn.Close()
+			}
+		})
+	}
+	clients.Wait()
+	return nil
+}
+
+// sockets returns how many sockets the program has.
+func (v *victim) sockets() (n int) {
+	folder := fmt.Sprintf("/proc/%d/fd", v.cmd.Process.Pid)
+	files, _ := os.ReadDir(folder)
+	for _, file := range files {
+		if target, err := os.Readlink(filepath.Join(folder, file.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+// flooded returns attacks that are run by processes of their own. During the attacks the server may have this many more sockets.
+func (v *victim) flooded(addr string, attacks map[string]tlsAttack, sockets int) (all []attack) {
+	calm := v.sockets()
+	for name := range attacks {
+		all = append(all, attack{name, func(t *testing.T) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				apart(t, addr, name)
+			}()
+			for most := 0; ; {
+				select {
+				case <-done:
+					t.Logf("the server had up to %d more sockets", most-calm)
+					if most > calm+sockets {
+						t.Errorf("the server had %d more sockets", most-calm)
+					}
+					return
+				case <-time.After(20 * time.Millisecond):
+					most = max(most, v.sockets())
+				}
+			}
+		}})
+	}
+	return all
+}
+
+// elsewhere connects from another address than attackers do.
+func elsewhere(ctx context.Context, addr string) (net.Conn, error) {
+	return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", addr)
+}
+
+// TestRsyncHandshakes: connections to an engine that do not end their handshake, or send nothing after it, are closed, and keep
+// no client out.
+func TestRsyncHandshakes(t *testing.T) {
+	folder := certificates(t)
+	file := func(name string) string { return filepath.Join(folder, name) }
+	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "1",
+		"--cert", file("tls.crt"), "--key-file", file("tls.key"), "--client-ca", file("ca.crt"))
+	addr := v.after("serving at ")
+	// connected calls an engine on a new connection.
+	connected := func(call func(context.Context, *rsyncgrpc.Client) error) error {
+		client, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{
+			CAFile: file("ca.crt"), CertFile: file("client.crt"), KeyFile: file("client.key"), RetryTimeout: -1,
+			ServerName: "localhost", DialOptions: []grpc.DialOption{grpc.WithContextDialer(elsewhere)},
+		})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		return call(ctx, client)
+	}
+	b := appcontext.NewBuilder("honest")
+	b.App("main").Resource("fake", "cluster1", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`))
+	app, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := connected(func(ctx context.Context, c *rsyncgrpc.Client) error { return c.Create(ctx, app) }); err != nil {
+		t.Fatal(err)
+	}
+	v.withstand(v.flooded(addr, handshakeAttacks(), handshakePlaces+100), func() error {
+		return connected(func(ctx context.Context, c *rsyncgrpc.Client) error {
+			_, err := c.Status(ctx, "honest")
+			return err
+		})
+	})
+}
