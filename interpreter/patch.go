@@ -29,11 +29,15 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 		}
 	}
 	if rawjson.KindOf(patched) == rawjson.Object && kindOf(patched) == "" {
-		// The error of UnmarshalJSON would repeat the object, with all that is in it.
+		// Its own error would repeat the object, with all that is in it.
 		return nil, changed("kind", object.GetKind(), "")
 	}
 	out := &unstructured.Unstructured{}
-	if err := out.UnmarshalJSON(patched); err != nil {
+	if err := rawjson.Decode(patched, out); err != nil {
+		var memory *rawjson.MemoryError
+		if errors.As(err, &memory) {
+			return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err}
+		}
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
 	}
 	if err := sameIdentity(operation, object, out); err != nil {

@@ -4,11 +4,13 @@
 package caller_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -118,6 +120,43 @@ func TestPatches(t *testing.T) {
 			}
 			if answer.Object != nil {
 				t.Errorf("there is an object: %v", answer.Object)
+			}
+		})
+	}
+}
+
+// TestManyParts: an answer with millions of small parts is refused, and takes no multiple of its size.
+func TestManyParts(t *testing.T) {
+	parts := "[" + strings.Repeat("{},", 2_700_000) + "{}]"
+	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] + `]}]`))
+	for _, test := range []struct {
+		operation       interpreter.Operation
+		members, reason string
+	}{
+		{v1alpha1.InterpretDependency, `"dependencies":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.InterpretComponent, `"components":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.ReviseReplica, `"patchType":"JSONPatch","patch":"` + patch + `"`, "TooLarge: response.patch makes an object with too many parts"},
+	} {
+		t.Run(string(test.operation), func(t *testing.T) {
+			server, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				request, err := interpreter.DecodeRequest(body)
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusBadRequest)
+					return
+				}
+				_, _ = fmt.Fprintf(w, `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`, request.UID, test.members)
+			}))
+			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := c.Interpret(t.Context(), interpreter.Query{Operation: test.operation, Object: object(), Replicas: 3})
+			runtime.ReadMemStats(&after)
+			if err == nil || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("got %v", err)
+			}
+			if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 192<<20 {
+				t.Errorf("%d MiB were allocated", bytes>>20)
 			}
 		})
 	}
