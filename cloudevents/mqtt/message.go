@@ -77,6 +77,9 @@ func encodeBinary(m cloudevents.Message, p *paho.Publish) error {
 // decode reads the event in a message. It returns an error, and never panics, for anything else.
 func decode(p *packets.Publish) (*ce.Event, error) {
 	contentType := p.Properties.ContentType
+	if contentType == droppedProperties {
+		return nil, errors.New("the message has " + droppedProperties)
+	}
 	if isStructured(contentType) {
 		return codec.ParseStructured(p.Payload)
 	}

@@ -4,8 +4,11 @@
 package mqtt
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
+
+	"github.com/eclipse/paho.golang/packets"
 )
 
 const (
@@ -27,8 +30,10 @@ type reader struct {
 	buf        []byte
 	start, end int // what of buf was not handed out
 
-	header int // how many bytes of the packet's fixed header were handed out
-	length int // of the packet's rest, as far as the header is known; then what is left of it
+	first  byte   // of the packet's fixed header
+	header int    // how many bytes of the fixed header were handed out
+	length int    // of the packet's rest, as far as the header is known; then what is left of it
+	held   []byte // of the rest, what was read and not handed out
 }
 
 func (r *reader) init(source func([]byte) (int, error)) {
@@ -54,7 +59,16 @@ func (r *reader) read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	n, err := r.take(p[:min(len(p), r.length)])
+	var n int
+	var err error
+	if len(r.held) > 0 {
+		n = copy(p, r.held)
+		if r.held = r.held[n:]; len(r.held) == 0 {
+			r.held = nil
+		}
+	} else {
+		n, err = r.take(p[:min(len(p), r.length)])
+	}
 	if r.length -= n; r.length == 0 {
 		r.header = 0
 		err = io.EOF // of the packet
@@ -66,7 +80,7 @@ func (r *reader) read(p []byte) (int, error) {
 // header stands for the packet's rest.
 func (r *reader) headerByte(b byte) error {
 	if r.header == 0 {
-		r.header, r.length = 1, 0
+		r.first, r.header, r.length = b, 1, 0
 		return nil
 	}
 	if r.header == 4 && b&0x80 != 0 || r.header > 4 {
@@ -80,6 +94,76 @@ func (r *reader) headerByte(b byte) error {
 		r.header = 0
 	default:
 		r.header = -1
+		if packets.PUBLISH == r.first>>4 && r.length > maxProperties {
+			return r.dropProperties()
+		}
+	}
+	return nil
+}
+
+// maxProperties is how many bytes the properties of a message may have. paho takes kilobytes of memory for each, which has five
+// bytes at least.
+const maxProperties = 256 << 10
+
+// droppedProperties is the content type that a message gets in place of too many properties.
+const droppedProperties = "properties of more than 262144 bytes"
+
+// dropProperties reads a message as far as the length of its properties. If they are too many, they become one, and the others
+// a part of the payload.
+func (r *reader) dropProperties() error {
+	if err := r.hold(2); err != nil {
+		return err
+	}
+	rest := int(binary.BigEndian.Uint16(r.held)) // of the topic
+	if qos := r.first >> 1 & 3; qos > 0 {
+		rest += 2 // the packet's identifier
+	}
+	if err := r.hold(rest); err != nil {
+		return err
+	}
+	properties, begin := 0, len(r.held)
+	for more := true; more; {
+		i := len(r.held) - begin
+		if i == 4 {
+			return errMalformed
+		}
+		if err := r.hold(1); err != nil {
+			return err
+		}
+		b := r.held[len(r.held)-1]
+		properties |= int(b&0x7f) << (7 * i)
+		more = b&0x80 != 0
+	}
+	if properties <= maxProperties {
+		return nil
+	}
+	end := len(r.held)
+	if err := r.hold(3 + len(droppedProperties)); err != nil {
+		return err
+	}
+	left := len(r.held) - end
+	for i := range r.held[begin:end] {
+		r.held[begin+i] = r.held[begin+i]&0x80 | byte(left>>(7*i)&0x7f)
+	}
+	r.held = append(r.held[:end], packets.PropContentType, 0, byte(len(droppedProperties)))
+	r.held = append(r.held, droppedProperties...)
+	return nil
+}
+
+// hold reads n bytes of the packet's rest.
+func (r *reader) hold(n int) error {
+	for n > 0 && len(r.held) < r.length {
+		at := len(r.held)
+		r.held = append(r.held, make([]byte, min(n, r.length-at))...)
+		got, err := r.take(r.held[at:])
+		r.held = r.held[:at+got]
+		if got == 0 && err != nil {
+			return err
+		}
+		n -= got
+	}
+	if n > 0 {
+		return errMalformed
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ const (
 	mostUnreliable = 512
 )
 
+// propertySize is what a user property takes beside its texts.
+const propertySize = 64
+
 const (
 	// mostWaiting is the size in bytes of unhandled messages above which reading pauses.
 	mostWaiting = 4 << 20
@@ -53,7 +56,13 @@ func newInbox(ended <-chan struct{}) *inbox {
 }
 
 // size estimates the memory of a message.
-func size(p *packets.Publish) int { return len(p.Payload) + headroom }
+func size(p *packets.Publish) int {
+	n := len(p.Payload) + headroom
+	for i := range p.Properties.User {
+		n += propertySize + len(p.Properties.User[i].Key) + len(p.Properties.User[i].Value)
+	}
+	return n
+}
 
 // push adds a message. It then waits until less than mostWaiting bytes are unhandled, unless the receiver is stuck.
 func (q *inbox) push(p *packets.Publish) {
