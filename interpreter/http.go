@@ -41,12 +41,11 @@ type HandlerOptions struct {
 	// for which nothing is left is answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones.
 	MaxBytes int64
 	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After, before
-	// their bodies are read if they can be. A request whose body is still coming is none of them. Defaults to
-	// [DefaultMaxConcurrent].
+	// their bodies are read if they can be. A request counts when its body has arrived. Defaults to [DefaultMaxConcurrent].
 	MaxConcurrent int
 	// Timeout is how long the handler has, from when the head of the request was read: a body that has not arrived until
-	// then is answered with 408, and its connection closed. The caller's own, in the query of the request, counts where it
-	// is shorter, and for the body the server's ReadTimeout. In a server whose [http.ResponseController] cannot set read
+	// then is answered with 408, and its connection closed. The shortest of Timeout, the timeout in the query of the request and,
+	// for the body, the server's ReadTimeout applies. In a server whose [http.ResponseController] cannot set read
 	// deadlines, as below [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.

@@ -146,10 +146,18 @@
 // # Rights
 //
 // A work without an executor acts with the rights of the agent. Its author can read, apply and
-// delete every object that the agent can. Start the agent with --require-executor to refuse such
-// works, or with --executor for each service account that works may name:
+// delete every object that the agent can. Start the agent with --executor for each service account
+// that works may name; works without an executor are then refused:
 //
-//	--executor shop/deployer --executor "team-*/*"
+//	go run ./examples/agent --cluster cluster1 --broker mqtts://broker:8883 --broker-ca ca.crt \
+//	  --broker-cert tls.crt --broker-key tls.key --source hub --store works.db --executor shop/deployer
+//
+// Allow the agent to impersonate these service accounts only:
+//
+//	rules: # of a Role in the namespace shop
+//	  - {apiGroups: [""], resources: [serviceaccounts], resourceNames: [deployer], verbs: [impersonate]}
+//
+// --require-executor alone accepts every service account that the agent may impersonate.
 //
 // A refused work is Applied=False, its manifests have the reason ExecutorRefused, and the agent
 // sends no request for its objects. Run one agent for each hub or source that needs its own list,
@@ -193,7 +201,7 @@
 // Works come from outside, so what their rules may take is bounded, for each expression and path as the table says, and for all
 // of a work together: 10,000 expressions and paths, and 2 s, each time the work is served. What is over that is not evaluated: the
 // conditions of its rules are Unknown, its values are missing, its manifest is not applied where it is for ignoreFields, and the work
-// says RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
+// gets the condition RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
 // itself and not the others.
 //
 // Calls cannot be interrupted, so they take steps before they begin: for the texts that they read, and what they make. One call
@@ -283,15 +291,15 @@
 //	spokewire_cloudevents_*                           the connection to the broker and what goes over it
 //	go_*, process_*                                   the process
 //
-// spokewire_agent_work_conditions{type="Applied",status="False"} > 0 is what to be told of. All series are of one cluster: which, the
+// Alert on spokewire_agent_work_conditions{type="Applied",status="False"} > 0. All series are of one cluster: which, the
 // scrape configuration says.
 //
 // # Access
 //
-// On the cluster: what package appliedwork lists under Access, watch on the kinds of works, get, create, update and watch on
+// On the cluster: what appliedwork/ACCESS.md lists, list and watch on the kinds of works, get, create, update and watch on
 // customresourcedefinitions, and, for executors, impersonate on their service accounts and create on subjectaccessreviews
 // (authorization.k8s.io). With the admission plugin OwnerReferencesPermissionEnforcement the executors themselves need update on
 // appliedworks/finalizers. Works without an executor need what they bring to be allowed to the agent; with --require-executor the
-// agent needs of that only watch. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
+// agent needs of that only list and watch. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
 // manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
 package main

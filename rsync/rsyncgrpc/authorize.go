@@ -32,7 +32,7 @@ const (
 	VerbStop        Verb = "stop"        // Stop and ClearStop
 	VerbDelete      Verb = "delete"      // Delete
 	VerbRead        Verb = "read"        // AppContext, Status, Wait, and the event Read
-	VerbWatch       Verb = "watch"       // Watch, and EMCO's Alert and Unsubscribe
+	VerbWatch       Verb = "watch"       // Watch, which also returns statuses, and EMCO's Alert and Unsubscribe
 	VerbList        Verb = "list"        // List, which returns the IDs and states of all app contexts
 )
 
@@ -138,11 +138,11 @@ type Rule struct {
 	// without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
-	// AppContexts has IDs.
+	// AppContexts has IDs. A rule with AppContexts does not allow VerbList, which returns the IDs of all app contexts.
 	AppContexts []string
-	// Apps and Clusters limit the rule to app contexts in which it, or other rules for the same action, match every app on every
-	// cluster. Clusters are provider+name. A rule with one of them does not allow VerbList, nor app contexts without apps. Of
-	// Clusters, only "*" matches an app without clusters.
+	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must together match every app on every
+	// cluster of the app context; one that does not exist is denied. Clusters are provider+name. A rule with Apps or Clusters
+	// allows neither VerbList nor app contexts without apps. Of Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 

@@ -30,8 +30,8 @@ works bring belongs to AppliedWorks on the cluster, whose CRD is installed.
   --kubeconfig FILE       how to reach the cluster (default: as for kubectl, or the pod's own)
   --hub NAME              what this cluster calls the hub, in the names of AppliedWorks; agents of
                           several hubs on one cluster need different ones (default "hub")
-  --hub-was ADDRESS       an address that the hub had before, of its API server or broker; what is
-                          recorded for that is taken over; once for each
+  --hub-was ADDRESS       a previous address of the hub, of its API server or broker; the records
+                          for it move to the current address; once for each
 
 Where works come from:
 
@@ -53,11 +53,11 @@ How works are served:
   --require-executor      refuse works without an executor: they act with the agent's own rights
   --executor NAMESPACE/NAME
                           a service account that works may have as executor, once for each; * stands
-                          for any characters, as in shop/*. Other executors are refused, and works
-                          without one (default: any executor)
+                          for any characters, as in shop/*. The agent refuses other executors and
+                          works without an executor (default: any that it may impersonate)
   --secret-feedback       let the rules of works read Secrets: feedback, conditions, and paths of
                           ignoreFields; their contents then go to the hub
-  --adopt WHEN            what to do with objects that exist and no work of the agent has made:
+  --adopt WHEN            what to do with objects that exist and that the work has not applied:
                           never adopt them, unowned ones only, or always (default never)
   --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
                           means for ever (default 60m with kube, 0 with mqtt, where a source that
@@ -67,7 +67,8 @@ How works are served:
                           (default 5m)
   --max-watches N         how many objects to watch; the others are polled (default 5000)
 
-  --listen ADDR           serve /metrics, /healthz and /readyz, such as :8080 (default: not)
+  --listen ADDR           serve /metrics, /healthz and /readyz, such as :8080 (default: not). There
+                          is no login
   --verbose               log what the SDK does, to standard error
   --help                  show this
 
