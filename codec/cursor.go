@@ -83,11 +83,11 @@ func (c *cursor) member() bool {
 }
 
 // element moves to the array's next element. It leaves the array at its end.
-func (c *cursor) element() bool { return c.next(']') && c.counted() }
+func (c *cursor) element() bool { return c.next(']') && c.count(1) }
 
-// counted counts an element, or a member of a map, and reports whether there may be as many.
-func (c *cursor) counted() bool {
-	if c.elements++; c.elements > MaxElements {
+// count counts elements of lists and members of maps, and reports whether there may be as many.
+func (c *cursor) count(n int) bool {
+	if c.elements += n; c.elements > MaxElements {
 		c.fail(c.pos, reasonMany)
 	}
 	return c.err == nil

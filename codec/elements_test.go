@@ -56,6 +56,8 @@ func TestManyElements(t *testing.T) {
 		{"strings of keys", newStatus(), codec.ManifestWork, `{"resourceStatus":` + list(`"Meta":`) + `}`},
 		{"listed works", newSpecResync(), codec.ManifestWork, `{"resourceVersions":` + list("{}") + `}`},
 		{"listed works with IDs", newSpecResync(), codec.ManifestWork, `{"resourceVersions":` + list(`{"resourceID":"a"}`) + `}`},
+		{"lists, many times", newSpecResync(), codec.ManifestWork, `{` + strings.Repeat(`"resourceVersions":[],`, 10_000) + `"resourceVersions":1}`},
+		{"owners, many times", newSpec(), codec.ManifestWork, `{"manifests":[{}],"metadata":{` + strings.Repeat(`"ownerReferences":[`+strings.Repeat("{},", 100_000)+`{}],`, 10) + `"labels":{}}}`},
 		{"listed statuses", newStatusResync(), codec.ManifestWork, `{"statusHashes":` + list(`{"resourceID":"a"}`) + `}`},
 		{"bundle: manifests", bundleSpec(), codec.ManifestBundle, `{"manifests":` + list("{}") + `}`},
 		{"bundle: configurations", bundleSpec(), codec.ManifestBundle, `{"manifests":[{}],"manifestConfigs":` + list("{}") + `}`},
@@ -87,7 +89,7 @@ func TestMaxElements(t *testing.T) {
 			for i := range n {
 				m.Work.Spec.Workload.Manifests[i].Raw = []byte("{}")
 			}
-			m.Work.Labels, m.Work.Annotations = nil, nil
+			m.Work.Labels, m.Work.Annotations, m.Work.OwnerReferences = nil, nil, nil
 		})
 	}
 	configs := func(n int) *codec.Spec {

@@ -166,7 +166,10 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 		if !p.enter(listVersions) {
 			continue
 		}
-		entries = make([]SpecEntry, 0, len(data)/leastEntryText)
+		if entries == nil { // else the list is there twice
+			entries = make([]SpecEntry, 0, len(data)/leastEntryText)
+		}
+		entries = entries[:0]
 		p.open('[')
 		for i := 0; p.entry(i); i++ {
 			var e SpecEntry
@@ -205,7 +208,10 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 		if !p.enter(listHashes) {
 			continue
 		}
-		entries = make([]StatusEntry, 0, len(data)/leastEntryText)
+		if entries == nil { // else the list is there twice
+			entries = make([]StatusEntry, 0, len(data)/leastEntryText)
+		}
+		entries = entries[:0]
 		p.open('[')
 		for i := 0; p.entry(i); i++ {
 			var e StatusEntry

@@ -108,7 +108,7 @@ func (p *dataParser) stringMap(field string) map[string]string {
 		return nil
 	}
 	m := map[string]string{}
-	for p.open('{'); p.member() && p.counted(); {
+	for p.open('{'); p.member() && p.count(1); {
 		key := string(p.key)
 		m[key] = p.string(field)
 	}

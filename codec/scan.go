@@ -8,8 +8,6 @@ import (
 	"errors"
 	"math/bits"
 	"strconv"
-
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // MaxDepth is how deep the arrays and objects of an event may be nested, and of any JSON in it. It keeps hostile input
@@ -52,13 +50,10 @@ const (
 	reasonMore    = "text after the JSON value"
 )
 
-// crowded returns an error if a scanned value has more than MaxElements members and elements, at all levels.
-func crowded(raw []byte) error {
-	if len(raw) < 2*MaxElements { // each has a byte, and a comma or bracket before it
-		return nil
-	}
-	n, text := 0, false
-	for i := 0; i < len(raw); i++ {
+// elementsIn returns how many members and elements a scanned value has at all levels. It stops above MaxElements.
+func elementsIn(raw []byte) (n int) {
+	text := false
+	for i := 0; i < len(raw) && n <= MaxElements; i++ {
 		switch b := raw[i]; {
 		case text:
 			if b == '\\' {
@@ -74,11 +69,8 @@ func crowded(raw []byte) error {
 				n++
 			}
 		}
-		if n > MaxElements {
-			return &syntaxError{offset: i, reason: reasonMany}
-		}
 	}
-	return nil
+	return n
 }
 
 // unless returns the reason for an error: the usual one, unless there are too many elements.
@@ -88,14 +80,6 @@ func unless(err error, usual string) string {
 		return "is too large"
 	}
 	return usual
-}
-
-// unmarshal decodes a scanned value as Kubernetes does: fields are case-sensitive, integers are exact.
-func unmarshal(raw []byte, target any) error {
-	if err := crowded(raw); err != nil {
-		return err
-	}
-	return utiljson.Unmarshal(raw, target)
 }
 
 // The scan functions validate one value that begins at data[i], in one pass and without allocating. They

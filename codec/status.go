@@ -12,6 +12,7 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -137,7 +138,10 @@ func unmarshalObject(raw []byte, target any) error {
 	if c.open('{'); c.err != nil {
 		return c.err
 	}
-	return unmarshal(raw, target)
+	if !c.count(elementsIn(raw)) {
+		return c.err
+	}
+	return utiljson.Unmarshal(raw, target)
 }
 
 // checkedStatus returns a status that was read, or why it is none.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
@@ -113,14 +114,12 @@ func (d *draft) json(name string, value any) {
 		d.fail(CodeData, "data."+name, "cannot be written as JSON", err)
 		return
 	}
-	if err := crowded(text); err != nil {
-		d.fail(CodeData, "data."+name, "is too large", err)
-	}
+	d.elements("data."+name, elementsIn(text))
 	d.name(name)
 	d.data = append(d.data, text...)
 }
 
-// elements counts what Decode counts, except for what [draft.json] writes.
+// elements counts what Decode counts.
 func (d *draft) elements(field string, n int) {
 	if d.counted += n; d.counted > MaxElements {
 		d.fail(CodeData, field, "has "+reasonMany, nil)
@@ -202,11 +201,11 @@ func (p *dataParser) finish() *Error {
 // json decodes a member of small size into target. A later member of the same name replaces the value.
 func (p *dataParser) json(field string, target any) {
 	raw := p.value()
-	if raw == nil {
+	if raw == nil || !p.count(elementsIn(raw)) {
 		return
 	}
-	if err := unmarshal(raw, target); err != nil {
-		p.fail(field, unless(err, "has another form than expected"), err)
+	if err := utiljson.Unmarshal(raw, target); err != nil {
+		p.fail(field, "has another form than expected", err)
 	}
 }
 
