@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -46,7 +47,7 @@ func normalize(obj *workv1.ManifestWork) error {
 func validateNew(obj *workv1.ManifestWork, invalid field.ErrorList) error {
 	errs := validation.ValidateObjectMeta(&obj.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if len(invalid) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, crd.MarkBlocked(append(errs, invalid...)))
+		return newInvalid(kind, obj.Name, crd.MarkBlocked(append(errs, invalid...)))
 	}
 	return withSpec(obj, errs)
 }
@@ -63,7 +64,7 @@ func validateChange(current, next *workv1.ManifestWork, specChanged bool, invali
 		return withSpec(next, errs)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, next.Name, crd.MarkBlocked(errs))
+		return newInvalid(kind, next.Name, crd.MarkBlocked(errs))
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
 		errs = append(errs, more...)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, obj.Name, crd.MarkBlocked(errs))
+		return newInvalid(kind, obj.Name, crd.MarkBlocked(errs))
 	}
 	return nil
 }
@@ -210,13 +211,26 @@ func validateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 		_, invalid = crd.Member("status", data)
 	}
 	if len(invalid) > 0 {
-		return apierrors.NewInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
+		return newInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
 	}
 	return nil
 }
 
-// statusErrors returns what the CRD has against a status that a peer has sent. A list that is null counts as empty, as
-// peers without an API server between them may send one.
+// newInvalid returns an error with the first 500 causes: apierrors.NewInvalid takes time with the square of their number.
+func newInvalid(kind schema.GroupKind, name string, errs field.ErrorList) error {
+	return apierrors.NewInvalid(kind, name, first(errs, 500))
+}
+
+// first returns the first errors of a list, and how many more there are.
+func first(errs field.ErrorList, n int) field.ErrorList {
+	if len(errs) <= n {
+		return errs
+	}
+	return append(errs[:n:n], field.Invalid(nil, nil, fmt.Sprintf("there are %d more errors", len(errs)-n)))
+}
+
+// statusErrors returns what the CRD has against the first bad part of a status that a peer has sent. A list that is null counts
+// as empty, as peers without an API server between them may send one.
 func statusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 	if crd.StatusFits(status) {
 		return nil
@@ -228,11 +242,35 @@ func statusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 			m.Conditions = []metav1.Condition{}
 		}
 	}
-	data, err := json.Marshal(&filled)
-	if err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("status"), err)}
+	for part, place := range crd.UnfitStatus(&filled) {
+		data, err := json.Marshal(part)
+		switch {
+		case err != nil:
+			return field.ErrorList{field.InternalError(field.NewPath("status"), err)}
+		case len(data) > mostExplained:
+			return field.ErrorList{field.Invalid(field.NewPath("status"), field.OmitValueType{}, tooLargeToExplain)}
+		}
+		if _, errs := crd.Member("status", data); len(errs) > 0 {
+			return placed(errs, place)
+		}
 	}
-	_, errs := crd.Member("status", data)
+	return nil
+}
+
+// The schema takes time with the square of a list's length, so it does not see larger parts of a peer's object than mostExplained.
+const (
+	mostExplained     = 64 << 10
+	tooLargeToExplain = "is invalid, and too large to say why"
+)
+
+// placed sets the place in the first list of the errors' paths.
+func placed(errs field.ErrorList, place int) field.ErrorList {
+	set := func(path string) string { return strings.Replace(path, "[0]", fmt.Sprintf("[%d]", place), 1) }
+	if place > 0 {
+		for _, e := range errs {
+			e.Field, e.Detail = set(e.Field), set(e.Detail)
+		}
+	}
 	return errs
 }
 
@@ -243,15 +281,15 @@ func brief(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	text := errs.ToAggregate().Error()
+	text := first(errs, 10).ToAggregate().Error()
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return errors.New(text)
 }
 
-// specErrors returns what the CRD has against a spec that a peer has sent. What the API server sets by default may be
-// missing.
+// specErrors returns what the CRD has against the first bad part of a spec that a peer has sent. What the API server sets by
+// default may be missing.
 func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	if crd.DecodedSpecFits(spec) {
 		return nil
@@ -261,11 +299,19 @@ func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	}
 	filled := spec.DeepCopy()
 	crd.Default(filled)
-	errs, err := validateSpec(filled)
-	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath("spec"), field.OmitValueType{}, err.Error())}
+	for part, place := range crd.Unfit(filled) {
+		if data, err := json.Marshal(part.ManifestConfigs); err != nil || len(data) > mostExplained {
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "manifestConfigs").Index(place), field.OmitValueType{}, tooLargeToExplain)}
+		}
+		errs, err := validateSpec(part)
+		if err != nil {
+			errs = field.ErrorList{field.Invalid(field.NewPath("spec"), field.OmitValueType{}, err.Error())}
+		}
+		if len(errs) > 0 {
+			return placed(errs, place)
+		}
 	}
-	return errs
+	return nil
 }
 
 // carryOver gives next what no write through a clientset changes.

@@ -6,6 +6,8 @@ package work
 import (
 	"fmt"
 
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
@@ -276,3 +278,8 @@ func RefusedStatuses(s *Source) (n int) {
 
 // ComparesAtOnce is how many lists in a row are compared.
 const ComparesAtOnce = comparesAtOnce
+
+// SpecError and StatusError are what is wrong with an object of a peer.
+func SpecError(spec *workv1.ManifestWorkSpec) error { return brief(specErrors(spec)) }
+
+func StatusError(status *workv1.ManifestWorkStatus) error { return brief(statusErrors(status)) }

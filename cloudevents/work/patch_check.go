@@ -184,7 +184,7 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 	if next.APIVersion != ownType.APIVersion {
 		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), next.APIVersion, "must be "+ownType.APIVersion))
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: group.Group, Kind: next.Kind}, next.Name, append(errs, invalid...))
+	return newInvalid(schema.GroupKind{Group: group.Group, Kind: next.Kind}, next.Name, append(errs, invalid...))
 }
 
 // stays refuses what a patch makes of an object's name and namespace, unless they stay.

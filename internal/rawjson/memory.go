@@ -36,6 +36,19 @@ func (e *MemoryError) Error() string {
 // memoryOf returns how much memory the value of a text may take.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 
+// Count returns how many members and elements a value has at all levels, about. It stops above a limit.
+func Count(data []byte, limit int) (n int) {
+	for i := 0; i < len(data) && n <= limit; i++ {
+		switch data[i] {
+		case '"':
+			i = skipString(data, i) - 1
+		case ',', '[', '{':
+			n++
+		}
+	}
+	return n
+}
+
 // weigh returns about how much memory a value takes without a Go type. It stops above a limit.
 func weigh(data []byte, limit int) int {
 	size := len(data)

@@ -80,7 +80,14 @@ func plainLabel(s []byte) bool {
 	return true
 }
 
+// maxMetadata is how many members and elements the metadata of a manifest may have: an owner of two bytes takes hundreds, and
+// its four errors more.
+const maxMetadata = 10_000
+
 func metadataFits(data []byte) bool {
+	if rawjson.Count(data, maxMetadata) > maxMetadata {
+		return false
+	}
 	var m metav1.ObjectMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &m); err != nil {
 		return false

@@ -5,6 +5,7 @@ package crd
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	workv1 "open-cluster-management.io/api/work/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // celRules are the CRD's x-kubernetes-validations, by their text. A CEL interpreter would be a third of the
@@ -94,7 +97,7 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	}
 	typed, err := decodeMetadata(metadata)
 	if err != nil {
-		return append(errs, field.Invalid(path.Child("metadata"), metadata, err.Error()))
+		return append(errs, field.Invalid(path.Child("metadata"), brief(metadata), err.Error()))
 	}
 	if typed.Name == "" {
 		typed.Name = "fakename" // manifests may leave it out, objects may not
@@ -102,10 +105,21 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
 }
 
+// brief returns a value for an error.
+func brief(metadata any) any {
+	if obj, ok := metadata.(map[string]any); ok && len(fmt.Sprint(obj)) > 64<<10 {
+		return field.OmitValueType{}
+	}
+	return metadata
+}
+
 func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
 	data, err := json.Marshal(metadata)
 	if err != nil {
 		return nil, err
+	}
+	if rawjson.Count(data, maxMetadata) > maxMetadata {
+		return nil, fmt.Errorf("has more than %d members and elements", maxMetadata)
 	}
 	typed := &metav1.ObjectMeta{}
 	return typed, kjson.UnmarshalCaseSensitivePreserveInts(data, typed)
@@ -134,7 +148,7 @@ func Malformed(member string, data []byte) *field.Error {
 		}
 		if metadata, ok := obj["metadata"]; ok && first == nil {
 			if _, err := decodeMetadata(metadata); err != nil {
-				first = field.Invalid(path.Child("metadata"), metadata, err.Error())
+				first = field.Invalid(path.Child("metadata"), brief(metadata), err.Error())
 			}
 		}
 	})

@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"iter"
 	"strings"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -26,6 +27,50 @@ func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 		}
 	}
 	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && manifestsFit(s)
+}
+
+// Unfit returns specs that each have one part of a defaulted spec that may not fit, and the part's place in its list. Of a
+// manifest there is what the schema describes.
+func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] {
+	return func(yield func(*workv1.ManifestWorkSpec, int) bool) {
+		if !deleteOptionFits(s.DeleteOption) || !executorFits(s.Executor) {
+			if !yield(&workv1.ManifestWorkSpec{DeleteOption: s.DeleteOption, Executor: s.Executor}, 0) {
+				return
+			}
+		}
+		for i := range s.ManifestConfigs {
+			if !configFits(&s.ManifestConfigs[i]) && !yield(&workv1.ManifestWorkSpec{ManifestConfigs: s.ManifestConfigs[i : i+1]}, i) {
+				return
+			}
+		}
+		for i := range s.Workload.Manifests {
+			if raw := s.Workload.Manifests[i].Raw; !manifestFits(raw) {
+				part := &workv1.ManifestWorkSpec{}
+				part.Workload.Manifests = make([]workv1.Manifest, 1)
+				part.Workload.Manifests[0].Raw = head(raw)
+				if !yield(part, i) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// head returns a manifest without the members that the schema does not describe.
+func head(raw []byte) []byte {
+	if rawjson.KindOf(raw) != rawjson.Object {
+		return raw
+	}
+	out := []byte{'{'}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		if value := rawjson.Member(raw, name); value != nil {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(append(out, `"`+name+`":`...), value...)
+		}
+	}
+	return append(out, '}')
 }
 
 func manifestsAreJSON(s *workv1.ManifestWorkSpec) bool {
@@ -89,11 +134,9 @@ func configFits(c *workv1.ManifestConfigOption) bool {
 		default:
 			return false
 		}
-		for j := range i {
-			if c.ConditionRules[j].Condition == r.Condition {
-				return false
-			}
-		}
+	}
+	if !distinct(c.ConditionRules, func(r *workv1.ConditionRule) string { return r.Condition }) {
+		return false
 	}
 	return c.UpdateStrategy == nil || strategyFits(c.UpdateStrategy)
 }
@@ -104,14 +147,19 @@ func feedbackRuleFits(r *workv1.FeedbackRule) bool {
 	default:
 		return false
 	}
-	for i := range r.JsonPaths {
-		for j := range i {
-			if r.JsonPaths[i].Name == r.JsonPaths[j].Name {
-				return false
-			}
-		}
+	return distinct(r.JsonPaths, func(p *workv1.JsonPath) string { return p.Name })
+}
+
+// distinct reports whether no two elements of a list have the same key.
+func distinct[T any](list []T, key func(*T) string) bool {
+	if len(list) < 2 {
+		return true
 	}
-	return true
+	seen := make(map[string]struct{}, len(list))
+	for i := range list {
+		seen[key(&list[i])] = struct{}{}
+	}
+	return len(seen) == len(list)
 }
 
 func strategyFits(u *workv1.UpdateStrategy) bool {
@@ -134,11 +182,6 @@ func strategyFits(u *workv1.UpdateStrategy) bool {
 		default:
 			return false
 		}
-		for j := range i {
-			if a.IgnoreFields[i].Condition == a.IgnoreFields[j].Condition {
-				return false
-			}
-		}
 	}
-	return true
+	return distinct(a.IgnoreFields, func(f *workv1.IgnoreField) string { return string(f.Condition) })
 }

@@ -5,6 +5,7 @@ package crd
 
 import (
 	"bytes"
+	"iter"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,23 @@ func StatusFits(s *workv1.ManifestWorkStatus) bool {
 		}
 	}
 	return true
+}
+
+// UnfitStatus returns statuses that each have one part of a status that may not fit, its conditions or a manifest, and the
+// manifest's place.
+func UnfitStatus(s *workv1.ManifestWorkStatus) iter.Seq2[*workv1.ManifestWorkStatus, int] {
+	return func(yield func(*workv1.ManifestWorkStatus, int) bool) {
+		if !conditionsFit(s.Conditions) && !yield(&workv1.ManifestWorkStatus{Conditions: s.Conditions}, 0) {
+			return
+		}
+		for i := range s.ResourceStatus.Manifests {
+			part := &workv1.ManifestWorkStatus{}
+			part.ResourceStatus.Manifests = s.ResourceStatus.Manifests[i : i+1]
+			if !StatusFits(part) && !yield(part, i) {
+				return
+			}
+		}
+	}
 }
 
 // Complete reports whether a status that was decoded from data had every required member that may be empty.

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// TestManyErrors: a peer's object with very many errors takes neither long nor much memory, and the error names one.
+func TestManyErrors(t *testing.T) {
+	manifest := func(metadata string) workv1.ManifestWorkSpec {
+		s := workv1.ManifestWorkSpec{}
+		s.Workload.Manifests = make([]workv1.Manifest, 3)
+		for i := range s.Workload.Manifests {
+			s.Workload.Manifests[i].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
+		}
+		s.Workload.Manifests[2].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",` + metadata + `}}`)
+		return s
+	}
+	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
+	const many = 200_000
+	paths := make([]workv1.JsonPath, 100_000)
+	for i := range paths {
+		paths[i].Name = fmt.Sprint(i)
+	}
+	for _, test := range []struct {
+		name string
+		spec workv1.ManifestWorkSpec
+		want string
+	}{
+		{"owners", manifest(`"ownerReferences":` + list("{}", many)), "spec.workload.manifests[2].metadata"},
+		{"some owners", manifest(`"ownerReferences":` + list("{}", 2000)), "spec.workload.manifests[2].metadata.ownerReferences"},
+		{"finalizers", manifest(`"finalizers":` + list(`""`, many)), "spec.workload.manifests[2].metadata"},
+		{"content", manifest(`"name":1},"data":{"a":` + list("{}", 2_000_000)), "spec.workload.manifests[2].metadata"},
+		{"configurations", workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, many)}, ""},
+		{"rules", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{FeedbackRules: make([]workv1.FeedbackRule, many)}}}, "spec.manifestConfigs[0]"},
+		{"paths", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "a", Name: "b"}, FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: paths}},
+		}}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			within(t, test.want, func() error { return work.SpecError(&test.spec) })
+		})
+	}
+	t.Run("conditions", func(t *testing.T) {
+		within(t, "status: Invalid value: is invalid, and too large to say why", func() error {
+			return work.StatusError(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)})
+		})
+	})
+}
+
+// TestErrorOfLaterPart: the error of a peer's object has the place of what is wrong.
+func TestErrorOfLaterPart(t *testing.T) {
+	status := &workv1.ManifestWorkStatus{}
+	good := metav1.Condition{Type: "Applied", Status: "True", Reason: "R", LastTransitionTime: metav1.Unix(1, 0)}
+	for range 1000 {
+		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, workv1.ManifestCondition{Conditions: []metav1.Condition{good}})
+	}
+	if err := work.StatusError(status); err != nil {
+		t.Error(err)
+	}
+	status.ResourceStatus.Manifests[500].Conditions[0].Reason = "no reason"
+	if err := work.StatusError(status); err == nil || !strings.Contains(err.Error(), "status.resourceStatus.manifests[500].conditions[0].reason") {
+		t.Errorf("got %v", err)
+	}
+	spec := &workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, 10)}
+	spec.ManifestConfigs[7].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
+	if err := work.SpecError(spec); err == nil || !strings.Contains(err.Error(), "spec.manifestConfigs[7].feedbackRules[0].type") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// within calls a function that has a few seconds and 256 MiB.
+func within(t *testing.T, want string, check func() error) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	err := check()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("got %.300v, want %s", err, want)
+	}
+	if err != nil && len(err.Error()) > 2000 {
+		t.Errorf("the error has %d bytes", len(err.Error()))
+	}
+	t.Logf("%v, %d MiB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 256 {
+		t.Errorf("%d MiB were allocated", n)
+	}
+	if took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
