@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
@@ -58,8 +59,8 @@ func New(options Options) (*Caller, error) {
 }
 
 // SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes nothing, where one is
-// not valid, or two of one protocol have the same name: the error is a field.ErrorList as an aggregate, with the name of each configuration. It fails with
-// [ErrFollows] where Options.Client is set.
+// not valid, or two of one protocol have the same name: the error is an aggregate of the first 10 field errors, with the
+// name of each configuration. It fails with [ErrFollows] where Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
 		return ErrFollows
@@ -84,9 +85,18 @@ func (c *Caller) SetConfigurations(configurations Configurations) error {
 		check(configurations.Interpreting[i].Name, configurations.Interpreting[i].Validate())
 	}
 	if len(errs) > 0 {
-		return errs.ToAggregate()
+		return aggregate(errs)
 	}
 	return c.set(configurations, true)
+}
+
+// aggregate joins the first errors and counts the rest. The text of an aggregate takes quadratic time.
+func aggregate(errs field.ErrorList) utilerrors.Aggregate {
+	const most = 10
+	if len(errs) <= most {
+		return errs.ToAggregate()
+	}
+	return utilerrors.NewAggregate(append(errs[:most].ToAggregate().Errors(), fmt.Errorf("%d more errors", len(errs)-most)))
 }
 
 // set makes a new index. Clients of webhooks that are reached as before are kept, with their connections.

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,27 @@ func TestOddNames(t *testing.T) {
 	both.Interpreting = inter(interpreting("a", nowhere)).Interpreting
 	if err := c.SetConfigurations(both); err != nil {
 		t.Errorf("one of a name in each protocol: %v", err)
+	}
+}
+
+// TestSetConfigurationsReturnsTheFirstErrors: the text of thousands takes quadratic time.
+func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
+	c := configured(t, caller.Options{}, inter())
+	broken := make([]v1alpha1.ResourceInterpreterWebhookConfiguration, 2000)
+	for i := range broken {
+		broken[i] = interpreting(fmt.Sprint("c", i), nowhere, make([]v1alpha1.KindRuleWithOperations, 2001)...)
+	}
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
+	began := time.Now()
+	text := c.SetConfigurations(inter(broken...)).Error()
+	took := time.Since(began)
+	goruntime.ReadMemStats(&after)
+	if !strings.HasPrefix(text, "[c0: webhooks[0].rules: Too many: 2001") || !strings.HasSuffix(text, ", 1990 more errors]") {
+		t.Errorf("%.2000s", text)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 || took > 2*time.Second {
+		t.Errorf("allocated %d MiB in %s", allocated>>20, took)
 	}
 }
 

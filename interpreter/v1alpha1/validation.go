@@ -19,12 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set. What the
-// schema of the CRD refuses it refuses too, and also what a schema cannot see.
+// Validate returns the first 10 errors of a configuration, with the path of each field. Defaults need not be set. What
+// the schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
+	if errs != nil {
+		return errs
+	}
 	names := map[string]bool{}
-	for i := range c.Webhooks {
+	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
 		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
 		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
@@ -36,31 +39,36 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 				errs = append(errs, field.NotSupported(path.Child("failurePolicy"), *w.FailurePolicy, known))
 			}
 		}
-		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
-		for j := range w.Rules {
+		tooMany := validateCount(len(w.Rules), maxRules, path.Child("rules"))
+		errs = append(errs, tooMany...)
+		for j := 0; j < len(w.Rules) && tooMany == nil && len(errs) < maxErrors; j++ {
 			errs = append(errs, validateResourceRule(&w.Rules[j], path.Child("rules").Index(j))...)
 		}
 	}
-	return errs
+	return errs[:min(len(errs), maxErrors)]
 }
 
-// Validate returns what is wrong with a configuration, with the path of each field. Defaults need not be set. What the
-// schema of the CRD refuses it refuses too, and also what a schema cannot see.
+// Validate returns the first 10 errors of a configuration, with the path of each field. Defaults need not be set. What
+// the schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
+	if errs != nil {
+		return errs
+	}
 	names := map[string]bool{}
-	for i := range c.Webhooks {
+	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
 		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
 		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
 		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
 		errs = append(errs, validateVersions(w.InterpreterContextVersions, path.Child("interpreterContextVersions"))...)
-		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
-		for j := range w.Rules {
+		tooMany := validateCount(len(w.Rules), maxRules, path.Child("rules"))
+		errs = append(errs, tooMany...)
+		for j := 0; j < len(w.Rules) && tooMany == nil && len(errs) < maxErrors; j++ {
 			errs = append(errs, validateKindRule(&w.Rules[j], path.Child("rules").Index(j))...)
 		}
 	}
-	return errs
+	return errs[:min(len(errs), maxErrors)]
 }
 
 // Limits of the CRDs. What their schema refuses, Validate refuses too; it also looks at what a schema cannot see.
@@ -74,6 +82,10 @@ const (
 	maxGroup      = validation.DNS1123SubdomainMaxLength
 	maxLabel      = validation.DNS1123LabelMaxLength
 )
+
+// maxErrors is the limit of errors of a configuration. A list with too many elements has one error: its elements are
+// not checked.
+const maxErrors = 10
 
 func validateWebhooks[W any](webhooks []W) field.ErrorList {
 	if webhooks == nil {
@@ -237,6 +249,9 @@ func validateVersions(versions []string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "must include one of "+Version)}
 	}
 	errs := validateCount(len(versions), maxVersions, path)
+	if errs != nil {
+		return errs
+	}
 	seen := map[string]bool{}
 	for i, v := range versions {
 		for _, message := range validation.IsDNS1035Label(v) {
@@ -260,6 +275,9 @@ func validateResourceRule(r *RuleWithOperations, path *field.Path) field.ErrorLi
 	errs = append(errs, validateList(r.APIVersions, path.Child("apiVersions"), false)...)
 	errs = append(errs, validateList(r.Resources, path.Child("resources"), false)...)
 	for i, resource := range r.Resources {
+		if len(errs) >= maxErrors {
+			break
+		}
 		if _, sub, found := strings.Cut(resource, "/"); found && sub != "*" {
 			errs = append(errs, field.Invalid(path.Child("resources").Index(i), resource, "names a subresource: webhooks are asked about whole objects"))
 		}
@@ -281,8 +299,11 @@ func validateKindRule(r *KindRuleWithOperations, path *field.Path) field.ErrorLi
 		length int
 	}{{"apiGroups", r.APIGroups, maxGroup}, {"apiVersions", r.APIVersions, maxLabel}, {"kinds", r.Kinds, maxLabel}} {
 		at := path.Child(list.name)
+		if tooMany := validateCount(len(list.values), maxKinds, at); tooMany != nil {
+			errs = append(errs, tooMany...)
+			continue
+		}
 		errs = append(errs, validateList(list.values, at, list.name == "apiGroups")...)
-		errs = append(errs, validateCount(len(list.values), maxKinds, at)...)
 		errs = append(errs, validateLengths(list.values, list.length, at)...)
 	}
 	return errs
@@ -293,6 +314,9 @@ func validateOperations[O ~string](list []O, known func(O) bool, path *field.Pat
 		return field.ErrorList{field.Required(path, "at least one operation, or *")}
 	}
 	errs := validateCount(len(list), maxOperations, path)
+	if errs != nil {
+		return errs
+	}
 	for i, o := range list {
 		switch {
 		case o == "*" && len(list) > 1:
@@ -311,7 +335,7 @@ func validateList(list []string, path *field.Path, empty bool) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i, s := range list {
-		if s == "" && !empty {
+		if s == "" && !empty && len(errs) < maxErrors {
 			errs = append(errs, field.Required(path.Index(i), ""))
 		}
 	}

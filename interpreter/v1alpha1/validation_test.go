@@ -6,12 +6,15 @@ package v1alpha1_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -192,7 +195,7 @@ func TestOperations(t *testing.T) {
 
 // TestScheme: all kinds can be decoded by a scheme, and encoded as they were.
 func TestScheme(t *testing.T) {
-	scheme := runtime.NewScheme()
+	scheme := kruntime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
@@ -204,5 +207,54 @@ func TestScheme(t *testing.T) {
 		if _, err := json.Marshal(object.DeepCopyObject()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestValidateStopsAfterTenErrors: long lists of faults take little memory and time.
+func TestValidateStopsAfterTenErrors(t *testing.T) {
+	type e = *v1alpha1.ResourceExploringWebhook
+	type i = *v1alpha1.ResourceInterpreterWebhook
+	const n = 20_000
+	for name, spoil := range map[string]struct {
+		explore func(e)
+		inter   func(i)
+		errors  int
+	}{
+		"rules":       {func(w e) { w.Rules = make([]v1alpha1.RuleWithOperations, n) }, func(w i) { w.Rules = make([]v1alpha1.KindRuleWithOperations, n) }, 1},
+		"empty rules": {func(w e) { w.Rules = make([]v1alpha1.RuleWithOperations, 64) }, func(w i) { w.Rules = make([]v1alpha1.KindRuleWithOperations, 64) }, 10},
+		"operations": {func(w e) { w.Rules[0].Operations = slices.Repeat([]v1alpha1.OperationType{"*"}, n) },
+			func(w i) { w.Rules[0].Operations = slices.Repeat([]v1alpha1.InterpreterOperation{"*"}, n) }, 1},
+		"versions": {func(w e) { w.ExploreReviewVersions = make([]string, n) }, func(w i) { w.InterpreterContextVersions = make([]string, n) }, 1},
+		"kinds":    {func(w e) { w.Rules[0].Resources = make([]string, n) }, nil, 10},
+		"long kinds": {func(w e) { w.Rules[0].Resources = slices.Repeat([]string{"a/b"}, n) },
+			func(w i) { w.Rules[0].Kinds = slices.Repeat([]string{strings.Repeat("a", 64)}, 64) }, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exploring, interpreting := good()
+			spoil.explore(&exploring.Webhooks[0])
+			check := func(validate func() field.ErrorList) {
+				t.Helper()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				began := time.Now()
+				errs := validate()
+				_ = errs.ToAggregate().Error()
+				took := time.Since(began)
+				runtime.ReadMemStats(&after)
+				if allocated := after.TotalAlloc - before.TotalAlloc; len(errs) != spoil.errors || allocated > 4<<20 || took > 2*time.Second {
+					t.Errorf("%d errors, allocated %d kB in %s", len(errs), allocated>>10, took)
+				}
+			}
+			check(exploring.Validate)
+			if spoil.inter != nil {
+				spoil.inter(&interpreting.Webhooks[0])
+				check(interpreting.Validate)
+			}
+		})
+	}
+	_, interpreting := good()
+	interpreting.Webhooks = make([]v1alpha1.ResourceInterpreterWebhook, n)
+	if errs := interpreting.Validate(); len(errs) != 1 {
+		t.Errorf("%d webhooks: %d errors", n, len(errs))
 	}
 }
