@@ -54,24 +54,38 @@ func (e *LimitError) Error() string { return e.problem }
 func limit(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }
 
 // JSON converts a document to JSON. The last of repeated keys counts.
-func JSON(text []byte) ([]byte, error) { return convert(text, yaml.YAMLToJSON) }
+func JSON(text []byte) ([]byte, error) {
+	defer takeTurn(text)()
+	return convert(text, yaml.YAMLToJSON)
+}
 
 // StrictJSON converts a document to JSON. A repeated key is an error.
-func StrictJSON(text []byte) ([]byte, error) { return convert(text, yaml.YAMLToJSONStrict) }
+func StrictJSON(text []byte) ([]byte, error) {
+	defer takeTurn(text)()
+	return convert(text, yaml.YAMLToJSONStrict)
+}
 
 // turn is held while a document is parsed that may need much memory.
 var turn sync.Mutex
+
+// takeTurn locks turn for a large document, or one with aliases. It returns the function that unlocks it.
+func takeTurn(text []byte) (release func()) {
+	if !hasAliases(text) && len(text) <= small {
+		return func() {}
+	}
+	turn.Lock()
+	return turn.Unlock
+}
+
+func hasAliases(text []byte) bool {
+	return bytes.IndexByte(text, '*') >= 0 && bytes.IndexByte(text, '&') >= 0
+}
 
 func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 	if len(text) > MaxBytes {
 		return nil, limit("the document has %d bytes, and %d are allowed", len(text), MaxBytes)
 	}
-	aliases := bytes.IndexByte(text, '*') >= 0 && bytes.IndexByte(text, '&') >= 0
-	if aliases || len(text) > small {
-		turn.Lock()
-		defer turn.Unlock()
-	}
-	if aliases {
+	if hasAliases(text) {
 		if err := checkAliases(text); err != nil {
 			return nil, err
 		}
@@ -191,6 +205,13 @@ func (d Document) JSON() ([]byte, error) { return d.spend(JSON(d.Text)) }
 
 // StrictJSON is like the function [StrictJSON]. In addition it bounds the file as a whole.
 func (d Document) StrictJSON() ([]byte, error) { return d.spend(StrictJSON(d.Text)) }
+
+// UseStrictJSON calls use with the result of [Document.StrictJSON]. No other large document is parsed before use
+// returns, so that the memory of several documents does not add up. Function use must not call this package.
+func (d Document) UseStrictJSON(use func(text []byte, err error)) {
+	defer takeTurn(d.Text)()
+	use(d.spend(convert(d.Text, yaml.YAMLToJSONStrict)))
+}
 
 func (d Document) spend(out []byte, err error) ([]byte, error) {
 	if err != nil || d.left == nil { // nil without Split

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +94,33 @@ func TestAliases(t *testing.T) {
 	if _, err := yamldoc.StrictJSON([]byte("a: 1\na: 2")); err == nil || !strings.Contains(err.Error(), "already set") {
 		t.Errorf("a repeated key: %v", err)
 	}
+}
+
+// TestLargeDocumentsAreUsedOneAtATime: small ones do not wait for them.
+func TestLargeDocumentsAreUsedOneAtATime(t *testing.T) {
+	large := yamldoc.Document{Text: []byte("a: " + strings.Repeat("x", 100_000))}
+	small := yamldoc.Document{Text: []byte("a: x")}
+	var all sync.WaitGroup
+	var using atomic.Int32
+	for range 4 {
+		all.Go(func() {
+			large.UseStrictJSON(func(text []byte, err error) {
+				if n := using.Add(1); n != 1 || err != nil || len(text) < 100_000 {
+					t.Errorf("document %d at the same time: %d bytes, %v", n, len(text), err)
+				}
+				time.Sleep(10 * time.Millisecond)
+				using.Add(-1)
+			})
+		})
+	}
+	all.Wait()
+	large.UseStrictJSON(func([]byte, error) {
+		small.UseStrictJSON(func(text []byte, err error) {
+			if err != nil || string(text) != `{"a":"x"}` {
+				t.Errorf("%s, %v", text, err)
+			}
+		})
+	})
 }
 
 // TestFileLimit: many documents that each become large are bounded together.

@@ -16,8 +16,13 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// MaxBytes is how large a document may be.
-const MaxBytes = 1 << 20
+const (
+	// MaxBytes is how large a document may be.
+	MaxBytes = 1 << 20
+	// MaxValues is how many fields and elements of lists it may have. An element of three bytes can take hundreds in
+	// memory.
+	MaxValues = 100_000
+)
 
 // Error says what is wrong with a document, and where.
 type Error struct {
@@ -80,19 +85,45 @@ func DecodeOne(data []byte) (*Document, error) {
 	return all[0], nil
 }
 
-func decodeOne(part yamldoc.Document, where string) (*Document, error) {
+func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 	if len(part.Text) > MaxBytes {
 		return nil, &Error{
 			Where:   where,
 			Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part.Text), MaxBytes),
 		}
 	}
-	raw, err := part.StrictJSON()
-	if errors.As(err, new(*yamldoc.LimitError)) {
-		return nil, &Error{Where: where, Problem: err.Error()}
+	part.UseStrictJSON(func(raw []byte, failed error) {
+		switch {
+		case errors.As(failed, new(*yamldoc.LimitError)):
+			err = &Error{Where: where, Problem: failed.Error()}
+		case failed != nil:
+			err = &Error{where, duplicateIn(part.Text), "it is not valid YAML: " + oneLine(failed.Error())}
+		default:
+			d, err = decodeJSON(raw, where)
+		}
+	})
+	return d, err
+}
+
+// tooMany returns whether a text in JSON has more than MaxValues fields and elements.
+func tooMany(raw []byte) bool {
+	n, quoted := 0, false
+	for i := 0; i < len(raw) && n <= MaxValues; i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
 	}
-	if err != nil {
-		return nil, &Error{where, duplicateIn(part.Text), "it is not valid YAML: " + oneLine(err.Error())}
+	return n > MaxValues
+}
+
+func decodeJSON(raw []byte, where string) (*Document, error) {
+	if tooMany(raw) {
+		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues)}
 	}
 	var h struct {
 		APIVersion string          `json:"apiVersion"`
@@ -131,8 +162,8 @@ func decodeOne(part yamldoc.Document, where string) (*Document, error) {
 	if d.Name = nameOf(d.Object); d.Name == "" {
 		return nil, &Error{where, "metadata.name", "it is required"}
 	}
-	if errs := check(d.Object); len(errs) > 0 {
-		return nil, &Error{where, errs[0].Field, errs[0].ErrorBody()}
+	if wrong := check(d.Object); wrong != nil {
+		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
 	}
 	return d, nil
 }

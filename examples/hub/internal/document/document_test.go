@@ -5,11 +5,15 @@ package document_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
 const head = "apiVersion: hub.spokewire.io/v1alpha1\n"
@@ -172,4 +176,63 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDecodeBoundsMemory: a megabyte of small faults takes little more memory than to parse it.
+func TestDecodeBoundsMemory(t *testing.T) {
+	kind := func(kind document.Kind, fields string) string {
+		version := document.APIVersion
+		if kind == document.InterpretingKind {
+			version = "config.karmada.io/v1alpha1"
+		}
+		return `{"apiVersion":"` + version + `","kind":"` + string(kind) + `","metadata":{"name":"a"},` + fields
+	}
+	selector := kind(document.PlacementKind, `"spec":{"applications":["a"],"clusters":{"selector":{"matchExpressions":`)
+	var names, wrong strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&names, `,"cluster-%d"`, i)
+		fmt.Fprintf(&wrong, `,"%d":"!"`, i)
+	}
+	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+	for _, tt := range []struct{ name, text, problem string }{
+		{"rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(349_000, "{}")+`}]}`), "more than 100000 fields and elements"},
+		{"fewer rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(49_000, "{}")+`}]}`), "qualified name"},
+		{"webhooks", kind(document.InterpretingKind, `"webhooks":`+list(49_000, "{}")+`}`), "Too many: 49000"},
+		{"parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(349_000, "{}")+`}}`), "more than 100000"},
+		{"fewer parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(49_000, "{}")+`}}`), "RFC 1123 label"},
+		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "it has the objects"},
+		{"dependencies", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":[{"template":"a"}],"dependsOn":`+list(49_000, `{"part":"b"}`)+`}]}}`), "Duplicate"},
+		{"requirements", selector + list(349_000, "{}") + "}}}}", "more than 100000"},
+		{"fewer requirements", selector + list(49_000, "{}") + "}}}}", "not a valid selector operator"},
+		{"values", selector + `[{"key":"a","operator":"In","values":` + list(99_000, `"!"`) + "}]}}}}", "a valid label must"},
+		{"labels", strings.Replace(kind(document.ClusterKind, ""), `"a"},`, `"a","labels":{`+wrong.String()[1:]+"}}}", 1), "a valid label must"},
+		{"a large placement", kind(document.PlacementKind, `"spec":{"applications":["a"],"clusters":{"names":["a"`+names.String()+`]}}}`), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			parsing, _ := cost(func() {
+				if _, err := yamldoc.StrictJSON([]byte(tt.text)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			var err error
+			allocated, took := cost(func() { _, err = document.Decode([]byte(tt.text), "some.yaml") })
+			if tt.problem == "" && err != nil || tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)) {
+				t.Errorf("%.200v, want %q", err, tt.problem)
+			}
+			if t.Logf("allocated %d MiB, %d of them to parse %d bytes", allocated>>20, parsing>>20, len(tt.text)); allocated > parsing+48<<20 || took > 5*time.Second {
+				t.Errorf("allocated %d MiB in %s, and %d MiB to parse it", allocated>>20, took, parsing>>20)
+			}
+		})
+	}
+}
+
+// cost returns the bytes that a call allocates, and its time.
+func cost(f func()) (uint64, time.Duration) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	f()
+	took := time.Since(began)
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, took
 }

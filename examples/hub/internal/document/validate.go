@@ -5,9 +5,11 @@ package document
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,21 +18,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// check finds what is wrong with a document by itself.
-func check(object any) field.ErrorList {
+// check returns the first error of a document by itself. Only the first is reported, so checks stop at the first element
+// of a list that has errors.
+func check(object any) *field.Error {
+	var errs field.ErrorList
 	switch o := object.(type) {
 	case *Cluster:
-		return o.check()
+		errs = o.check()
 	case *Application:
-		return o.check()
+		errs = o.check()
 	case *Placement:
-		return o.check()
+		errs = o.check()
 	case *v1alpha1.ResourceInterpreterWebhookConfiguration:
-		return o.Validate()
+		errs = o.Validate()
 	case *v1alpha1.ResourceExploringWebhookConfiguration:
-		return o.Validate()
+		errs = o.Validate()
 	}
-	return nil
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
 }
 
 var (
@@ -47,8 +54,39 @@ func checkName(path *field.Path, name string) field.ErrorList {
 	return errs
 }
 
+func checkLabels(path *field.Path, labels map[string]string) field.ErrorList {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if errs := metav1validation.ValidateLabels(map[string]string{key: labels[key]}, path); len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+func checkSelector(path *field.Path, s *metav1.LabelSelector) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	errs := checkLabels(path.Child("matchLabels"), s.MatchLabels)
+	for i, e := range s.MatchExpressions {
+		at := path.Child("matchExpressions").Index(i)
+		if len(errs) == 0 {
+			errs = metav1validation.ValidateLabelSelectorRequirement(e, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, at)
+		}
+		for j, value := range e.Values {
+			if len(errs) > 0 {
+				return errs
+			}
+			for _, wrong := range utilvalidation.IsValidLabelValue(value) {
+				errs = append(errs, field.Invalid(at.Child("values").Index(j), value, wrong))
+			}
+		}
+	}
+	return errs
+}
+
 func (c *Cluster) check() field.ErrorList {
-	return append(checkName(metadata.Child("name"), c.Metadata.Name), metav1validation.ValidateLabels(c.Metadata.Labels, metadata.Child("labels"))...)
+	return append(checkName(metadata.Child("name"), c.Metadata.Name), checkLabels(metadata.Child("labels"), c.Metadata.Labels)...)
 }
 
 func (a *Application) check() field.ErrorList {
@@ -59,6 +97,9 @@ func (a *Application) check() field.ErrorList {
 	}
 	names := map[string]bool{}
 	for i := range a.Spec.Parts {
+		if len(errs) > 0 {
+			return errs
+		}
 		p, path := &a.Spec.Parts[i], parts.Index(i)
 		errs = append(errs, checkName(path.Child("name"), p.Name)...)
 		if names[p.Name] {
@@ -70,7 +111,7 @@ func (a *Application) check() field.ErrorList {
 	for i := range a.Spec.Parts {
 		for j, d := range a.Spec.Parts[i].DependsOn {
 			if !names[d.Part] {
-				errs = append(errs, field.NotFound(parts.Index(i).Child("dependsOn").Index(j).Child("part"), d.Part))
+				return append(errs, field.NotFound(parts.Index(i).Child("dependsOn").Index(j).Child("part"), d.Part))
 			}
 		}
 	}
@@ -87,6 +128,9 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 	}
 	seen := map[string]bool{}
 	for i, d := range p.DependsOn {
+		if len(errs) > 0 {
+			return errs
+		}
 		at := path.Child("dependsOn").Index(i)
 		if seen[d.Part] {
 			errs = append(errs, field.Duplicate(at.Child("part"), d.Part))
@@ -100,6 +144,9 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 		}
 	}
 	for i, m := range p.Manifests {
+		if len(errs) > 0 {
+			return errs
+		}
 		at := path.Child("manifests").Index(i)
 		if m.Hook != "" && !slices.Contains(appcontext.Hooks(), appcontext.Hook(m.Hook)) {
 			errs = append(errs, field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks()))
@@ -153,7 +200,7 @@ func (p *Placement) check() field.ErrorList {
 	if len(p.Spec.Clusters.Names) == 0 && p.Spec.Clusters.Selector == nil {
 		errs = append(errs, field.Required(clusters, "it has names, or a selector, of which an empty one selects all clusters"))
 	}
-	return append(errs, metav1validation.ValidateLabelSelector(p.Spec.Clusters.Selector, metav1validation.LabelSelectorValidationOptions{}, clusters.Child("selector"))...)
+	return append(errs, checkSelector(clusters.Child("selector"), p.Spec.Clusters.Selector)...)
 }
 
 // Validate finds what documents say of others that are not there. It returns the first as an [*Error].
