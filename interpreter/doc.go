@@ -68,8 +68,8 @@
 // no memory is answered with 429. A buffer grows with what has arrived, whatever a request says of its length.
 //
 // [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or more than 8 times its text if
-// that is more. Requests that need more than 256 KiB, by an estimate, wait for each other if they need more than 128 MiB together. One that
-// waits for longer than its timeout is answered with 429. Each handler of [NewHandler] has limits of its own; those of a [Server]
+// that is more. Requests that need more than 1 MiB, by an estimate, wait for each other if they need more than 128 MiB together; one address has
+// at most three quarters of that. A request that waits for longer than its timeout is answered with 429. Each handler of [NewHandler] has limits of its own; those of a [Server]
 // share them.
 //
 // A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less; then its context ends. The time

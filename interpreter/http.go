@@ -140,11 +140,11 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	if err := e.read(body, w, r); err != nil {
 		return "", e.refuse(w, r, err)
 	}
-	work, err := e.memory.turn(ctx, body.data)
+	end, err := e.memory.turn(ctx, r.RemoteAddr, body.data)
 	if err != nil {
 		return "", e.refuse(w, r, &RequestError{Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again"})
 	}
-	defer e.memory.work.Release(work)
+	defer end()
 	if !e.places.take() {
 		return "", e.refuse(w, r, e.places.none())
 	}

@@ -14,7 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/spokewire/sdk-go/internal/connlimit"
+	"github.com/spokewire/sdk-go/internal/turns"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 	smallBody = 32 << 10
 	// workMemory is for the answers to all requests of more than smallWork.
 	workMemory = 128 << 20
-	smallWork  = 256 << 10
+	smallWork  = 1 << 20
 	// byteWork and partWork are about what the answer to a request takes for each byte of its body, and for each value in it.
 	byteWork, partWork = 8, 512
 )
@@ -42,12 +43,12 @@ type memory struct {
 	limit   int64
 	taken   atomic.Int64
 	pool    sync.Pool
-	work    *semaphore.Weighted
+	turns   *turns.Turns
 }
 
 func newMemory(largest int64) *memory {
 	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
-	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), work: semaphore.NewWeighted(workMemory)}
+	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), turns: turns.New(workMemory)}
 }
 
 // take reports whether there is memory for n bytes more of a buffer that then has size bytes.
@@ -63,14 +64,14 @@ func (m *memory) take(n, size int64) bool {
 	return false
 }
 
-// turn waits until there is memory to answer a request, and returns how much work is to be released then.
-func (m *memory) turn(ctx context.Context, body []byte) (work int64, err error) {
+// turn waits until there is memory to answer a request of a client. The caller calls end when it is answered.
+func (m *memory) turn(ctx context.Context, client string, body []byte) (end func(), err error) {
 	values := bytes.Count(body, comma) + bytes.Count(body, brace) + bytes.Count(body, bracket)
-	if work = byteWork*int64(len(body)) + partWork*int64(values); work <= smallWork {
-		return 0, nil
+	work := byteWork*len(body) + partWork*values
+	if work <= smallWork {
+		return func() {}, nil
 	}
-	work = min(work, workMemory)
-	return work, m.work.Acquire(ctx, work)
+	return m.turns.Take(ctx, connlimit.Address(client), work)
 }
 
 // What a value in JSON has before it.

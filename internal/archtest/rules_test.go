@@ -85,7 +85,7 @@ var rules = []rule{
 	}},
 
 	{packages: "interpreter", may: []string{
-		"interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "golang.org/x/sync/semaphore",
+		"interpreter/v1alpha1", apimachinery, "k8s.io/api/...",
 	}},
 	{packages: "interpreter/v1alpha1", may: []string{apimachinery, "k8s.io/api/..."}},
 	{packages: "interpreter/v1alpha1/internal/crdpatch", may: []string{"sigs.k8s.io/yaml"}},

@@ -48,7 +48,7 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{Conn: accepted, listener: l, client: Address(accepted.RemoteAddr())}
+	c := &Conn{Conn: accepted, listener: l, client: Address(accepted.RemoteAddr().String())}
 	if oldest := l.enter(c); oldest != nil {
 		oldest.cut()
 	}
@@ -189,11 +189,11 @@ func (p *pool) largest() (most []*Conn) {
 }
 
 // Address returns the IP address of a peer, or its /64 network for IPv6.
-func Address(peer net.Addr) string {
+func Address(peer string) string {
 	const network = 64
-	at, err := netip.ParseAddrPort(peer.String())
+	at, err := netip.ParseAddrPort(peer)
 	if err != nil {
-		return peer.String()
+		return peer
 	}
 	addr := at.Addr().Unmap().WithZone("")
 	prefix, _ := addr.Prefix(min(network, addr.BitLen()))

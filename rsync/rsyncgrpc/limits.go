@@ -23,7 +23,7 @@ import (
 func clientOf(info credentials.AuthInfo, addr net.Addr) string {
 	names := identityOf(info).Names()
 	if len(names) == 0 {
-		return connlimit.Address(addr)
+		return connlimit.Address(addr.String())
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", names)))
 }

@@ -116,7 +116,7 @@ func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (e
 		return end, fmt.Errorf("%w: the request has %d bytes, the limit is %d", store.ErrTooLarge, r.size(), smallRequest)
 	}
 	if r.size() > largeRequest {
-		if end, err = s.turns.take(ctx, clientIn(ctx), workBytes); err != nil {
+		if end, err = s.turns.Take(ctx, clientIn(ctx), workBytes); err != nil {
 			return func() {}, err
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (e
 		return end, fmt.Errorf("%w: the request has more than %d parts", store.ErrTooLarge, maxParts)
 	}
 	if size := createFactor*len(data) + n*partBytes; len(data) <= largeRequest && size > smallRequest {
-		if end, err = s.turns.take(ctx, clientIn(ctx), size); err != nil {
+		if end, err = s.turns.Take(ctx, clientIn(ctx), size); err != nil {
 			return func() {}, err
 		}
 	}

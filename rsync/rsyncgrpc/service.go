@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/internal/turns"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
@@ -29,7 +30,7 @@ type Service struct {
 	engine   Engine
 	options  Options
 	metrics  *metrics
-	turns    *turns
+	turns    *turns.Turns
 	stopping context.Context
 	drain    context.CancelFunc
 }
@@ -43,7 +44,7 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults(), turns: newTurns(workBytes)}
+	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextReq
 
 // readAppContext reads an app context when it is the client's turn.
 func (s *Service) readAppContext(ctx context.Context, id string, use func(*appcontext.AppContext)) error {
-	end, err := s.turns.take(ctx, clientIn(ctx), readBytes)
+	end, err := s.turns.Take(ctx, clientIn(ctx), readBytes)
 	if err != nil {
 		return err
 	}

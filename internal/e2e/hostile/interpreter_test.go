@@ -126,8 +126,13 @@ func TestInterpreter(t *testing.T) {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return elsewhere(ctx, addr) },
 	}}
+	var variables strings.Builder // so many that the request needs a turn
+	for i := range 1500 {
+		fmt.Fprintf(&variables, `{"name":"VARIABLE_%d","value":"a"},`, i)
+	}
+	honest := strings.Replace(webhookGood, `"replicas":1`, `"replicas":1,"template":{"spec":{"containers":[{"name":"a","env":[`+variables.String()+`{"name":"b"}]}]}}`, 1)
 	v.withstand(v.flooded(addr, tlsAttacks(), handshakePlaces+200+100), func() error {
-		response, err := client.Post("https://"+addr+webhookPath, "application/json", strings.NewReader(webhookGood))
+		response, err := client.Post("https://"+addr+webhookPath, "application/json", strings.NewReader(honest))
 		if err != nil {
 			return err
 		}

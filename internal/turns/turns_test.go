@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rsyncgrpc
+package turns
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // TestTurns: a client has at most three quarters of the memory, and who has least is next.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(100)
+		turns := New(100)
 		var mu sync.Mutex
 		var begun []string
 		begin := func(ctx context.Context, name, client string, bytes int) (end func()) {
@@ -23,7 +23,7 @@ func TestTurns(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				release, err := turns.take(ctx, client, bytes)
+				release, err := turns.Take(ctx, client, bytes)
 				if err != nil {
 					if !errors.Is(err, context.Canceled) {
 						t.Error(err)

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rsyncgrpc
+// Package turns shares memory among the requests of several clients.
+package turns
 
 import (
 	"context"
@@ -9,9 +10,9 @@ import (
 	"sync"
 )
 
-// turns bounds the memory that calls need together while they run. One client may have three quarters of it, and free memory goes to the
+// Turns bounds the memory that requests need together while they are answered. One client may have three quarters of it, and free memory goes to the
 // client that has least.
-type turns struct {
+type Turns struct {
 	most int // for one client, in bytes
 
 	mu      sync.Mutex
@@ -26,12 +27,13 @@ type turn struct {
 	begins chan struct{}
 }
 
-func newTurns(bytes int) *turns {
-	return &turns{most: bytes / 4 * 3, free: bytes, running: map[string]int{}}
+// New returns turns with so many bytes in all.
+func New(bytes int) *Turns {
+	return &Turns{most: bytes / 4 * 3, free: bytes, running: map[string]int{}}
 }
 
-// take waits for memory. A call that needs more than a client may have gets that.
-func (t *turns) take(ctx context.Context, client string, bytes int) (release func(), err error) {
+// Take waits for memory. A request that needs more than a client may have gets that.
+func (t *Turns) Take(ctx context.Context, client string, bytes int) (release func(), err error) {
 	w := &turn{client, min(bytes, t.most), make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, w)
@@ -46,7 +48,7 @@ func (t *turns) take(ctx context.Context, client string, bytes int) (release fun
 	}
 }
 
-func (t *turns) beginLocked() {
+func (t *Turns) beginLocked() {
 	for {
 		var next *turn
 		for _, w := range t.waiting {
@@ -66,7 +68,7 @@ func (t *turns) beginLocked() {
 }
 
 // end ends a turn, or the waiting for it.
-func (t *turns) end(w *turn) {
+func (t *Turns) end(w *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.Index(t.waiting, w); i >= 0 {
