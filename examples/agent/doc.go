@@ -133,11 +133,13 @@
 //	      Progressing                not applied, or not healthy as interpreter/native sees it; ObjectFailed: a Job that has failed
 //	      Degraded                   that has been so for --degraded-after; at once of a Job that has failed. AgentPanicked: the
 //	                                 agent panicked while it prepared the manifest or evaluated its rules
-//	      StatusFeedbackSynced       False: a rule is wrong, or a value too large. SecretNotRead: it is for a Secret
+//	      StatusFeedbackSynced       False: a rule is wrong, or a value too large. SecretNotRead: it is for a Secret.
+//	                                 LimitExceeded: see Limits
 //	      Contested                  True: others change the object as often as it is applied; says who, where it is a work
 //	      of condition rules         ConditionRuleEvaluated, ConditionRuleInvalid or ConditionRuleExpressionError; Unknown with
 //	                                 ConditionRuleInternalError while there is no object, or it cannot be read
-//	      ConditionRulesUsable       False: a rule's condition cannot be the type of one. SecretNotRead: it is for a Secret
+//	      ConditionRulesUsable       False: a rule's condition cannot be the type of one. SecretNotRead: it is for a Secret.
+//	                                 LimitExceeded: see Limits
 //
 // A manifest that is Complete is not touched any more, whatever later generations of its work bring, until its rule for that
 // goes. A work that is Complete is not touched until it gets another generation, but for what could not be applied by then. An
@@ -203,6 +205,11 @@
 // conditions of its rules are Unknown, its values are missing, its manifest is not applied where it is for ignoreFields, and the work
 // gets the condition RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
 // itself and not the others.
+//
+// The feedback and condition rules of all manifests together are 10,000 at most. A rule with several paths or expressions counts as
+// many. A rule that fits several manifests counts for each. Later manifests have no feedback rules then (StatusFeedbackSynced=False),
+// and condition rules only for Complete, Available, Applied, Progressing and Degraded (ConditionRulesUsable=False). The reason is
+// LimitExceeded, and the work is RulesWithinLimits=False.
 //
 // Calls cannot be interrupted, so they take steps before they begin: for the texts that they read, and what they make. One call
 // may take 1,000,000 steps, one evaluation 4,000,000. A step is about 10 ns or 10 bytes. In regular expressions counted repeats

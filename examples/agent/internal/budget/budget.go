@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// Most is how many expressions and paths are evaluated for a work each time it is served.
+	// Most is how many expressions and paths are evaluated for a work each time it is served. The rules of all manifests together
+	// have no more either.
 	Most = 10_000
 	// Together is how long all of them may take.
 	Together = 2 * time.Second
 )
 
 // ErrExceeded says that a work has more or slower rules than one may have. What came before was evaluated.
-var ErrExceeded = fmt.Errorf("the work has more than %d expressions and paths to evaluate, or they take longer than %s together: make them fewer or simpler, or split the work", Most, Together)
+var ErrExceeded = fmt.Errorf("the work has more than %d rules, expressions and paths to evaluate, or they take longer than %s together: make them fewer or simpler, or split the work", Most, Together)
 
 // Budget is what is left for one work. It is for one goroutine.
 type Budget struct {
 	expressions int
+	rules       int
 	spent       time.Duration
 	exceeded    bool
 }
@@ -36,6 +38,24 @@ type key struct{}
 func With(ctx context.Context) (context.Context, *Budget) {
 	b := &Budget{}
 	return context.WithValue(ctx, key{}, b), b
+}
+
+// From returns the budget of a context, or a new one where the context has none.
+func From(ctx context.Context) *Budget {
+	if b, ok := ctx.Value(key{}).(*Budget); ok {
+		return b
+	}
+	return &Budget{}
+}
+
+// Rules takes n rules of one manifest. It returns [ErrExceeded] and takes none if the work would have more than [Most] then.
+func (b *Budget) Rules(n int) error {
+	if n > Most-b.rules {
+		b.exceeded = true
+		return ErrExceeded
+	}
+	b.rules += n
+	return nil
 }
 
 // Spent is how long evaluation has taken.
@@ -75,10 +95,7 @@ func (b *Budget) check() error {
 // must return the error of its context then.
 // The error is [ErrExceeded], says that it takes longer than limit, or is that of evaluate.
 func Evaluate(ctx context.Context, limit time.Duration, evaluate func(context.Context) error) error {
-	b, ok := ctx.Value(key{}).(*Budget)
-	if !ok {
-		b = &Budget{}
-	}
+	b := From(ctx)
 	if err := b.check(); err != nil {
 		return err
 	}

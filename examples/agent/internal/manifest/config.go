@@ -5,8 +5,11 @@ package manifest
 
 import (
 	"path"
+	"slices"
 
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 // Config is what the configurations of a work say of one manifest.
@@ -14,44 +17,117 @@ type Config struct {
 	UpdateStrategy *workv1.UpdateStrategy
 	FeedbackRules  []workv1.FeedbackRule
 	ConditionRules []workv1.ConditionRule
+	// FeedbackErr is why there are no feedback rules, and ConditionErr why there are only those for [essential] conditions:
+	// [budget.ErrExceeded].
+	FeedbackErr, ConditionErr error
 	// Poll is whether the object is to be looked at from time to time, beside when it changes.
 	Poll bool
 	// BadScrapeType is one that is unknown; the object is polled then.
 	BadScrapeType workv1.FeedbackScrapeType
 }
 
-// ConfigFor joins the configurations whose identifier fits an object. Name and namespace of an identifier may have
-// wildcards: "*" stands for any characters. The first update strategy counts, of condition rules for one condition the
-// first, and of feedback rules all.
-func ConfigFor(options []workv1.ManifestConfigOption, id workv1.ResourceIdentifier) Config {
-	var c Config
-	conditions := map[string]bool{}
+// essential are the conditions that decide what happens to a work. Their rules stay when the others are over the limit: there
+// is one for each, and a work must not be Complete or Available because a rule was left out.
+var essential = []string{workv1.ManifestComplete, workv1.ManifestAvailable, workv1.ManifestApplied, workv1.ManifestProgressing, workv1.ManifestDegraded}
+
+// Configs are the configurations of a work.
+type Configs []configuration
+
+type configuration struct {
+	*workv1.ManifestConfigOption
+	// conditions has the first rule for each condition, and essential those for [essential] conditions.
+	conditions, essential []workv1.ConditionRule
+	// feedbackCost and conditionCost count the rules that can be left out, or their paths and expressions where they have more
+	// than one.
+	feedbackCost, conditionCost int
+}
+
+// NewConfigs prepares the configurations of a work.
+func NewConfigs(options []workv1.ManifestConfigOption) Configs {
+	all := make(Configs, len(options))
 	for i := range options {
-		o := &options[i]
+		c := configuration{ManifestConfigOption: &options[i], conditions: slices.Clone(options[i].ConditionRules)}
+		for k := range c.conditions {
+			if rule := &c.conditions[k]; rule.Condition == "" && rule.Type == workv1.WellKnownConditionsType {
+				rule.Condition = workv1.ManifestComplete // which is the well-known one
+			}
+		}
+		c.conditions = firsts(c.conditions)
+		for _, rule := range c.conditions {
+			if slices.Contains(essential, rule.Condition) {
+				c.essential = append(c.essential, rule)
+			} else {
+				c.conditionCost += max(1, len(rule.CelExpressions))
+			}
+		}
+		for _, rule := range c.FeedbackRules {
+			c.feedbackCost += max(1, len(rule.JsonPaths))
+		}
+		all[i] = c
+	}
+	return all
+}
+
+// For joins the configurations whose identifier fits an object. Name and namespace of an identifier may have wildcards: "*"
+// stands for any characters. The first update strategy counts, of condition rules for one condition the first, and of feedback
+// rules all. The rules of a single configuration are shared. Rules that the budget has no room for are left out.
+func (all Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
+	var c Config
+	var fitting []*configuration
+	feedbackCost, conditionCost := 0, 0
+	for i := range all {
+		o := &all[i]
 		if !fits(o.ResourceIdentifier, id) {
 			continue
 		}
 		if c.UpdateStrategy == nil {
 			c.UpdateStrategy = o.UpdateStrategy
 		}
-		c.FeedbackRules = append(c.FeedbackRules, o.FeedbackRules...)
 		c.Poll = c.Poll || len(o.FeedbackRules) > 0 && o.FeedbackScrapeType != workv1.FeedbackWatchType
 		switch o.FeedbackScrapeType {
 		case "", workv1.FeedbackWatchType, workv1.FeedbackPollType:
 		default:
 			c.BadScrapeType = o.FeedbackScrapeType
 		}
-		for _, rule := range o.ConditionRules {
-			if rule.Condition == "" && rule.Type == workv1.WellKnownConditionsType {
-				rule.Condition = workv1.ManifestComplete // which is the well-known one
-			}
-			if !conditions[rule.Condition] {
-				conditions[rule.Condition] = true
-				c.ConditionRules = append(c.ConditionRules, rule)
-			}
-		}
+		fitting = append(fitting, o)
+		feedbackCost, conditionCost = feedbackCost+o.feedbackCost, conditionCost+o.conditionCost
+	}
+	conditions := func(o *configuration) []workv1.ConditionRule { return o.conditions }
+	if c.ConditionErr = b.Rules(conditionCost); c.ConditionErr != nil {
+		conditions = func(o *configuration) []workv1.ConditionRule { return o.essential }
+	}
+	var shared bool
+	if c.ConditionRules, shared = joined(fitting, conditions); !shared {
+		c.ConditionRules = firsts(c.ConditionRules)
+	}
+	if c.FeedbackErr = b.Rules(feedbackCost); c.FeedbackErr == nil {
+		c.FeedbackRules, _ = joined(fitting, func(o *configuration) []workv1.FeedbackRule { return o.FeedbackRules })
 	}
 	return c
+}
+
+// joined returns the rules of all configurations. They are shared where only one has any.
+func joined[T any](from []*configuration, of func(*configuration) []T) (rules []T, shared bool) {
+	var lists [][]T
+	for _, o := range from {
+		if list := of(o); len(list) > 0 {
+			lists = append(lists, list)
+		}
+	}
+	if len(lists) == 1 {
+		return lists[0], true
+	}
+	return slices.Concat(lists...), false
+}
+
+// firsts keeps the first rule for each condition.
+func firsts(rules []workv1.ConditionRule) []workv1.ConditionRule {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(rules, func(r workv1.ConditionRule) bool {
+		before := seen[r.Condition]
+		seen[r.Condition] = true
+		return before
+	})
 }
 
 func fits(pattern, id workv1.ResourceIdentifier) bool {

@@ -16,6 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
 // Kinds says how the kinds of a cluster are reached. The error is a no match error of package meta where the cluster does
@@ -44,7 +45,7 @@ type Manifest struct {
 	Err error
 }
 
-// Read returns the manifests of a work, in their order.
+// Read returns the manifests of a work, in their order. Their rules come from the budget of ctx.
 func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
 	for i := range manifests {
@@ -52,6 +53,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 		manifests[i].decode(w.Spec.Workload.Manifests[i])
 	}
 	announced := announcedKinds(manifests)
+	configs, rules := NewConfigs(w.Spec.ManifestConfigs), budget.From(ctx)
 	first := map[appliedwork.Key]int{}
 	for i := range manifests {
 		m := &manifests[i]
@@ -60,7 +62,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 		}
 		m.locate(ctx, kinds, announced)
 		if m.Resource.Resource != "" {
-			m.Config = ConfigFor(w.Spec.ManifestConfigs, m.identifier())
+			m.Config = configs.For(m.identifier(), rules)
 		}
 		if before, again := first[m.Key]; again && m.Key.Name != "" {
 			m.fail(fmt.Errorf("it is the same object as manifest %d: remove one of the two", before))

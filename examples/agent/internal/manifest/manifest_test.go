@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
@@ -109,7 +110,11 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestConfigFor(t *testing.T) {
+func configFor(options []workv1.ManifestConfigOption, id workv1.ResourceIdentifier) manifest.Config {
+	return manifest.NewConfigs(options).For(id, &budget.Budget{})
+}
+
+func TestConfigs(t *testing.T) {
 	id := func(namespace, name string) workv1.ResourceIdentifier {
 		return workv1.ResourceIdentifier{Resource: "configmaps", Namespace: namespace, Name: name}
 	}
@@ -134,18 +139,18 @@ func TestConfigFor(t *testing.T) {
 		{id("n", "other"), manifest.Config{UpdateStrategy: options[2].UpdateStrategy, FeedbackRules: paths, Poll: true}},
 		{workv1.ResourceIdentifier{Resource: "secrets", Namespace: "n", Name: "web"}, manifest.Config{}},
 	} {
-		if diff := cmp.Diff(tt.want, manifest.ConfigFor(options, tt.id)); diff != "" {
+		if diff := cmp.Diff(tt.want, configFor(options, tt.id)); diff != "" {
 			t.Errorf("%+v: %s", tt.id, diff)
 		}
 	}
 	complete := []workv1.ManifestConfigOption{{ResourceIdentifier: id("n", "web"), ConditionRules: []workv1.ConditionRule{{Type: workv1.WellKnownConditionsType}}}}
-	if c := manifest.ConfigFor(complete, id("n", "web")); len(c.ConditionRules) != 1 || c.ConditionRules[0].Condition != workv1.ManifestComplete || complete[0].ConditionRules[0].Condition != "" {
+	if c := configFor(complete, id("n", "web")); len(c.ConditionRules) != 1 || c.ConditionRules[0].Condition != workv1.ManifestComplete || complete[0].ConditionRules[0].Condition != "" {
 		t.Errorf("a well-known rule without a condition is for Complete: %+v", c.ConditionRules)
 	}
-	if c := manifest.ConfigFor(options[:1], id("n", "web")); c.Poll {
+	if c := configFor(options[:1], id("n", "web")); c.Poll {
 		t.Error("what is watched is not polled")
 	}
-	if c := manifest.ConfigFor([]workv1.ManifestConfigOption{{ResourceIdentifier: id("n", "[")}}, id("n", "[")); c.UpdateStrategy != nil {
+	if c := configFor([]workv1.ManifestConfigOption{{ResourceIdentifier: id("n", "[")}}, id("n", "[")); c.UpdateStrategy != nil {
 		t.Error("a name that is no pattern is itself")
 	}
 }

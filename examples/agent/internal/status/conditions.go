@@ -39,11 +39,17 @@ func isConditionType(text string) bool {
 // errSecret is why the rules for a Secret are not evaluated.
 var errSecret = errors.New("rules do not read Secrets: take the rules out, or start the agent with --secret-feedback")
 
-// unusable returns why rules cannot be evaluated, or cannot be the type of a condition.
-func unusable(guarded bool, rules []workv1.ConditionRule) (metav1.Condition, bool) {
-	if guarded && len(rules) > 0 {
+// unusable returns why rules are not evaluated, or cannot be the type of a condition.
+func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
+	rules, err := o.Config.ConditionRules, o.Config.ConditionErr
+	if o.Guarded && (len(rules) > 0 || err != nil) {
 		return metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error(),
+		}, true
+	}
+	if err != nil {
+		return metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded, Message: fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err),
 		}, true
 	}
 	var texts []string

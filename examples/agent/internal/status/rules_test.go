@@ -6,6 +6,8 @@ package status_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
@@ -181,5 +184,35 @@ func TestSecretIsNotRead(t *testing.T) {
 		if c == nil || c.Reason != want {
 			t.Errorf("%s is %+v, want the reason %s", kind, c, want)
 		}
+	}
+}
+
+// TestManyRules: rules over the limit of a work are reported as such, and a manifest that is Complete stays so.
+func TestManyRules(t *testing.T) {
+	ctx, _ := budget.With(t.Context())
+	w := &workv1.ManifestWork{}
+	over := outcome("a", func(o *spoke.Outcome) {
+		id := workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"}
+		options := []workv1.ManifestConfigOption{{
+			ResourceIdentifier: id, FeedbackRules: slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, budget.Most+1),
+			ConditionRules: []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}},
+		}}
+		for i := range budget.Most + 1 {
+			options[0].ConditionRules = append(options[0].ConditionRules, workv1.ConditionRule{Condition: fmt.Sprint("C", i)})
+		}
+		o.Config = manifest.NewConfigs(options).For(id, budget.From(ctx))
+	})
+	w.Status, _ = builder(t).Next(ctx, w, result(over), start)
+	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" {
+		t.Errorf("%+v", c)
+	}
+	conditions := w.Status.ResourceStatus.Manifests[0].Conditions
+	for _, kind := range []string{status.StatusFeedbackSynced, status.ConditionRulesUsable} {
+		if c := meta.FindStatusCondition(conditions, kind); c == nil || c.Status != "False" || c.Reason != status.ReasonLimitExceeded || !strings.Contains(c.Message, "more than 10000 rules") {
+			t.Errorf("%s: %+v", kind, c)
+		}
+	}
+	if len(conditions) > 10 || !meta.IsStatusConditionTrue(conditions, workv1.ManifestComplete) || !meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete) {
+		t.Errorf("%d conditions: %+v", len(conditions), w.Status.Conditions)
 	}
 }

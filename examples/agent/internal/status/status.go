@@ -61,6 +61,7 @@ const (
 	ReasonStatusRefused        = "StatusRefused"
 	ReasonPanicked             = "AgentPanicked"
 	ReasonPostponed            = "AgentEnded"
+	ReasonLimitExceeded        = "LimitExceeded"
 
 	conditionRulePrefix = "ConditionRule"
 )
@@ -191,7 +192,7 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	} else if !hasRule(rules, Contested) {
 		meta.RemoveStatusCondition(&m.Conditions, Contested)
 	}
-	if c, ok := unusable(o.Guarded, rules); ok {
+	if c, ok := unusable(o); ok {
 		set(ConditionRulesUsable, c)
 	} else if !hasRule(rules, ConditionRulesUsable) {
 		meta.RemoveStatusCondition(&m.Conditions, ConditionRulesUsable)
@@ -201,7 +202,10 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 
 // values reads what the feedback rules want, and says how that went.
 func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
-	if len(o.Config.FeedbackRules) == 0 {
+	if err := o.Config.FeedbackErr; err != nil && !o.Guarded {
+		return nil, metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded, Message: fmt.Sprintf("No feedback rule is followed: %v", err)}
+	}
+	if len(o.Config.FeedbackRules) == 0 && o.Config.FeedbackErr == nil {
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 	}
 	if o.Guarded {

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+)
+
+// read returns the manifests of a work and the bytes that it allocated for them.
+func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
+	k := newKinds()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	manifests := manifest.Read(t.Context(), w, k)
+	runtime.ReadMemStats(&after)
+	return manifests, after.TotalAlloc - before.TotalAlloc
+}
+
+// TestManyRules: rules are not copied for each manifest, and all manifests of a work together have a limited number. The rules
+// that decide whether a work is Complete or Available stay.
+func TestManyRules(t *testing.T) {
+	for _, tt := range []struct{ manifests, configs, feedback, conditions int }{
+		{1000, 1, 10_000, 0},
+		{2000, 2000, 1, 0},
+		{1000, 1, 0, 10_000},
+		{2000, 2000, 0, 1},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			w := &workv1.ManifestWork{}
+			for i := range tt.manifests {
+				w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+					workOf(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`, i)).Spec.Workload.Manifests...)
+			}
+			for i := range tt.configs {
+				o := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}}
+				o.FeedbackRules = slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, tt.feedback)
+				for k := range tt.conditions {
+					o.ConditionRules = append(o.ConditionRules, workv1.ConditionRule{Condition: fmt.Sprintf("C%d-%d", i, k)})
+				}
+				if i == tt.configs-1 {
+					o.ConditionRules = append(o.ConditionRules, workv1.ConditionRule{Type: workv1.WellKnownConditionsType}, workv1.ConditionRule{Condition: workv1.ManifestAvailable})
+				}
+				w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, o)
+			}
+			manifests, allocated := read(t, w)
+			if allocated > 128<<20 {
+				t.Errorf("%d MiB were allocated", allocated>>20)
+			}
+			has := func(c manifest.Config, condition string) bool {
+				return slices.ContainsFunc(c.ConditionRules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+			}
+			sum, left := 0, 0
+			for _, m := range manifests {
+				c := m.Config
+				if m.Err != nil || !has(c, workv1.ManifestComplete) || !has(c, workv1.ManifestAvailable) {
+					t.Fatalf("manifest %d: %v, %d rules", m.Ordinal, m.Err, len(c.ConditionRules))
+				}
+				sum += len(c.FeedbackRules) + len(c.ConditionRules) - 2
+				if (c.FeedbackErr != nil) == (len(c.FeedbackRules) == tt.feedback*tt.configs) || (c.ConditionErr != nil) == (len(c.ConditionRules) == tt.conditions*tt.configs+2) {
+					t.Fatalf("manifest %d: %d feedback rules, %v; %d condition rules, %v", m.Ordinal, len(c.FeedbackRules), c.FeedbackErr, len(c.ConditionRules), c.ConditionErr)
+				}
+				if err := errors.Join(c.FeedbackErr, c.ConditionErr); err != nil {
+					left++
+					if !errors.Is(err, budget.ErrExceeded) {
+						t.Error(err)
+					}
+				}
+			}
+			if sum > budget.Most || left == 0 {
+				t.Errorf("%d rules, and %d manifests without some", sum, left)
+			}
+		})
+	}
+}
