@@ -16,7 +16,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
-	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
@@ -57,7 +56,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	defer c.o.Cluster.Served(ctx, w)
 	defer c.metrics.took(time.Now())
 	ctx, rules := budget.With(ctx)
-	result := c.o.Cluster.Apply(ctx, w, func(m *manifest.Manifest) bool { return status.Kept(w, m) })
+	result := c.o.Cluster.Apply(ctx, w, status.Kept(w))
 	if ctx.Err() != nil {
 		return 0, nil // what failed, failed because we are stopping
 	}

@@ -83,30 +83,33 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	return &Builder{rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter}, nil
 }
 
-// Kept reports whether a manifest is complete, by the last status, so that it is not touched any more: it, or the whole work.
-// What could not be applied when the work was complete is not kept: it is still to be applied.
-func Kept(w *workv1.ManifestWork, m *manifest.Manifest) bool {
-	was := before(w.Status.ResourceStatus.Manifests, m.Meta())
+// Kept returns a function that reports whether a manifest is complete, by the last status, so that it is not touched any more: it,
+// or the whole work. What could not be applied when the work was complete is not kept: it is still to be applied.
+func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
+	old := previousOf(w.Status.ResourceStatus.Manifests)
 	// A new generation may have brought manifests, or rules, that are to be looked at first.
-	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete); c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation &&
-		meta.IsStatusConditionTrue(was, workv1.ManifestApplied) {
-		return true
+	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
+	complete := c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation
+	return func(m *manifest.Manifest) bool {
+		was := old.of(m.Meta()).Conditions
+		return complete && meta.IsStatusConditionTrue(was, workv1.ManifestApplied) ||
+			hasRule(m.Config.ConditionRules, workv1.ManifestComplete) && meta.IsStatusConditionTrue(was, workv1.ManifestComplete)
 	}
-	return hasRule(m.Config.ConditionRules, workv1.ManifestComplete) && meta.IsStatusConditionTrue(was, workv1.ManifestComplete)
 }
 
 // Next returns the next status of a work: a function of the last one, of what became of the manifests, and of the time.
 // Conditions that did not change keep their time. After is when time alone makes another one; 0 for never.
 func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Result, now time.Time) (next workv1.ManifestWorkStatus, after time.Duration) {
 	w.Status.DeepCopyInto(&next)
-	was := next.ResourceStatus.Manifests
+	old := previousOf(next.ResourceStatus.Manifests)
 	manifests := make([]workv1.ManifestCondition, len(r.Outcomes))
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		m := workv1.ManifestCondition{ResourceMeta: o.Meta(), Conditions: slices.Clone(before(was, o.Meta()))}
+		was := old.of(o.Meta())
+		m := workv1.ManifestCondition{ResourceMeta: o.Meta(), Conditions: slices.Clone(was.Conditions)}
 		var left time.Duration
 		err := recovery.Call(ctx, "evaluating the rules of the manifest", func() error {
-			left = b.manifest(ctx, w, o, &m, valuesBefore(was, o.Meta()), now)
+			left = b.manifest(ctx, w, o, &m, was.StatusFeedbacks.Values, now)
 			return nil
 		})
 		if err != nil {
@@ -260,37 +263,4 @@ func dropRules(conditions *[]metav1.Condition, rules []workv1.ConditionRule) {
 
 func hasRule(rules []workv1.ConditionRule, condition string) bool {
 	return slices.ContainsFunc(rules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
-}
-
-// before finds the same object's conditions. Its ordinal may have changed, and its resource and namespace are only known
-// once its kind is.
-func before(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) []metav1.Condition {
-	if found := find(was, m); found != nil {
-		return found.Conditions
-	}
-	return nil
-}
-
-func valuesBefore(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) []workv1.FeedbackValue {
-	if found := find(was, m); found != nil {
-		return found.StatusFeedbacks.Values
-	}
-	return nil
-}
-
-func find(was []workv1.ManifestCondition, m workv1.ManifestResourceMeta) *workv1.ManifestCondition {
-	if m.Name == "" {
-		return nil // nothing is known of it
-	}
-	var found *workv1.ManifestCondition
-	for i := range was {
-		w := &was[i].ResourceMeta
-		if w.Group != m.Group || w.Kind != m.Kind || w.Name != m.Name || w.Namespace != m.Namespace && w.Resource != "" {
-			continue
-		}
-		if found == nil || w.Ordinal == m.Ordinal { // more than one is of the same object, where the work has that twice
-			found = &was[i]
-		}
-	}
-	return found
 }

@@ -187,7 +187,7 @@ func TestComplete(t *testing.T) {
 		t.Helper()
 		r := result(outcomes...)
 		for i := range r.Outcomes {
-			r.Outcomes[i].Kept = status.Kept(w, &r.Outcomes[i].Manifest)
+			r.Outcomes[i].Kept = status.Kept(w)(&r.Outcomes[i].Manifest)
 		}
 		w.Status, _ = b.Next(t.Context(), w, r, now)
 	}
@@ -247,7 +247,7 @@ func TestCompleteInPart(t *testing.T) {
 	serve := func(outcomes ...spoke.Outcome) (applied bool) {
 		r := result(outcomes...)
 		for i := range r.Outcomes {
-			r.Outcomes[i].Kept = status.Kept(w, &r.Outcomes[i].Manifest)
+			r.Outcomes[i].Kept = status.Kept(w)(&r.Outcomes[i].Manifest)
 		}
 		w.Status, _ = b.Next(t.Context(), w, r, start)
 		if !meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete) {
@@ -270,7 +270,7 @@ func TestCompleteInPart(t *testing.T) {
 
 func kept(w *workv1.ManifestWork, name string, change func(*spoke.Outcome)) bool {
 	o := outcome(name, change)
-	return status.Kept(w, &o.Manifest)
+	return status.Kept(w)(&o.Manifest)
 }
 
 // TestMessages: the work says what is wrong with it as a whole, and what is leaving it.

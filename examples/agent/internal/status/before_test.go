@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+)
+
+// TestManyManifests: the time for a status grows with the number of manifests, and not with its square. The manifests are told
+// apart in a status of any order, also where their namespaces are the only difference, or nothing is.
+func TestManyManifests(t *testing.T) {
+	const n = 30_000
+	for name, change := range map[string]func(*spoke.Outcome, int){
+		"names":      func(o *spoke.Outcome, i int) { o.Object.SetName(fmt.Sprint("d", i)) },
+		"namespaces": func(o *spoke.Outcome, i int) { o.Object.SetNamespace(fmt.Sprint("n", i)) },
+		"same":       func(*spoke.Outcome, int) {},
+		"unknown kind": func(o *spoke.Outcome, i int) {
+			o.Resource.Resource = ""
+			o.Object.SetNamespace(fmt.Sprint("n", i))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcomes := make([]spoke.Outcome, n)
+			for i := range outcomes {
+				outcomes[i] = outcome("a", func(o *spoke.Outcome) {
+					o.Live = nil
+					change(o, i)
+				})
+			}
+			b, r, w := builder(t), result(outcomes...), &workv1.ManifestWork{}
+			w.Status, _ = b.Next(t.Context(), w, r, start)
+			began := time.Now()
+			next, _ := b.Next(t.Context(), w, r, start.Add(time.Hour))
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			for i, m := range next.ResourceStatus.Manifests {
+				if at := m.Conditions[0].LastTransitionTime; !at.Time.Equal(start) {
+					t.Fatalf("manifest %d has another time: %v", i, at)
+				}
+			}
+		})
+	}
+}
