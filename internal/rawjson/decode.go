@@ -52,8 +52,8 @@ func foreign(data []byte, object any) error {
 	if err := checkQuantities(data); err != nil {
 		return err
 	}
-	if limit := memoryOf(data); weigh(data, limit) > limit {
-		return &MemoryError{limit}
+	if _, err := Memory(data); err != nil {
+		return err
 	}
 	return utiljson.Unmarshal(data, object)
 }

@@ -33,6 +33,17 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("it has so many small parts that it would take more than %d bytes of memory", e.limit)
 }
 
+// Memory returns about how much memory a value takes that is decoded without a Go type. The error is a [*MemoryError] if one value
+// may not take that much.
+func Memory(data []byte) (int, error) {
+	limit := memoryOf(data)
+	size := weigh(data, limit)
+	if size > limit {
+		return size, &MemoryError{limit}
+	}
+	return size, nil
+}
+
 // memoryOf returns how much memory the value of a text may take.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 

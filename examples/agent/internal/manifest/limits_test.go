@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -78,6 +80,49 @@ func TestManyRules(t *testing.T) {
 			}
 			if sum > budget.Most || left == 0 {
 				t.Errorf("%d rules, and %d manifests without some", sum, left)
+			}
+		})
+	}
+}
+
+// TestMemory: a manifest that would take many times its text in memory is not decoded, and all manifests of a work have a limit
+// together.
+func TestMemory(t *testing.T) {
+	object := func(name, element string, size int) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"n"},"a":[%s0]}`, name, strings.Repeat(element+",", size/(len(element)+1)))
+	}
+	nested := strings.Repeat(`{"":`, 5000) + "0" + strings.Repeat("}", 5000)
+	var together []string
+	for i := range 40 {
+		together = append(together, object(fmt.Sprint(i), `{"":0}`, 256<<10))
+	}
+	for name, tt := range map[string]struct {
+		texts   []string
+		decoded int
+		want    string
+	}{
+		"objects":  {[]string{object("a", `{"":0}`, 4<<20), object("b", "0", 10)}, 1, "it is not decoded: it has so many small parts that it would take more than 67108864 bytes of memory: make it simpler"},
+		"nested":   {[]string{object("a", nested, 4<<20), object("b", "0", 10)}, 1, "it is not decoded: it has so many small parts"},
+		"large":    {[]string{object("a", strconv.Quote(strings.Repeat("a", 4<<20)), 5<<20)}, 1, ""},
+		"together": {append(together, object("b", "0", 10)), 19, "it is not decoded: all manifests of the work would take more than 268435456 bytes of memory together: split the work"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := workOf(tt.texts...)
+			manifests, allocated := read(t, w)
+			if allocated > 384<<20 || name != "together" && allocated > 32<<20 {
+				t.Errorf("%d MiB were allocated", allocated>>20)
+			}
+			decoded := 0
+			for _, m := range manifests {
+				switch {
+				case m.Object != nil && m.Err == nil:
+					decoded++
+				case m.Object != nil || tt.want == "" || !strings.HasPrefix(m.Err.Error(), tt.want):
+					t.Errorf("manifest %d: %v", m.Ordinal, m.Err)
+				}
+			}
+			if decoded != tt.decoded || manifests[len(manifests)-1].Err != nil {
+				t.Errorf("%d of %d manifests were decoded, the last: %v", decoded, len(manifests), manifests[len(manifests)-1].Err)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // Kinds says how the kinds of a cluster are reached. The error is a no match error of package meta where the cluster does
@@ -45,12 +46,16 @@ type Manifest struct {
 	Err error
 }
 
+// maxMemory is about how many bytes the decoded manifests of one work take. All of them are kept while the work is served.
+const maxMemory = 256 << 20
+
 // Read returns the manifests of a work, in their order. Their rules come from the budget of ctx.
 func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
+	left := maxMemory
 	for i := range manifests {
 		manifests[i].Ordinal = i
-		manifests[i].decode(w.Spec.Workload.Manifests[i])
+		left -= manifests[i].decode(w.Spec.Workload.Manifests[i], left)
 	}
 	announced := announcedKinds(manifests)
 	configs, rules := NewConfigs(w.Spec.ManifestConfigs), budget.From(ctx)
@@ -111,24 +116,32 @@ func (m *Manifest) fail(err error) {
 	}
 }
 
-// decode reads the object. The JSON is that of the hub, which may be anything that has braces.
-func (m *Manifest) decode(raw workv1.Manifest) {
-	obj := &unstructured.Unstructured{}
-	switch {
-	case len(raw.Raw) == 0:
+// decode reads the object, if it takes no more than left bytes of memory. It returns about how many it takes. The JSON is that of
+// the hub, which may be anything that has braces.
+func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
+	if len(raw.Raw) == 0 {
 		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
-		return
-	default:
-		if err := obj.UnmarshalJSON(raw.Raw); err != nil {
-			m.fail(fmt.Errorf("it is no object of the Kubernetes API: %w", err))
-			return
-		}
+		return 0
+	}
+	size, err := rawjson.Memory(raw.Raw)
+	if err != nil {
+		m.fail(fmt.Errorf("it is not decoded: %w: make it simpler", err))
+		return 0
+	}
+	if size > left {
+		m.fail(fmt.Errorf("it is not decoded: all manifests of the work would take more than %d bytes of memory together: split the work", maxMemory))
+		return 0
+	}
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(raw.Raw); err != nil {
+		m.fail(fmt.Errorf("it is no object of the Kubernetes API: %w", err))
+		return 0
 	}
 	m.Object = obj
-	var err error
 	if m.Key, err = appliedwork.Identify(obj); err != nil {
 		m.fail(err)
 	}
+	return size
 }
 
 // locate finds the resource. What the cluster has counts for more than what the work says of a kind.
