@@ -38,7 +38,8 @@ type HandlerOptions struct {
 	//
 	// All bodies together, also those that are still coming, take at most 128 MiB of memory, or twice MaxBytes if that is more.
 	// Each takes at most twice what has arrived of it, at least 4 KiB, or a buffer of up to 256 KiB that was used before. A body
-	// for which nothing is left is answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones.
+	// for which nothing is left is answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones,
+	// and those of one address half.
 	MaxBytes int64
 	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After, before
 	// their bodies are read if they can be. A request counts when its body has arrived. Defaults to [DefaultMaxConcurrent].
@@ -135,7 +136,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
 	}
-	body := e.memory.borrow()
+	body := e.memory.borrow(r.RemoteAddr)
 	defer body.release()
 	if err := e.read(body, w, r); err != nil {
 		return "", e.refuse(w, r, err)

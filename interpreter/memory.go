@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spokewire/sdk-go/internal/connlimit"
@@ -41,27 +40,56 @@ var errNoMemory = errors.New("the bodies of requests take all memory that they m
 type memory struct {
 	largest int64 // of one body
 	limit   int64
-	taken   atomic.Int64
 	pool    sync.Pool
 	turns   *turns.Turns
+
+	mu    sync.Mutex
+	taken int64
+	large map[string]int64 // what buffers of more than smallBody take, by client
 }
 
 func newMemory(largest int64) *memory {
 	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
-	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), turns: turns.New(workMemory)}
+	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), turns: turns.New(workMemory), large: map[string]int64{}}
 }
 
-// take reports whether there is memory for n bytes more of a buffer that then has size bytes.
-func (m *memory) take(n, size int64) bool {
-	limit := m.limit
-	if size > smallBody {
-		limit -= limit / 4
-	}
-	if m.taken.Add(n) <= limit {
+// take reports whether a buffer of a client may grow from one size to another. Large buffers of all clients have three quarters of the
+// memory, those of one client two thirds of that.
+func (m *memory) take(client string, from, to int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if to <= smallBody {
+		if m.taken+to-from > m.limit {
+			return false
+		}
+		m.taken += to - from
 		return true
 	}
-	m.taken.Add(-n)
-	return false
+	large := to
+	if from > smallBody {
+		large -= from
+	}
+	client = connlimit.Address(client)
+	if m.taken+to-from > m.limit-m.limit/4 || m.large[client]+large > m.limit/2 {
+		return false
+	}
+	m.taken += to - from
+	m.large[client] += large
+	return true
+}
+
+// give returns a buffer's memory.
+func (m *memory) give(client string, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.taken -= size
+	if size <= smallBody {
+		return
+	}
+	client = connlimit.Address(client)
+	if m.large[client] -= size; m.large[client] == 0 {
+		delete(m.large, client)
+	}
 }
 
 // turn waits until there is memory to answer a request of a client. The caller calls end when it is answered.
@@ -79,21 +107,23 @@ var comma, brace, bracket = []byte{','}, []byte{'{'}, []byte{'['}
 
 // buffer holds the body of a request. Nothing that is decoded refers to it.
 type buffer struct {
-	of   *memory
-	data []byte // its capacity is taken
+	of     *memory
+	client string // its address
+	data   []byte // its capacity is taken
 }
 
-// borrow returns an empty buffer, to be released.
-func (m *memory) borrow() *buffer {
+// borrow returns an empty buffer for a client, to be released.
+func (m *memory) borrow(client string) *buffer {
 	kept, _ := m.pool.Get().(*buffer)
-	if kept == nil || !m.take(int64(cap(kept.data)), int64(cap(kept.data))) {
-		return &buffer{of: m}
+	if kept == nil || !m.take(client, 0, int64(cap(kept.data))) {
+		return &buffer{of: m, client: client}
 	}
+	kept.client = client
 	return kept
 }
 
 func (b *buffer) release() {
-	b.of.taken.Add(-int64(cap(b.data)))
+	b.of.give(b.client, int64(cap(b.data)))
 	if cap(b.data) <= maxPooled {
 		b.data = b.data[:0]
 		b.of.pool.Put(b)
@@ -124,7 +154,7 @@ func (b *buffer) grow(size int64) bool {
 	if size >= have && size+1 < want && have > 0 {
 		want = size + 1
 	}
-	if !b.of.take(want-have, want) {
+	if !b.of.take(b.client, have, want) {
 		return false
 	}
 	b.data = append(make([]byte, 0, want), b.data...)

@@ -193,12 +193,14 @@ func (h *halting) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesMemory: bodies that are still coming take no more memory together than all bodies may take, and leave some to small ones.
+// TestBodiesMemory: bodies that are still coming take no more memory than all bodies may, and leave some to other addresses and small ones.
 func TestBodiesMemory(t *testing.T) {
 	const largest = 64 << 20
 	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxBytes: largest, Timeout: time.Hour})
+	from := "192.0.2.1:1"
 	serve := func(body io.Reader, length int64) *recorder {
 		r := newRequest(t, "")
+		r.RemoteAddr = from
 		r.Body, r.ContentLength = io.NopCloser(body), length
 		answer := &recorder{}
 		handler.ServeHTTP(answer, r)
@@ -218,6 +220,14 @@ func TestBodiesMemory(t *testing.T) {
 	if answer.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to try again")
 	}
+	medium := large[:largest/8]
+	answer = serve(strings.NewReader(medium), int64(len(medium)))
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 134217730 bytes, which is the limit: try again", "")
+	from = "192.0.2.2:1"
+	if answer = serve(strings.NewReader(medium), int64(len(medium))); answer.code != http.StatusOK {
+		t.Errorf("a request of another address: HTTP %d %s", answer.code, answer.body)
+	}
+	from = "192.0.2.1:2"
 	if answer = serve(strings.NewReader(small), int64(len(small))); answer.code != http.StatusOK {
 		t.Errorf("a small request: HTTP %d %s", answer.code, answer.body)
 	}
