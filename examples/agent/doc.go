@@ -207,7 +207,8 @@
 // itself and not the others.
 //
 // A manifest is decoded if it takes up to 64 MiB of memory, or 8 times its text if that is more, and all manifests of a work up to
-// 256 MiB together. Sizes are estimates. The other manifests are Applied=False, like manifests that cannot be decoded.
+// 256 MiB together. Sizes are estimates. The length of all identifiers with wildcards, times the manifests, is at most
+// 4,194,304. Manifests over these limits are Applied=False, like manifests that cannot be decoded.
 //
 // The feedback and condition rules of all manifests together are 10,000 at most. A rule with several paths or expressions counts as
 // many. A rule that fits several manifests counts for each. Later manifests have no feedback rules then (StatusFeedbackSynced=False),

@@ -4,8 +4,10 @@
 package manifest
 
 import (
+	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -31,7 +33,14 @@ type Config struct {
 var essential = []string{workv1.ManifestComplete, workv1.ManifestAvailable, workv1.ManifestApplied, workv1.ManifestProgressing, workv1.ManifestDegraded}
 
 // Configs are the configurations of a work.
-type Configs []configuration
+type Configs struct {
+	all []configuration
+	// exact has places in all by identifiers without wildcards, wild the others.
+	exact map[workv1.ResourceIdentifier][]int
+	wild  []int
+	// patterns is the length of the identifiers with wildcards.
+	patterns int
+}
 
 type configuration struct {
 	*workv1.ManifestConfigOption
@@ -43,8 +52,8 @@ type configuration struct {
 }
 
 // NewConfigs prepares the configurations of a work.
-func NewConfigs(options []workv1.ManifestConfigOption) Configs {
-	all := make(Configs, len(options))
+func NewConfigs(options []workv1.ManifestConfigOption) *Configs {
+	out := &Configs{all: make([]configuration, len(options)), exact: map[workv1.ResourceIdentifier][]int{}}
 	for i := range options {
 		c := configuration{ManifestConfigOption: &options[i], conditions: slices.Clone(options[i].ConditionRules)}
 		for k := range c.conditions {
@@ -63,23 +72,47 @@ func NewConfigs(options []workv1.ManifestConfigOption) Configs {
 		for _, rule := range c.FeedbackRules {
 			c.feedbackCost += max(1, len(rule.JsonPaths))
 		}
-		all[i] = c
+		out.all[i] = c
+		if id := c.ResourceIdentifier; strings.ContainsAny(id.Namespace+id.Name, special) {
+			out.wild = append(out.wild, i)
+			out.patterns += len(id.Namespace) + len(id.Name)
+		} else {
+			out.exact[id] = append(out.exact[id], i)
+		}
 	}
-	return all
+	return out
+}
+
+// special are the characters that [path.Match] reads in patterns.
+const special = `*?[\`
+
+// maxPatterns bounds the length of all identifiers with wildcards, times the manifests that they are compared with.
+const maxPatterns = 1 << 22
+
+// tooMany returns an error if comparing with so many manifests takes too long.
+func (c *Configs) tooMany(manifests int) error {
+	if c.patterns*manifests <= maxPatterns {
+		return nil
+	}
+	return fmt.Errorf("%d configurations of the work have wildcards, which is too many for %d manifests: split the work", len(c.wild), manifests)
 }
 
 // For joins the configurations whose identifier fits an object. Name and namespace of an identifier may have wildcards: "*"
 // stands for any characters. The first update strategy counts, of condition rules for one condition the first, and of feedback
 // rules all. The rules of a single configuration are shared. Rules that the budget has no room for are left out.
-func (all Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
+func (configs *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
 	var c Config
 	var fitting []*configuration
 	feedbackCost, conditionCost := 0, 0
-	for i := range all {
-		o := &all[i]
-		if !fits(o.ResourceIdentifier, id) {
-			continue
+	places := slices.Clone(configs.exact[id])
+	for _, i := range configs.wild {
+		if fits(configs.all[i].ResourceIdentifier, id) {
+			places = append(places, i)
 		}
+	}
+	slices.Sort(places)
+	for _, i := range places {
+		o := &configs.all[i]
 		if c.UpdateStrategy == nil {
 			c.UpdateStrategy = o.UpdateStrategy
 		}

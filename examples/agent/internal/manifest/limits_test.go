@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -33,9 +34,9 @@ func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
 func TestManyRules(t *testing.T) {
 	for _, tt := range []struct{ manifests, configs, feedback, conditions int }{
 		{1000, 1, 10_000, 0},
-		{2000, 2000, 1, 0},
+		{1400, 1400, 1, 0},
 		{1000, 1, 0, 10_000},
-		{2000, 2000, 0, 1},
+		{1400, 1400, 0, 1},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			w := &workv1.ManifestWork{}
@@ -125,5 +126,34 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%d of %d manifests were decoded, the last: %v", decoded, len(manifests), manifests[len(manifests)-1].Err)
 			}
 		})
+	}
+}
+
+// TestManyPatterns: configurations with wildcards are not compared with very many manifests; those without are found at once.
+func TestManyPatterns(t *testing.T) {
+	const many = 7000
+	for _, namespace := range []string{"n", "*"} {
+		w := &workv1.ManifestWork{}
+		for i := range many {
+			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+				workOf(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`, i)).Spec.Workload.Manifests...)
+			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, workv1.ManifestConfigOption{
+				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: namespace, Name: fmt.Sprint(many - 1 - i)},
+				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly},
+			})
+		}
+		began := time.Now()
+		manifests, _ := read(t, w)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("namespace %s: it took %v", namespace, took)
+		}
+		for _, m := range manifests {
+			if refused := m.Err != nil && strings.Contains(m.Err.Error(), "7000 configurations of the work have wildcards"); refused != (namespace == "*") {
+				t.Fatalf("namespace %s: %v", namespace, m.Err)
+			}
+			if m.Err == nil && m.Strategy() != workv1.UpdateStrategyTypeReadOnly {
+				t.Fatalf("manifest %d has the strategy %s", m.Ordinal, m.Strategy())
+			}
+		}
 	}
 }

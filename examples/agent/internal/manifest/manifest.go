@@ -59,6 +59,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	}
 	announced := announcedKinds(manifests)
 	configs, rules := NewConfigs(w.Spec.ManifestConfigs), budget.From(ctx)
+	tooMany := configs.tooMany(len(manifests))
 	first := map[appliedwork.Key]int{}
 	for i := range manifests {
 		m := &manifests[i]
@@ -66,7 +67,10 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 			continue
 		}
 		m.locate(ctx, kinds, announced)
-		if m.Resource.Resource != "" {
+		switch {
+		case tooMany != nil:
+			m.fail(tooMany)
+		case m.Resource.Resource != "":
 			m.Config = configs.For(m.identifier(), rules)
 		}
 		if before, again := first[m.Key]; again && m.Key.Name != "" {
