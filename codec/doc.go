@@ -129,10 +129,9 @@
 //   - What Encode accepts, Decode gives back: every field of a ManifestWork's spec and status, times to the second.
 //   - Manifests stay the bytes they are. Encode validates and copies them; Decode copies them too, so that a work
 //     does not keep its event alive, but those of a work with more than 8 KiB are slices of the event.
-//   - Decode holds an event against its topic. A cluster or source other than the topic's is refused with
-//     [CodeMismatch]: topic ACLs in a broker then keep everybody in their own room. So is, in [ManifestWork], a
-//     resource ID that is not the one of the work. In [ManifestBundle] sources choose their IDs, and not all by
-//     the formula, so any ID and any name go together; only the source that the topic names is a key beside them.
+//   - Decode rejects an event whose cluster or source differs from the topic ([CodeMismatch]), so a broker's rules for topics
+//     separate sources and clusters. [ManifestWork] also rejects a resource ID that does not match the work. In
+//     [ManifestBundle] sources choose the resource IDs, so Decode accepts any.
 //   - No input panics or exhausts the stack: JSON is at most [MaxDepth] levels deep, and what names something at most
 //     [MaxIDLength] bytes long, a status hash [MaxHashLength].
 //   - The lists of an event have at most [MaxElements] elements together, as elements of two bytes take hundreds in memory.

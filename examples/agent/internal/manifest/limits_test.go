@@ -144,7 +144,7 @@ func TestManyPatterns(t *testing.T) {
 		}
 		began := time.Now()
 		manifests, _ := read(t, w)
-		if took := time.Since(began); took > 4*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("namespace %s: it took %v", namespace, took)
 		}
 		for _, m := range manifests {
