@@ -282,7 +282,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	if code, body := postTo(t, server, server.Client(), ""); code != http.StatusOK {
 		t.Errorf("a small request: HTTP %d %s", code, body)
 	}
-	response, err := server.Client().Post(server.URL+"/w?timeout=100ms", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
+	response, err := server.Client().Post(server.URL+"/w?timeout=5s", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -241,7 +241,7 @@ func TestValidateStopsAfterTenErrors(t *testing.T) {
 				_ = errs.ToAggregate().Error()
 				took := time.Since(began)
 				runtime.ReadMemStats(&after)
-				if allocated := after.TotalAlloc - before.TotalAlloc; len(errs) != spoil.errors || allocated > 4<<20 || took > 2*time.Second {
+				if allocated := after.TotalAlloc - before.TotalAlloc; len(errs) != spoil.errors || allocated > 4<<20 || took > 20*time.Second {
 					t.Errorf("%d errors, allocated %d kB in %s", len(errs), allocated>>10, took)
 				}
 			}
