@@ -19,13 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate returns the first 10 errors of a configuration, with the path of each field. Defaults need not be set. What
+// Validate returns the first 10,000 errors of a configuration, with the path of each field. Defaults need not be set. What
 // the schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
-	if errs != nil {
-		return errs
-	}
 	names := map[string]bool{}
 	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
@@ -39,22 +36,18 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 				errs = append(errs, field.NotSupported(path.Child("failurePolicy"), *w.FailurePolicy, known))
 			}
 		}
-		tooMany := validateCount(len(w.Rules), maxRules, path.Child("rules"))
-		errs = append(errs, tooMany...)
-		for j := 0; j < len(w.Rules) && tooMany == nil && len(errs) < maxErrors; j++ {
+		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
+		for j := 0; j < len(w.Rules) && len(errs) < maxErrors; j++ {
 			errs = append(errs, validateResourceRule(&w.Rules[j], path.Child("rules").Index(j))...)
 		}
 	}
 	return errs[:min(len(errs), maxErrors)]
 }
 
-// Validate returns the first 10 errors of a configuration, with the path of each field. Defaults need not be set. What
+// Validate returns the first 10,000 errors of a configuration, with the path of each field. Defaults need not be set. What
 // the schema of the CRD refuses it refuses too, and also what a schema cannot see.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
-	if errs != nil {
-		return errs
-	}
 	names := map[string]bool{}
 	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
 		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
@@ -62,9 +55,8 @@ func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
 		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
 		errs = append(errs, validateVersions(w.InterpreterContextVersions, path.Child("interpreterContextVersions"))...)
-		tooMany := validateCount(len(w.Rules), maxRules, path.Child("rules"))
-		errs = append(errs, tooMany...)
-		for j := 0; j < len(w.Rules) && tooMany == nil && len(errs) < maxErrors; j++ {
+		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
+		for j := 0; j < len(w.Rules) && len(errs) < maxErrors; j++ {
 			errs = append(errs, validateKindRule(&w.Rules[j], path.Child("rules").Index(j))...)
 		}
 	}
@@ -83,9 +75,8 @@ const (
 	maxLabel      = validation.DNS1123LabelMaxLength
 )
 
-// maxErrors is the limit of errors of a configuration. A list with too many elements has one error: its elements are
-// not checked.
-const maxErrors = 10
+// maxErrors bounds the memory of the errors.
+const maxErrors = 10_000
 
 func validateWebhooks[W any](webhooks []W) field.ErrorList {
 	if webhooks == nil {
@@ -249,9 +240,6 @@ func validateVersions(versions []string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "must include one of "+Version)}
 	}
 	errs := validateCount(len(versions), maxVersions, path)
-	if errs != nil {
-		return errs
-	}
 	seen := map[string]bool{}
 	for i, v := range versions {
 		for _, message := range validation.IsDNS1035Label(v) {
@@ -299,11 +287,8 @@ func validateKindRule(r *KindRuleWithOperations, path *field.Path) field.ErrorLi
 		length int
 	}{{"apiGroups", r.APIGroups, maxGroup}, {"apiVersions", r.APIVersions, maxLabel}, {"kinds", r.Kinds, maxLabel}} {
 		at := path.Child(list.name)
-		if tooMany := validateCount(len(list.values), maxKinds, at); tooMany != nil {
-			errs = append(errs, tooMany...)
-			continue
-		}
 		errs = append(errs, validateList(list.values, at, list.name == "apiGroups")...)
+		errs = append(errs, validateCount(len(list.values), maxKinds, at)...)
 		errs = append(errs, validateLengths(list.values, list.length, at)...)
 	}
 	return errs
@@ -314,9 +299,6 @@ func validateOperations[O ~string](list []O, known func(O) bool, path *field.Pat
 		return field.ErrorList{field.Required(path, "at least one operation, or *")}
 	}
 	errs := validateCount(len(list), maxOperations, path)
-	if errs != nil {
-		return errs
-	}
 	for i, o := range list {
 		switch {
 		case o == "*" && len(list) > 1:
