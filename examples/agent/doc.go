@@ -151,8 +151,8 @@
 // delete every object that the agent can. Start the agent with --executor for each service account
 // that works may name; works without an executor are then refused:
 //
-//	go run ./examples/agent --cluster cluster1 --broker mqtts://broker:8883 --broker-ca ca.crt \
-//	  --broker-cert tls.crt --broker-key tls.key --source hub --store works.db --executor shop/deployer
+//	--broker mqtts://broker:8883 --broker-ca ca.crt --broker-cert tls.crt --broker-key tls.key \
+//	  --source hub --executor shop/deployer
 //
 // Allow the agent to impersonate these service accounts only:
 //
