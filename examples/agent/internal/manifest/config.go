@@ -100,43 +100,43 @@ func (c *Configs) tooMany(manifests int) error {
 // For joins the configurations whose identifier fits an object. Name and namespace of an identifier may have wildcards: "*"
 // stands for any characters. The first update strategy counts, of condition rules for one condition the first, and of feedback
 // rules all. The rules of a single configuration are shared. Rules that the budget has no room for are left out.
-func (configs *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
-	var c Config
+func (c *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
+	var out Config
 	var fitting []*configuration
 	feedbackCost, conditionCost := 0, 0
-	places := slices.Clone(configs.exact[id])
-	for _, i := range configs.wild {
-		if fits(configs.all[i].ResourceIdentifier, id) {
+	places := slices.Clone(c.exact[id])
+	for _, i := range c.wild {
+		if fits(c.all[i].ResourceIdentifier, id) {
 			places = append(places, i)
 		}
 	}
 	slices.Sort(places)
 	for _, i := range places {
-		o := &configs.all[i]
-		if c.UpdateStrategy == nil {
-			c.UpdateStrategy = o.UpdateStrategy
+		o := &c.all[i]
+		if out.UpdateStrategy == nil {
+			out.UpdateStrategy = o.UpdateStrategy
 		}
-		c.Poll = c.Poll || len(o.FeedbackRules) > 0 && o.FeedbackScrapeType != workv1.FeedbackWatchType
+		out.Poll = out.Poll || len(o.FeedbackRules) > 0 && o.FeedbackScrapeType != workv1.FeedbackWatchType
 		switch o.FeedbackScrapeType {
 		case "", workv1.FeedbackWatchType, workv1.FeedbackPollType:
 		default:
-			c.BadScrapeType = o.FeedbackScrapeType
+			out.BadScrapeType = o.FeedbackScrapeType
 		}
 		fitting = append(fitting, o)
 		feedbackCost, conditionCost = feedbackCost+o.feedbackCost, conditionCost+o.conditionCost
 	}
 	conditions := func(o *configuration) []workv1.ConditionRule { return o.conditions }
-	if c.ConditionErr = b.Rules(conditionCost); c.ConditionErr != nil {
+	if out.ConditionErr = b.Rules(conditionCost); out.ConditionErr != nil {
 		conditions = func(o *configuration) []workv1.ConditionRule { return o.essential }
 	}
 	var shared bool
-	if c.ConditionRules, shared = joined(fitting, conditions); !shared {
-		c.ConditionRules = firsts(c.ConditionRules)
+	if out.ConditionRules, shared = joined(fitting, conditions); !shared {
+		out.ConditionRules = firsts(out.ConditionRules)
 	}
-	if c.FeedbackErr = b.Rules(feedbackCost); c.FeedbackErr == nil {
-		c.FeedbackRules, _ = joined(fitting, func(o *configuration) []workv1.FeedbackRule { return o.FeedbackRules })
+	if out.FeedbackErr = b.Rules(feedbackCost); out.FeedbackErr == nil {
+		out.FeedbackRules, _ = joined(fitting, func(o *configuration) []workv1.FeedbackRule { return o.FeedbackRules })
 	}
-	return c
+	return out
 }
 
 // joined returns the rules of all configurations. They are shared where only one has any.
