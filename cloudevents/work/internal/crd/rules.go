@@ -5,6 +5,7 @@ package crd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -97,7 +98,7 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	}
 	typed, err := decodeMetadata(metadata)
 	if err != nil {
-		return append(errs, field.Invalid(path.Child("metadata"), brief(metadata), err.Error()))
+		return append(errs, field.Invalid(path.Child("metadata"), shown(metadata, err), err.Error()))
 	}
 	if typed.Name == "" {
 		typed.Name = "fakename" // manifests may leave it out, objects may not
@@ -105,9 +106,12 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
 }
 
-// brief returns a value for an error.
-func brief(metadata any) any {
-	if obj, ok := metadata.(map[string]any); ok && len(fmt.Sprint(obj)) > 64<<10 {
+// errMetadata is returned for metadata over maxMetadata.
+var errMetadata = fmt.Errorf("has more than %d members and elements", maxMetadata)
+
+// shown returns the value that an error of metadata has.
+func shown(metadata any, err error) any {
+	if errors.Is(err, errMetadata) {
 		return field.OmitValueType{}
 	}
 	return metadata
@@ -119,7 +123,7 @@ func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
 		return nil, err
 	}
 	if rawjson.Count(data, maxMetadata) > maxMetadata {
-		return nil, fmt.Errorf("has more than %d members and elements", maxMetadata)
+		return nil, errMetadata
 	}
 	typed := &metav1.ObjectMeta{}
 	return typed, kjson.UnmarshalCaseSensitivePreserveInts(data, typed)
@@ -148,7 +152,7 @@ func Malformed(member string, data []byte) *field.Error {
 		}
 		if metadata, ok := obj["metadata"]; ok && first == nil {
 			if _, err := decodeMetadata(metadata); err != nil {
-				first = field.Invalid(path.Child("metadata"), brief(metadata), err.Error())
+				first = field.Invalid(path.Child("metadata"), shown(metadata, err), err.Error())
 			}
 		}
 	})
