@@ -18,8 +18,8 @@ const MaxDepth = 9000
 // MaxManifestDepth is how deep a manifest may be nested so that it fits into an event.
 const MaxManifestDepth = MaxDepth - manifestDepth
 
-// MaxElements is how many elements the lists in an event's data have together, and how many members its maps. What is in
-// manifests does not count. An element of two bytes may take hundreds in memory.
+// MaxElements is the limit of list elements and map members in an event's data together. Manifests
+// count as one element each. An element with two bytes of text can take hundreds of bytes in memory.
 const MaxElements = 1 << 18
 
 // syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.
@@ -50,31 +50,8 @@ const (
 	reasonMore    = "text after the JSON value"
 )
 
-// elementsIn returns how many members and elements a scanned value has at all levels. It stops above MaxElements.
-func elementsIn(raw []byte) (n int) {
-	text := false
-	for i := 0; i < len(raw) && n <= MaxElements; i++ {
-		switch b := raw[i]; {
-		case text:
-			if b == '\\' {
-				i++
-			}
-			text = b != '"'
-		case b == '"':
-			text = true
-		case b == ',':
-			n++
-		case b == '{' || b == '[':
-			if next := raw[skipSpace(raw, i+1)]; next != '}' && next != ']' {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// unless returns the reason for an error: the usual one, unless there are too many elements.
-func unless(err error, usual string) string {
+// reasonFor returns the usual reason for an error, or another one if there are too many elements.
+func reasonFor(err error, usual string) string {
 	var syntax *syntaxError
 	if errors.As(err, &syntax) && syntax.reason == reasonMany {
 		return "is too large"

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // statusData is the data of a status event: the API's status under the enhancement's names. Outer fields hide the
@@ -138,7 +140,7 @@ func unmarshalObject(raw []byte, target any) error {
 	if c.open('{'); c.err != nil {
 		return c.err
 	}
-	if !c.count(elementsIn(raw)) {
+	if !c.count(rawjson.Count(raw, MaxElements)) {
 		return c.err
 	}
 	return utiljson.Unmarshal(raw, target)
@@ -148,7 +150,7 @@ func unmarshalObject(raw []byte, target any) error {
 func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
 	switch {
 	case err != nil:
-		return nil, &Error{Code: CodeData, Field: "data", Reason: unless(err, "is not a status"), Err: err}
+		return nil, &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a status"), Err: err}
 	case !statusTimes(s):
 		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
 	}

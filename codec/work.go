@@ -9,6 +9,8 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
 // manifestDepth is how deep a manifest lies in a structured event: the event, its data, the list.
@@ -114,7 +116,7 @@ func (d *draft) json(name string, value any) {
 		d.fail(CodeData, "data."+name, "cannot be written as JSON", err)
 		return
 	}
-	d.elements("data."+name, elementsIn(text))
+	d.elements("data."+name, rawjson.Count(text, MaxElements))
 	d.name(name)
 	d.data = append(d.data, text...)
 }
@@ -193,7 +195,7 @@ func (p *dataParser) fail(field, reason string, cause error) {
 // not JSON has no fields.
 func (p *dataParser) finish() *Error {
 	if err := p.end(); err != nil {
-		return &Error{Code: CodeData, Field: "data", Reason: unless(err, "is not a JSON object"), Err: err}
+		return &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a JSON object"), Err: err}
 	}
 	return p.bad
 }
@@ -201,7 +203,7 @@ func (p *dataParser) finish() *Error {
 // json decodes a member of small size into target. A later member of the same name replaces the value.
 func (p *dataParser) json(field string, target any) {
 	raw := p.value()
-	if raw == nil || !p.count(elementsIn(raw)) {
+	if raw == nil || !p.count(rawjson.Count(raw, MaxElements)) {
 		return
 	}
 	if err := utiljson.Unmarshal(raw, target); err != nil {

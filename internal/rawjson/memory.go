@@ -47,14 +47,18 @@ func Memory(data []byte) (int, error) {
 // memoryOf returns how much memory the value of a text may take.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 
-// Count returns how many members and elements a value has at all levels, about. It stops above a limit.
+// Count returns the number of members and elements in a value at all levels. It stops above a limit.
 func Count(data []byte, limit int) (n int) {
 	for i := 0; i < len(data) && n <= limit; i++ {
 		switch data[i] {
 		case '"':
 			i = skipString(data, i) - 1
-		case ',', '[', '{':
+		case ',':
 			n++
+		case '[', '{':
+			if first := space(data, i+1); first < len(data) && data[first] != ']' && data[first] != '}' {
+				n++
+			}
 		}
 	}
 	return n

@@ -263,9 +263,6 @@ func validateResourceRule(r *RuleWithOperations, path *field.Path) field.ErrorLi
 	errs = append(errs, validateList(r.APIVersions, path.Child("apiVersions"), false)...)
 	errs = append(errs, validateList(r.Resources, path.Child("resources"), false)...)
 	for i, resource := range r.Resources {
-		if len(errs) >= maxErrors {
-			break
-		}
 		if _, sub, found := strings.Cut(resource, "/"); found && sub != "*" {
 			errs = append(errs, field.Invalid(path.Child("resources").Index(i), resource, "names a subresource: webhooks are asked about whole objects"))
 		}
@@ -317,7 +314,7 @@ func validateList(list []string, path *field.Path, empty bool) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for i, s := range list {
-		if s == "" && !empty && len(errs) < maxErrors {
+		if s == "" && !empty {
 			errs = append(errs, field.Required(path.Index(i), ""))
 		}
 	}

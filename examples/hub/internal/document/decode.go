@@ -12,6 +12,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"github.com/spokewire/sdk-go/internal/rawjson"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -19,8 +20,8 @@ import (
 const (
 	// MaxBytes is how large a document may be.
 	MaxBytes = 1 << 20
-	// MaxValues is how many fields and elements of lists it may have. An element of three bytes can take hundreds in
-	// memory.
+	// MaxValues is the limit of its fields and list elements. An element with three bytes of text can
+	// take hundreds of bytes in memory.
 	MaxValues = 100_000
 )
 
@@ -105,24 +106,8 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 	return d, err
 }
 
-// tooMany returns whether a text in JSON has more than MaxValues fields and elements.
-func tooMany(raw []byte) bool {
-	n, quoted := 0, false
-	for i := 0; i < len(raw) && n <= MaxValues; i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			n++
-		}
-	}
-	return n > MaxValues
-}
-
 func decodeJSON(raw []byte, where string) (*Document, error) {
-	if tooMany(raw) {
+	if rawjson.Count(raw, MaxValues) > MaxValues {
 		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues)}
 	}
 	var h struct {
