@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// TestOwnership: random events on contexts that have objects in common, all at the same time, on clusters
+// that refuse and delay, with engines that crash. In the end each instantiated context has all of its
+// objects, what is on a cluster is held, or was not deleted by an event that failed, and when all are
+// terminated nothing is left.
+func TestOwnership(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i], _ = drawText(rt)
+		}
+		steps := rapid.SliceOfN(rapid.Custom(drawStep(n)), 1, 12).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, texts)
+			for _, s := range steps {
+				w.step(s)
+			}
+			w.settle()
+			w.check()
+			w.terminateAll()
+			w.stop()
+			if t.Failed() {
+				t.Logf("contexts %q, steps %+v", texts, steps)
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// step is one thing that happens in a world.
+type step struct {
+	What     string
+	ID, Next int
+	Cluster  int
+	Wait     time.Duration
+}
+
+func drawStep(n int) func(*rapid.T) step {
+	return func(t *rapid.T) step {
+		return step{
+			What: rapid.SampledFrom([]string{
+				"instantiate", "instantiate", "terminate", "terminate", "update", "update", "read",
+				"crash", "refuse", "work", "slow",
+			}).Draw(t, "what"),
+			ID:      rapid.IntRange(0, n-1).Draw(t, "id"),
+			Next:    rapid.IntRange(0, n-1).Draw(t, "next"),
+			Cluster: rapid.IntRange(0, 2).Draw(t, "cluster"),
+			Wait: rapid.SampledFrom([]time.Duration{
+				0, time.Millisecond, 300 * time.Millisecond, time.Minute,
+			}).Draw(t, "wait"),
+		}
+	}
+}
+
+// world has contexts, clusters, and an engine that crashes and is replaced.
+type world struct {
+	*scene
+	ids   []string
+	specs []*appcontext.AppContext
+	kill  func()
+}
+
+func newWorld(t *testing.T, texts []string) *world {
+	memory := memstore.New(memstore.Options{})
+	w := &world{scene: &scene{t: t, memory: memory, clusters: fake.New()}}
+	var err error
+	if w.engine, err = rsync.New(memory, w.clusters, rsync.Options{Name: "user"}); err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range texts {
+		w.ids = append(w.ids, fmt.Sprint("id", i))
+		w.create(w.ids[i], text)
+		w.specs = append(w.specs, parse(t, w.ids[i], text))
+	}
+	w.start()
+	_, stop := startEngine(t, memory, w.clusters, rsync.Options{Name: "steady", LeaseTTL: time.Second})
+	w.stop = func() {
+		w.kill()
+		stop()
+	}
+	return w
+}
+
+// start replaces the engine that crashes.
+func (w *world) start() {
+	faults := storetest.NewFaults(w.memory, nil)
+	engine, err := rsync.New(faults, w.clusters, rsync.Options{Name: "mortal", LeaseTTL: time.Second})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Start(ctx) }()
+	w.kill = func() {
+		faults.Crash()
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *world) step(s step) {
+	c := w.clusters.Cluster("edge", fmt.Sprint("c", s.Cluster))
+	id, next := w.ids[s.ID], w.ids[s.Next]
+	switch s.What {
+	case "instantiate":
+		w.ref(w.engine.Instantiate(w.t.Context(), id))
+	case "terminate":
+		w.ref(w.engine.Terminate(w.t.Context(), id))
+	case "read":
+		w.ref(w.engine.Read(w.t.Context(), id))
+	case "update":
+		if id != next {
+			w.ref(w.engine.Update(w.t.Context(), id, next))
+		}
+	case "refuse":
+		c.SetMode(fake.Refusing)
+	case "slow":
+		c.SetDelay(400 * time.Millisecond)
+	case "work":
+		c.SetMode(fake.Works)
+		c.SetDelay(0)
+	case "crash":
+		w.kill()
+		w.start()
+	}
+	time.Sleep(s.Wait)
+}
+
+// settle lets all clusters work, and waits until nothing is under way.
+func (w *world) settle() {
+	for c := range 3 {
+		w.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
+	}
+	time.Sleep(time.Hour)
+	for _, id := range w.ids {
+		for _, e := range w.status(id).Queue {
+			if !e.Status.Final() {
+				w.t.Errorf("after an hour %s of %s is %s", e.Event, id, e.Status)
+			}
+		}
+	}
+}
+
+func (w *world) status(id string) *rsync.Status {
+	status, err := w.engine.Status(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return status
+}
+
+func (w *world) check() {
+	for c := range 3 {
+		cluster := appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", c)}
+		have := w.clusters.Cluster("edge", cluster.Name).Objects()
+		explained := map[appcontext.Object]bool{}
+		for i, spec := range w.specs {
+			state := w.status(w.ids[i]).State
+			for _, a := range spec.Apps {
+				in := a.Cluster(cluster)
+				if in == nil {
+					continue
+				}
+				for _, r := range in.Resources {
+					explained[r.Object] = explained[r.Object] ||
+						state != rsync.Created && state != rsync.Terminated && state != rsync.Updated
+					if _, there := have[r.Object]; !there && state == rsync.Instantiated {
+						w.t.Errorf("%s is Instantiated, and %s lacks %s", w.ids[i], cluster, r.Object)
+					}
+				}
+			}
+		}
+		for o := range have {
+			if !explained[o] {
+				w.t.Errorf("%s has %s, which no context holds", cluster, o)
+			}
+		}
+	}
+}
+
+// terminateAll ends all contexts, and demands that nothing is left.
+func (w *world) terminateAll() {
+	for _, id := range w.ids {
+		if state := w.status(id).State; state != rsync.Created && state != rsync.Terminated {
+			w.done(w.engine.Terminate(w.t.Context(), id))
+		}
+	}
+	for c := range 3 {
+		w.shows(fmt.Sprint("c", c), "")
+	}
+	for _, id := range w.ids {
+		if err := w.engine.Delete(w.t.Context(), id); err != nil {
+			w.t.Error(err)
+		}
+	}
+	result, err := w.memory.Range(w.t.Context(), "/")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, kv := range result.KVs {
+		if !strings.HasPrefix(kv.Key, "/rsync/engine/") {
+			w.t.Errorf("%s is left", kv.Key)
+		}
+	}
+}
