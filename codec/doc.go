@@ -129,20 +129,22 @@
 //   - What Encode accepts, Decode gives back: every field of a ManifestWork's spec and status, times to the second.
 //   - Manifests stay the bytes they are. Encode validates and copies them; Decode copies them too, so that a work
 //     does not keep its event alive, but those of a work with more than 8 KiB are slices of the event.
-//   - Decode rejects an event whose cluster or source differs from the topic ([CodeMismatch]), so a broker's rules for topics
-//     separate sources and clusters. [ManifestWork] also rejects a resource ID that does not match the work. In
-//     [ManifestBundle] sources choose the resource IDs, so Decode accepts any.
+//   - Decode rejects an event whose cluster or source differs from the topic ([CodeMismatch]), so a
+//     broker's rules for topics separate sources and clusters. [ManifestWork] also rejects a
+//     resource ID that does not match the work. In [ManifestBundle] sources choose the resource
+//     IDs, so Decode accepts any.
 //   - No input panics or exhausts the stack: JSON is at most [MaxDepth] levels deep, and what names something at most
 //     [MaxIDLength] bytes long, a status hash [MaxHashLength].
-//   - The lists of an event have at most [MaxElements] elements together, as elements of two bytes take hundreds in memory.
-//   - Every refusal is an [*Error] with a [Code], the field and the reason, without any content of manifests, and of
-//     bounded length.
+//   - The lists of an event have at most [MaxElements] elements together, as elements of two bytes
+//     take hundreds in memory.
+//   - Every refusal is an [*Error] with a [Code], the field and the reason, without any content of
+//     manifests, and of bounded length.
 //   - Everything is safe for concurrent use.
 //
 // # What it does not do
 //
-// It decides nothing: which version is newer, what to answer, when to ask again. It keeps no state and never looks
-// at a clock. It does not limit the size of an event. Long resync requests can be split ([SplitSpecResync]). It does
-// not default or validate a work as the API server does. Finalizers, UID and resourceVersion of the API object do not
-// travel.
+// It decides nothing: which version is newer, what to answer, when to ask again. It keeps no state
+// and never looks at a clock. It does not limit the size of an event. Long resync requests can be
+// split ([SplitSpecResync]). It does not default or validate a work as the API server does.
+// Finalizers, UID and resourceVersion of the API object do not travel.
 package codec

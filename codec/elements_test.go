@@ -25,7 +25,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestManyElements: an event of 8 MiB with elements of two bytes does not take a multiple of its size.
+// TestManyElements: an event of 8 MiB with elements of two bytes does not take a multiple of its
+// size.
 func TestManyElements(t *testing.T) {
 	list := func(element string) string {
 		return "[" + strings.Repeat(element+",", 8<<20/(len(element)+1)) + element + "]"
@@ -100,14 +101,22 @@ func TestMaxElements(t *testing.T) {
 	}
 	conditions := func(n int) *codec.Status {
 		return change(newStatus(), func(m *codec.Status) {
-			m.Status = &workv1.ManifestWorkStatus{Conditions: slices.Repeat([]metav1.Condition{{Type: "a", Status: "True"}}, n)}
+			m.Status = &workv1.ManifestWorkStatus{
+				Conditions: slices.Repeat([]metav1.Condition{{Type: "a", Status: "True"}}, n),
+			}
 		})
 	}
 	works := func(n int) *codec.SpecResync {
-		return change(newSpecResync(), func(m *codec.SpecResync) { m.Entries = slices.Repeat([]codec.SpecEntry{{ResourceID: "a"}}, n) })
+		return change(
+			newSpecResync(),
+			func(m *codec.SpecResync) { m.Entries = slices.Repeat([]codec.SpecEntry{{ResourceID: "a"}}, n) },
+		)
 	}
 	statuses := func(n int) *codec.StatusResync {
-		return change(newStatusResync(), func(m *codec.StatusResync) { m.Entries = slices.Repeat([]codec.StatusEntry{{ResourceID: "a"}}, n) })
+		return change(
+			newStatusResync(),
+			func(m *codec.StatusResync) { m.Entries = slices.Repeat([]codec.StatusEntry{{ResourceID: "a"}}, n) },
+		)
 	}
 	for _, tc := range []struct {
 		name      string

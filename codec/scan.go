@@ -19,7 +19,8 @@ const MaxDepth = 9000
 const MaxManifestDepth = MaxDepth - manifestDepth
 
 // MaxElements is the limit of list elements and map members in an event's data together. Manifests
-// count as one element each. An element with two bytes of text can take hundreds of bytes in memory.
+// count as one element each. An element with two bytes of text can take hundreds of bytes in
+// memory.
 const MaxElements = 1 << 18
 
 // syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.

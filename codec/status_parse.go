@@ -98,8 +98,9 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	return s, p.finish()
 }
 
-// blocks makes the blocks, by a member that each entry has. The end of its name is enough, as no other ends like it, and
-// faster to find from a letter that is rare. A quote in a string has a backslash before it, so no text is counted.
+// blocks makes the blocks, by a member that each entry has. The end of its name is enough, as no
+// other ends like it, and faster to find from a letter that is rare. A quote in a string has a
+// backslash before it, so no text is counted.
 func (p *statusParser) blocks() {
 	p.conditions = block[metav1.Condition](p.data, `TransitionTime":`)
 	p.manifests = block[workv1.ManifestCondition](p.data, `Meta":`)

@@ -200,7 +200,8 @@ func (p *dataParser) finish() *Error {
 	return p.bad
 }
 
-// json decodes a member of small size into target. A later member of the same name replaces the value.
+// json decodes a member of small size into target. A later member of the same name replaces the
+// value.
 func (p *dataParser) json(field string, target any) {
 	raw := p.value()
 	if raw == nil || !p.count(rawjson.Count(raw, MaxElements)) {

@@ -51,8 +51,9 @@
 //
 //   - What a Go type does not know survives every change, also in elements of lists: the patch is the difference between
 //     the object before and after, applied to the text that was sent. What was not changed is not in the patch.
-//   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason. However a handler ends, also by a
-//     panic, the caller gets an answer with the UID of its request.
+//   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason.
+//     However a handler ends, also by a panic, the caller gets an answer with the UID of its
+//     request.
 //   - An answer that a caller could not use is not sent: without the field that the operation asks for, with a negative
 //     number, with the same name twice. The caller is told, and the log says which handler.
 //   - The server never logs the content of objects.
@@ -60,23 +61,28 @@
 //
 // # Limits
 //
-// A body has at most 8 MiB ([ServerOptions].MaxBytes), a JSON Patch 10,000 operations, a quantity 128 characters and an exponent of
-// three digits. What a patch adds to and removes from lists, times the elements of the object, is at most 2^28.
+// A body has at most 8 MiB ([ServerOptions].MaxBytes), a JSON Patch 10,000 operations, a quantity
+// 128 characters and an exponent of three digits. What a patch adds to and removes from lists,
+// times the elements of the object, is at most 2^28.
 //
-// A server answers 100 requests at the same time (MaxConcurrent), and others with 429. A request counts when its body has arrived, so
-// slow callers do not block others. All bodies together take at most 128 MiB, or twice MaxBytes if that is more; a body that finds
-// no memory is answered with 429. A buffer grows with what has arrived, whatever a request says of its length.
+// A server answers 100 requests at the same time (MaxConcurrent), and others with 429. A request
+// counts when its body has arrived, so slow callers do not block others. All bodies together take
+// at most 128 MiB, or twice MaxBytes if that is more; a body that finds no memory is answered with
+// 429. A buffer grows with the bytes that have arrived, not with the announced length.
 //
-// [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or more than 8 times its text if
-// that is more. Requests that need more than 1 MiB, by an estimate, wait for each other if they need more than 128 MiB together; one address has
-// at most three quarters of that. A request that waits for longer than its timeout is answered with 429. Each handler of [NewHandler] has limits of its own; those of a [Server]
-// share them.
+// [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or
+// more than 8 times its text if that is more. Requests that need more than 1 MiB, by an estimate,
+// wait for each other if they need more than 128 MiB together; one address has at most three
+// quarters of that. A request that waits for longer than its timeout is answered with 429. Each
+// handler of [NewHandler] has limits of its own; those of a [Server] share them.
 //
-// A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less; then its context ends. The time
-// counts from the head of the request. A body that has not arrived by then is answered with 408.
+// A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less;
+// then its context ends. The time counts from the head of the request. A body that has not arrived
+// by then is answered with 408.
 //
-// A [Server] with a handler for Deployments has taken up to 257 MiB under attack (TestInterpreter in internal/e2e/hostile). A pod with
-// a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers that need more.
+// The server of examples/interpreter-webhook took up to 257 MiB under attack (TestInterpreter in
+// internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers
+// that need more.
 //
 // # Operation
 //

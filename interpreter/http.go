@@ -36,18 +36,21 @@ type HandlerOptions struct {
 	Name string
 	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
 	//
-	// All bodies together, also those that are still coming, take at most 128 MiB of memory, or twice MaxBytes if that is more.
-	// Each takes at most twice what has arrived of it, at least 4 KiB, or a buffer of up to 256 KiB that was used before. A body
-	// for which nothing is left is answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones,
+	// All bodies together, also those that are still coming, take at most 128 MiB of memory, or
+	// twice MaxBytes if that is more. Each takes at most twice what has arrived of it, at least 4
+	// KiB, or a buffer of up to 256 KiB that was used before. A body for which nothing is left is
+	// answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones,
 	// and those of one address half.
 	MaxBytes int64
-	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429 and Retry-After, before
-	// their bodies are read if they can be. A request counts when its body has arrived. Defaults to [DefaultMaxConcurrent].
+	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429
+	// and Retry-After, before their bodies are read if they can be. A request counts when its body
+	// has arrived. Defaults to [DefaultMaxConcurrent].
 	MaxConcurrent int
-	// Timeout is how long the handler has, from when the head of the request was read: a body that has not arrived until
-	// then is answered with 408, and its connection closed. The shortest of Timeout, the timeout in the query of the request and,
-	// for the body, the server's ReadTimeout applies. In a server whose [http.ResponseController] cannot set read
-	// deadlines, as below [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
+	// Timeout is how long the handler has, from when the head of the request was read: a body that
+	// has not arrived until then is answered with 408, and its connection closed. The shortest of
+	// Timeout, the timeout in the query of the request and, for the body, the server's ReadTimeout
+	// applies. In a server whose [http.ResponseController] cannot set read deadlines, as below
+	// [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.
 	MetricsRegisterer prometheus.Registerer
@@ -143,7 +146,9 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	}
 	end, err := e.memory.turn(ctx, r.RemoteAddr, body.data)
 	if err != nil {
-		return "", e.refuse(w, r, &RequestError{Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again"})
+		return "", e.refuse(w, r, &RequestError{
+			Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again",
+		})
 	}
 	defer end()
 	if !e.places.take() {
@@ -230,7 +235,10 @@ func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) error
 		case errors.As(err, &limit):
 			return tooLarge
 		case errors.Is(err, errNoMemory):
-			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.limit)}
+			return &RequestError{
+				Code:    http.StatusTooManyRequests,
+				Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.limit),
+			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}
 		}

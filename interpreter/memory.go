@@ -22,21 +22,23 @@ const (
 	firstRead = 4 << 10
 	// maxPooled is the largest buffer that is kept for the next request.
 	maxPooled = 256 << 10
-	// bodiesMemory is what the bodies of all requests may take, unless that were less than two of the largest.
+	// bodiesMemory is the limit for the bodies of all requests. It is higher if two of the largest
+	// bodies need more.
 	bodiesMemory = 128 << 20
-	// smallBody is the size up to which a body may take the last quarter of the memory, so that large ones stop no other.
+	// smallBody is the largest body that may take the last quarter of the memory.
 	smallBody = 32 << 10
-	// workMemory is for the answers to all requests of more than smallWork.
+	// workMemory is the limit for answering all requests that need more than smallWork.
 	workMemory = 128 << 20
 	smallWork  = 1 << 20
-	// byteWork and partWork are about what the answer to a request takes for each byte of its body, and for each value in it.
+	// byteWork and partWork estimate the memory to answer a request, for each byte of its body and
+	// for each value in the body.
 	byteWork, partWork = 8, 512
 )
 
 var errNoMemory = errors.New("the bodies of requests take all memory that they may")
 
-// memory bounds what the requests to a server take together. It lends buffers for their bodies. A buffer grows with what has
-// arrived, so that a body that does not come takes little. A server's handlers share it.
+// memory bounds the memory of all requests to a server. It lends buffers for their bodies, which grow
+// with the bytes that have arrived. The handlers of a server share it.
 type memory struct {
 	largest int64 // of one body
 	limit   int64
@@ -45,16 +47,21 @@ type memory struct {
 
 	mu    sync.Mutex
 	taken int64
-	large map[string]int64 // what buffers of more than smallBody take, by client
+	large map[string]int64 // bytes of buffers above smallBody, by client
 }
 
 func newMemory(largest int64) *memory {
 	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
-	return &memory{largest: largest, limit: max(2*(largest+1), bodiesMemory), turns: turns.New(workMemory), large: map[string]int64{}}
+	return &memory{
+		largest: largest,
+		limit:   max(2*(largest+1), bodiesMemory),
+		turns:   turns.New(workMemory),
+		large:   map[string]int64{},
+	}
 }
 
-// take reports whether a buffer of a client may grow from one size to another. Large buffers of all clients have three quarters of the
-// memory, those of one client two thirds of that.
+// take reports whether a buffer of a client may grow from one size to another. Large buffers of all
+// clients have three quarters of the memory, those of one client two thirds of that.
 func (m *memory) take(client string, from, to int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +99,8 @@ func (m *memory) give(client string, size int64) {
 	}
 }
 
-// turn waits until there is memory to answer a request of a client. The caller calls end when it is answered.
+// turn waits until there is memory to answer a request of a client. The caller calls end when it is
+// answered.
 func (m *memory) turn(ctx context.Context, client string, body []byte) (end func(), err error) {
 	values := bytes.Count(body, comma) + bytes.Count(body, brace) + bytes.Count(body, bracket)
 	work := byteWork*len(body) + partWork*values
@@ -130,7 +138,8 @@ func (b *buffer) release() {
 	}
 }
 
-// fill reads all of r, which says that it has size bytes, or -1. It fails with errNoMemory where other bodies take too much.
+// fill reads all of r. Size is the announced length, or -1. It returns errNoMemory if other bodies
+// take too much.
 func (b *buffer) fill(r io.Reader, size int64) error {
 	for {
 		if len(b.data) == cap(b.data) && !b.grow(size) {
@@ -147,7 +156,7 @@ func (b *buffer) fill(r io.Reader, size int64) error {
 	}
 }
 
-// grow doubles the capacity, or makes it what size says, if that is less.
+// grow doubles the capacity, or sets it to the announced length if that is less.
 func (b *buffer) grow(size int64) bool {
 	have := int64(cap(b.data))
 	want := min(max(2*have, firstRead), b.of.largest+1)
@@ -161,7 +170,8 @@ func (b *buffer) grow(size int64) bool {
 	return true
 }
 
-// readUntil is when a body must be there: when the handler's time ends, or that of the server, if it is shorter.
+// readUntil is when a body must be there: when the handler's time ends, or that of the server, if
+// it is shorter.
 func readUntil(ctx context.Context) time.Time {
 	deadline, _ := ctx.Deadline()
 	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {

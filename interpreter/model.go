@@ -36,9 +36,10 @@ type Request struct {
 	v1alpha1.ResourceInterpreterRequest
 }
 
-// Decode decodes the object that is asked about. Fields of the JSON text are compared exactly with those of the type,
-// and what the type does not know is passed over. It fails if there is no object, if the object does not fit the type, or if it
-// would take more than 64 MiB of memory, or 8 times its text if that is more. The error is a [*RequestError].
+// Decode decodes the object that is asked about. Fields of the JSON text are compared exactly with
+// those of the type, and what the type does not know is passed over. It fails if there is no
+// object, if the object does not fit the type, or if it would take more than 64 MiB of memory, or 8
+// times its text if that is more. The error is a [*RequestError].
 func (r *Request) Decode(object any) error {
 	return decodeObject("request.object", r.Object.Raw, object)
 }

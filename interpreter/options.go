@@ -28,10 +28,11 @@ type ServerOptions struct {
 	// counts for open connections too.
 	ClientCAFile string
 
-	// MaxBytes is the greatest size of a request's body, and decides how much memory the bodies of all handlers take together,
-	// as in [HandlerOptions]. Defaults to 8 MiB.
+	// MaxBytes is the greatest size of a request's body, and decides how much memory the bodies of
+	// all handlers take together, as in [HandlerOptions]. Defaults to 8 MiB.
 	MaxBytes int64
-	// MaxConcurrent is how many requests all handlers together answer at the same time. Defaults to [DefaultMaxConcurrent].
+	// MaxConcurrent is how many requests all handlers together answer at the same time. Defaults to
+	// [DefaultMaxConcurrent].
 	MaxConcurrent int
 	// Timeout is how long a handler has, from when the head of the request was read; a body that has not arrived until then
 	// is answered with 408. Defaults to 30 s.

@@ -36,7 +36,9 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 	if err := rawjson.Decode(patched, out); err != nil {
 		var memory *rawjson.MemoryError
 		if errors.As(err, &memory) {
-			return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err}
+			return nil, &AnswerError{
+				Problem: TooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err,
+			}
 		}
 		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
 	}

@@ -53,7 +53,8 @@ func NewServer(options ServerOptions) (*Server, error) {
 	options = options.withDefaults()
 	s := &Server{
 		options: options, certificates: newCertificates(&options), metrics: newHandlerMetrics(options.MetricsRegisterer),
-		places: newPlaces(options.MaxConcurrent), memory: newMemory(options.MaxBytes), mux: http.NewServeMux(), ready: make(chan struct{}),
+		places: newPlaces(options.MaxConcurrent), memory: newMemory(options.MaxBytes),
+		mux: http.NewServeMux(), ready: make(chan struct{}),
 		paths: map[string]bool{healthPath: true, readyPath: true},
 	}
 	s.mux.HandleFunc(healthPath, func(w http.ResponseWriter, _ *http.Request) { probe(w, true) })

@@ -193,7 +193,8 @@ func (h *halting) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesMemory: bodies that are still coming take no more memory than all bodies may, and leave some to other addresses and small ones.
+// TestBodiesMemory: bodies that are still coming take no more memory than all bodies may, and leave
+// some to other addresses and small ones.
 func TestBodiesMemory(t *testing.T) {
 	const largest = 64 << 20
 	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxBytes: largest, Timeout: time.Hour})
@@ -238,7 +239,8 @@ func TestBodiesMemory(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsTakeTurns: requests that need much memory are answered one after the other, and small ones meanwhile.
+// TestLargeRequestsTakeTurns: requests that need much memory are answered one after the other, and
+// small ones meanwhile.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0

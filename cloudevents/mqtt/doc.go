@@ -73,10 +73,12 @@
 // newest event of a work; a queue beneath it would send every one. Its Publish waits for the
 // acknowledgement, which leaves one message under way for each goroutine.
 //
-// Three small parts stand beneath paho.Client: a net.Conn that gathers the four writes paho makes for each
-// message, reads through a buffer, and drops the properties of a message that has more than 256 KiB; a session that keeps nothing but who waits for which acknowledgement (paho's
-// own encodes each message a second time to be able to send it again, which is the Engine's part here);
-// and a pinger that looks at bytes, not packets, so that a long message on a slow link counts as a sign of life.
+// Three small parts stand beneath paho.Client: a net.Conn that gathers the four writes paho makes
+// for each message, reads through a buffer, and drops the properties of a message that has more
+// than 256 KiB; a session that keeps nothing but who waits for which acknowledgement (paho's own
+// encodes each message a second time to be able to send it again, which is the Engine's part here);
+// and a pinger that looks at bytes, not packets, so that a long message on a slow link counts as a
+// sign of life.
 //
 // Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go: that one
 // decodes numbers as floats, which loses bits of 64-bit versions, checks one attribute at a time, and is slow.

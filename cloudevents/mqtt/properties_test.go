@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/mosquitto"
 )
 
-// message returns a PUBLISH with QoS 1, and properties that are n times the user property "a", which is empty.
+// message returns a PUBLISH with QoS 1, and properties that are n times the user property "a",
+// which is empty.
 func message(topic string, n int) []byte {
 	properties := bytes.Repeat([]byte{packets.PropUser, 0, 1, 'a', 0, 0}, n)
 	rest := binary.BigEndian.AppendUint16(nil, uint16(len(topic)))
@@ -38,8 +39,8 @@ func length(n int) (out []byte) {
 	return append(out, byte(n))
 }
 
-// TestManyProperties: a message with hundreds of thousands of properties is refused with its reason, takes no multiple of its size, and
-// holds up no other message.
+// TestManyProperties: a message with hundreds of thousands of properties is refused with its
+// reason, takes no multiple of its size, and holds up no other message.
 func TestManyProperties(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	received, refused := make(chan cloudevents.Message, 10), make(chan string, 10)
@@ -66,7 +67,8 @@ func TestManyProperties(t *testing.T) {
 	if _, err := hello.WriteTo(evil); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := packets.ReadPacket(evil); err != nil || answer.Type != packets.CONNACK || answer.Content.(*packets.Connack).ReasonCode != 0 {
+	if answer, err := packets.ReadPacket(evil); err != nil || answer.Type != packets.CONNACK ||
+		answer.Content.(*packets.Connack).ReasonCode != 0 {
 		t.Fatalf("the broker answers %v, %v", answer, err)
 	}
 	var before, after runtime.MemStats

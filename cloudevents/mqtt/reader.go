@@ -94,22 +94,22 @@ func (r *reader) headerByte(b byte) error {
 		r.header = 0
 	default:
 		r.header = -1
-		if packets.PUBLISH == r.first>>4 && r.length > maxProperties {
+		if r.first>>4 == packets.PUBLISH && r.length > maxProperties {
 			return r.dropProperties()
 		}
 	}
 	return nil
 }
 
-// maxProperties is how many bytes the properties of a message may have. paho takes kilobytes of memory for each, which has five
-// bytes at least.
+// maxProperties is the limit of a message's properties in bytes. A property has at least five bytes,
+// and paho allocates kilobytes for it.
 const maxProperties = 256 << 10
 
-// droppedProperties is the content type that a message gets in place of too many properties.
+// droppedProperties is the content type of a message that had too many properties.
 const droppedProperties = "properties of more than 262144 bytes"
 
-// dropProperties reads a message as far as the length of its properties. If they are too many, they become one, and the others
-// a part of the payload.
+// dropProperties reads a message up to the length of its properties. If they exceed maxProperties, it
+// replaces them with droppedProperties, and paho reads the remaining bytes as payload.
 func (r *reader) dropProperties() error {
 	if err := r.hold(2); err != nil {
 		return err

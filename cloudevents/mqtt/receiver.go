@@ -24,7 +24,7 @@ const (
 	mostUnreliable = 512
 )
 
-// propertySize is what a user property takes beside its texts.
+// propertySize is the memory of a user property in addition to its texts.
 const propertySize = 64
 
 const (

@@ -216,7 +216,8 @@ func validateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 	return nil
 }
 
-// newInvalid returns an error with the first 500 causes: apierrors.NewInvalid takes time with the square of their number.
+// newInvalid returns an error with the first 500 causes: apierrors.NewInvalid takes time with the
+// square of their number.
 func newInvalid(kind schema.GroupKind, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(kind, name, first(errs, 500))
 }
@@ -229,8 +230,9 @@ func first(errs field.ErrorList, n int) field.ErrorList {
 	return append(errs[:n:n], field.Invalid(nil, nil, fmt.Sprintf("there are %d more errors", len(errs)-n)))
 }
 
-// statusErrors returns what the CRD has against the first bad part of a status that a peer has sent. A list that is null counts
-// as empty, as peers without an API server between them may send one.
+// statusErrors returns what the CRD has against the first bad part of a status that a peer has
+// sent. A list that is null counts as empty, as peers without an API server between them may send
+// one.
 func statusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 	if crd.StatusFits(status) {
 		return nil
@@ -257,10 +259,11 @@ func statusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 	return nil
 }
 
-// The schema takes time with the square of a list's length, so it does not see larger parts of a peer's object than mostExplained.
+// The schema takes time with the square of a list's length, so it does not see larger parts of a
+// peer's object than mostExplained.
 const (
 	mostExplained     = 64 << 10
-	tooLargeToExplain = "is invalid, and too large to say why"
+	tooLargeToExplain = "is invalid, and too large for details"
 )
 
 // placed sets the place in the first list of the errors' paths.
@@ -288,8 +291,8 @@ func brief(errs field.ErrorList) error {
 	return errors.New(text)
 }
 
-// specErrors returns what the CRD has against the first bad part of a spec that a peer has sent. What the API server sets by
-// default may be missing.
+// specErrors returns what the CRD has against the first bad part of a spec that a peer has sent.
+// What the API server sets by default may be missing.
 func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	if crd.DecodedSpecFits(spec) {
 		return nil
@@ -301,7 +304,8 @@ func specErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	crd.Default(filled)
 	for part, place := range crd.Unfit(filled) {
 		if data, err := json.Marshal(part.ManifestConfigs); err != nil || len(data) > mostExplained {
-			return field.ErrorList{field.Invalid(field.NewPath("spec", "manifestConfigs").Index(place), field.OmitValueType{}, tooLargeToExplain)}
+			path := field.NewPath("spec", "manifestConfigs").Index(place)
+			return field.ErrorList{field.Invalid(path, field.OmitValueType{}, tooLargeToExplain)}
 		}
 		errs, err := validateSpec(part)
 		if err != nil {

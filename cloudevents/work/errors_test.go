@@ -18,7 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestManyErrors: a peer's object with very many errors takes neither long nor much memory, and the error names one.
+// TestManyErrors: a peer's object with very many errors takes neither long nor much memory, and the
+// error names one.
 func TestManyErrors(t *testing.T) {
 	manifest := func(metadata string) workv1.ManifestWorkSpec {
 		s := workv1.ManifestWorkSpec{}
@@ -26,7 +27,9 @@ func TestManyErrors(t *testing.T) {
 		for i := range s.Workload.Manifests {
 			s.Workload.Manifests[i].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
 		}
-		s.Workload.Manifests[2].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",` + metadata + `}}`)
+		s.Workload.Manifests[2].Raw = []byte(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a",` + metadata + `}}`,
+		)
 		return s
 	}
 	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
@@ -58,29 +61,34 @@ func TestManyErrors(t *testing.T) {
 		})
 	}
 	t.Run("conditions", func(t *testing.T) {
-		within(t, "status: Invalid value: is invalid, and too large to say why", func() error {
+		within(t, "status: Invalid value: is invalid, and too large for details", func() error {
 			return work.StatusError(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)})
 		})
 	})
 }
 
-// TestErrorOfLaterPart: the error of a peer's object has the place of what is wrong.
+// TestErrorOfLaterPart: the error of a peer's object has the index of the invalid part.
 func TestErrorOfLaterPart(t *testing.T) {
 	status := &workv1.ManifestWorkStatus{}
 	good := metav1.Condition{Type: "Applied", Status: "True", Reason: "R", LastTransitionTime: metav1.Unix(1, 0)}
 	for range 1000 {
-		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, workv1.ManifestCondition{Conditions: []metav1.Condition{good}})
+		status.ResourceStatus.Manifests = append(
+			status.ResourceStatus.Manifests,
+			workv1.ManifestCondition{Conditions: []metav1.Condition{good}},
+		)
 	}
 	if err := work.StatusError(status); err != nil {
 		t.Error(err)
 	}
 	status.ResourceStatus.Manifests[500].Conditions[0].Reason = "no reason"
-	if err := work.StatusError(status); err == nil || !strings.Contains(err.Error(), "status.resourceStatus.manifests[500].conditions[0].reason") {
+	if err := work.StatusError(status); err == nil ||
+		!strings.Contains(err.Error(), "status.resourceStatus.manifests[500].conditions[0].reason") {
 		t.Errorf("got %v", err)
 	}
 	spec := &workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, 10)}
 	spec.ManifestConfigs[7].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
-	if err := work.SpecError(spec); err == nil || !strings.Contains(err.Error(), "spec.manifestConfigs[7].feedbackRules[0].type") {
+	if err := work.SpecError(spec); err == nil ||
+		!strings.Contains(err.Error(), "spec.manifestConfigs[7].feedbackRules[0].type") {
 		t.Errorf("got %v", err)
 	}
 }

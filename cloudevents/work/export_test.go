@@ -279,7 +279,7 @@ func RefusedStatuses(s *Source) (n int) {
 // ComparesAtOnce is how many lists in a row are compared.
 const ComparesAtOnce = comparesAtOnce
 
-// SpecError and StatusError are what is wrong with an object of a peer.
+// SpecError and StatusError return the error of a peer's object.
 func SpecError(spec *workv1.ManifestWorkSpec) error { return brief(specErrors(spec)) }
 
 func StatusError(status *workv1.ManifestWorkStatus) error { return brief(statusErrors(status)) }

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestRivalsWithoutPresence: two processes of one source that do not receive each other's presence raise a
-// work's version at most once a minute each. When one ends, a write of the other arrives.
+// TestRivalsWithoutPresence: two processes of one source that do not receive each other's presence
+// raise a work's version at most once a minute each. When one ends, a write of the other arrives.
 func TestRivalsWithoutPresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var specs atomic.Int32
@@ -55,8 +55,8 @@ func TestRivalsWithoutPresence(t *testing.T) {
 	})
 }
 
-// TestRestartsOfCountingSource: however often a source without a Store restarts, and whatever version an agent has shown
-// before, its works arrive and their statuses come back.
+// TestRestartsOfCountingSource: however often a source without a Store restarts, and whatever
+// version an agent has shown before, its works arrive and their statuses come back.
 func TestRestartsOfCountingSource(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(bundleAgent)

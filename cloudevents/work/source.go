@@ -357,7 +357,8 @@ type sourceWork struct {
 	deleting, gone bool
 	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
 	unsaved, toSend bool
-	// raises counts how often in a row the work went above its agent's version, the last time at raisedAt.
+	// raises counts how often in a row the work went above its agent's version, the last time at
+	// raisedAt.
 	raises   int8
 	raisedAt time.Time
 	// offered is whether an event was made since the problem began.

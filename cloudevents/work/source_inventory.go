@@ -54,9 +54,10 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 	return false
 }
 
-// mayRaise reports whether a work goes above the version that its agent reports, now, and counts that it
-// does. A newer process may have created a deleted work again. A live work is limited, because another
-// process with the same ID may raise it too: if the broker drops presences, neither detects the other.
+// mayRaise reports whether a work goes above the version that its agent reports, now, and counts
+// that it does. A newer process may have created a deleted work again. A live work is limited,
+// because another process with the same ID may raise it too: if the broker drops presences, neither
+// detects the other.
 func (s *Source) mayRaise(w *sourceWork) bool {
 	if w.deleting {
 		return s.clears(w.cluster, w.id)

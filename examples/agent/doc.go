@@ -200,20 +200,23 @@
 //
 // # Limits
 //
-// Works come from outside, so what their rules may take is bounded, for each expression and path as the table says, and for all
-// of a work together: 10,000 expressions and paths, and 2 s, each time the work is served. What is over that is not evaluated: the
-// conditions of its rules are Unknown, its values are missing, its manifest is not applied where it is for ignoreFields, and the work
-// gets the condition RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for nine times as long, so that it slows down
-// itself and not the others.
+// Works come from outside, so what their rules may take is bounded, for each expression and path as
+// the table says, and for all of a work together: 10,000 expressions and paths, and 2 s, each time
+// the work is served. What is over that is not evaluated: the conditions of its rules are Unknown,
+// its values are missing, its manifest is not applied where it is for ignoreFields, and the work
+// gets the condition RulesWithinLimits=False. A work whose rules take longer than 100 ms rests for
+// nine times as long, so that it slows down itself and not the others.
 //
-// A manifest is decoded if it takes up to 64 MiB of memory, or 8 times its text if that is more, and all manifests of a work up to
-// 256 MiB together. Sizes are estimates. The length of all identifiers with wildcards, times the manifests, is at most
-// 4,194,304. Manifests over these limits are Applied=False, like manifests that cannot be decoded.
+// A manifest is decoded if it takes up to 64 MiB of memory, or 8 times its text if that is more,
+// and all manifests of a work up to 256 MiB together. Sizes are estimates. The length of all
+// identifiers with wildcards, times the manifests, is at most 4,194,304. Manifests over these
+// limits are Applied=False, like manifests that cannot be decoded.
 //
-// The feedback and condition rules of all manifests together are 10,000 at most. A rule with several paths or expressions counts as
-// many. A rule that fits several manifests counts for each. Later manifests have no feedback rules then (StatusFeedbackSynced=False),
-// and condition rules only for Complete, Available, Applied, Progressing and Degraded (ConditionRulesUsable=False). The reason is
-// LimitExceeded, and the work is RulesWithinLimits=False.
+// The feedback and condition rules of all manifests together are 10,000 at most. A rule with
+// several paths or expressions counts as many. A rule that fits several manifests counts for each.
+// Later manifests have no feedback rules then (StatusFeedbackSynced=False), and condition rules
+// only for Complete, Available, Applied, Progressing and Degraded (ConditionRulesUsable=False). The
+// reason is LimitExceeded, and the work is RulesWithinLimits=False.
 //
 // Calls cannot be interrupted, so they take steps before they begin: for the texts that they read, and what they make. One call
 // may take 1,000,000 steps, one evaluation 4,000,000. A step is about 10 ns or 10 bytes. In regular expressions counted repeats
@@ -302,15 +305,17 @@
 //	spokewire_cloudevents_*                           the connection to the broker and what goes over it
 //	go_*, process_*                                   the process
 //
-// Alert on spokewire_agent_work_conditions{type="Applied",status="False"} > 0. All series are of one cluster: which, the
-// scrape configuration says.
+// Alert on spokewire_agent_work_conditions{type="Applied",status="False"} > 0. All series are of
+// one cluster: which, the scrape configuration says.
 //
 // # Access
 //
-// On the cluster: what appliedwork/ACCESS.md lists, list and watch on the kinds of works, get, create, update and watch on
-// customresourcedefinitions, and, for executors, impersonate on their service accounts and create on subjectaccessreviews
-// (authorization.k8s.io). With the admission plugin OwnerReferencesPermissionEnforcement the executors themselves need update on
-// appliedworks/finalizers. Works without an executor need what they bring to be allowed to the agent; with --require-executor the
-// agent needs of that only list and watch. On a hub's API server: get, list, watch, patch and delete on manifestworks and patch on
-// manifestworks/status, in the cluster's namespace. At a broker: what package cloudevents/work lists.
+// On the cluster: what appliedwork/ACCESS.md lists, list and watch on the kinds of works, get,
+// create, update and watch on customresourcedefinitions, and, for executors, impersonate on their
+// service accounts and create on subjectaccessreviews (authorization.k8s.io). With the admission
+// plugin OwnerReferencesPermissionEnforcement the executors themselves need update on
+// appliedworks/finalizers. Works without an executor need what they bring to be allowed to the
+// agent; with --require-executor the agent needs of that only list and watch. On a hub's API
+// server: get, list, watch, patch and delete on manifestworks and patch on manifestworks/status, in
+// the cluster's namespace. At a broker: what package cloudevents/work lists.
 package main

@@ -36,7 +36,8 @@ func readTests(t *testing.T) testFiles {
 	return all
 }
 
-// missing returns what is wrong with a reference to a test: it does not exist, or several folders have it and none is named.
+// missing returns the fault of a reference to a test: the test does not exist, or several folders
+// have it and none is named.
 func (f testFiles) missing(name, folder string) string {
 	parts := strings.Split(name, "/")
 	var folders []string
@@ -67,8 +68,9 @@ var (
 	partRow       = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| [^|]+ \|$`)
 )
 
-// unproven returns what is wrong with a text like SECURITY.md: names of tests that do not exist, parts of the table "Who trusts
-// whom" that have no list of what they cannot do, and items of such a list that neither name a test nor are advice.
+// unproven returns the faults of a text like SECURITY.md: names of tests that do not exist,
+// parts of the table "Who trusts whom" that have no list of what they cannot do, and items of such
+// a list that neither name a test nor are advice.
 func unproven(text string, tests testFiles) (wrong []string) {
 	for _, reference := range testReference.FindAllStringSubmatch(text, -1) {
 		if problem := tests.missing(reference[1], reference[2]); problem != "" {
@@ -101,7 +103,8 @@ func unproven(text string, tests testFiles) (wrong []string) {
 	return wrong
 }
 
-// TestSecurityNamesTests: SECURITY.md names a test for everything that a part cannot do, and every test that it names exists.
+// TestSecurityNamesTests: SECURITY.md names a test for everything that a part cannot do, and every
+// test that it names exists.
 func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	if err != nil {
@@ -141,7 +144,10 @@ func TestUnproven(t *testing.T) {
 
 - nothing
 `
-	tests := testFiles{"a": "\nfunc TestRead(t *testing.T) { t.Run(\"Two\") }\nfunc TestWrite(t *testing.T) {", "b": "\nfunc TestWrite(t *testing.T) {"}
+	tests := testFiles{
+		"a": "\nfunc TestRead(t *testing.T) { t.Run(\"Two\") }\nfunc TestWrite(t *testing.T) {",
+		"b": "\nfunc TestWrite(t *testing.T) {",
+	}
 	want := []string{
 		"TestRead has no subtest Three", "there is no TestNone", "TestWrite is in a, b: name the folder", "there is no TestWrite",
 		"no list has what this part cannot do: agent", "no test: - write a file",

@@ -75,7 +75,8 @@ func withEstablished(next http.Handler) http.Handler {
 			}
 		}
 		next.ServeHTTP(w, r)
-		// A client that has sent many requests at once must not occupy a processor until the scheduler's time slice ends.
+		// A client that has sent many requests at once must not occupy a processor until the
+		// scheduler's time slice ends.
 		runtime.Gosched()
 	})
 }

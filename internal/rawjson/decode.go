@@ -16,10 +16,11 @@ import (
 // errForeign: the text is one that encoding/json has to judge.
 var errForeign = errors.New("left to encoding/json")
 
-// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of fields are compared
-// exactly, and the errors are its errors. It needs a fraction of the allocations: strings share one copy of the text,
-// and slices are made in their final length. Beyond apimachinery, a quantity over the limits is a [*QuantityError], and a
-// value that would take too much memory a [*MemoryError].
+// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of
+// fields are compared exactly, and the errors are its errors. It needs a fraction of the
+// allocations: strings share one copy of the text, and slices are made in their final length.
+// Beyond apimachinery, a quantity over the limits is a [*QuantityError], and a value that would
+// take too much memory a [*MemoryError].
 func Decode(data []byte, object any) error {
 	v := reflect.ValueOf(object)
 	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Elem().IsZero() {
@@ -88,7 +89,8 @@ func (d *decoder) takeText(t reflect.Type, text []byte) error {
 	return d.take(size, 1)
 }
 
-// value decodes the value from i to end. Every error but those of [overLimits] means that encoding/json is to try.
+// value decodes the value from i to end. Every error but those of [overLimits] means that
+// encoding/json is to try.
 func (d *decoder) value(v reflect.Value, i, end int) error {
 	if d.depth++; d.depth > maxDepth {
 		return errForeign

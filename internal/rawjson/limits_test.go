@@ -91,7 +91,8 @@ func TestDecodeInto(t *testing.T) {
 	}
 }
 
-// TestMemory: what would take many times its text in memory is an error at once, whichever way it is decoded.
+// TestMemory: what would take many times its text in memory is an error at once, whichever way it
+// is decoded.
 func TestMemory(t *testing.T) {
 	many := func(element string) string {
 		return "[" + strings.Repeat(element+",", 8<<20/(len(element)+1)) + element + "]"

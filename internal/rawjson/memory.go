@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// minMemory and memoryFactor say how much memory a decoded value may take: minMemory, or memoryFactor times its text if that
-	// is more. An empty object in a list has three bytes of text, and hundreds as a container of a pod.
+	// A decoded value may take minMemory, or memoryFactor times its text if that is more. An empty
+	// object in a list has three bytes of text, and takes hundreds of bytes as a container of a pod.
 	minMemory    = 64 << 20
 	memoryFactor = 8
-	// mapCost is what a map takes for an entry beside its key and value.
+	// mapCost is the memory of a map entry in addition to its key and value.
 	mapCost = 16
-	// valueCost and objectCost are what values and objects without a Go type take.
+	// valueCost and objectCost are the memory of values and objects without a Go type.
 	valueCost  = 40
 	objectCost = 336
 )
@@ -25,7 +25,7 @@ const (
 // rawType keeps its text.
 var rawType = reflect.TypeFor[runtime.RawExtension]()
 
-// MemoryError says that a value would take too much memory.
+// MemoryError is returned for a value that would take too much memory.
 type MemoryError struct{ limit int }
 
 // Error has the limit.
@@ -33,8 +33,8 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("it has so many small parts that it would take more than %d bytes of memory", e.limit)
 }
 
-// Memory returns about how much memory a value takes that is decoded without a Go type. The error is a [*MemoryError] if one value
-// may not take that much.
+// Memory returns about how much memory a value takes that is decoded without a Go type. The error
+// is a [*MemoryError] if one value may not take that much.
 func Memory(data []byte) (int, error) {
 	limit := memoryOf(data)
 	size := weigh(data, limit)
@@ -47,7 +47,8 @@ func Memory(data []byte) (int, error) {
 // memoryOf returns how much memory the value of a text may take.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 
-// Count returns the number of members and elements in a value at all levels. It stops above a limit.
+// Count returns the number of members and elements in a value at all levels. It stops above a
+// limit.
 func Count(data []byte, limit int) (n int) {
 	for i := 0; i < len(data) && n <= limit; i++ {
 		switch data[i] {

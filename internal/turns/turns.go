@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Turns bounds the memory that requests need together while they are answered. One client may have three quarters of it, and free memory goes to the
-// client that has least.
+// Turns bounds the memory that requests need together while they are answered. One client may have
+// three quarters of it, and free memory goes to the client that has least.
 type Turns struct {
 	most int // for one client, in bytes
 

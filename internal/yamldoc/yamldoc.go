@@ -68,7 +68,8 @@ func StrictJSON(text []byte) ([]byte, error) {
 // turn is held while a document is parsed that may need much memory.
 var turn sync.Mutex
 
-// takeTurn locks turn for a large document, or one with aliases. It returns the function that unlocks it.
+// takeTurn locks turn for a large document, or one with aliases. It returns the function that
+// unlocks it.
 func takeTurn(text []byte) (release func()) {
 	if !hasAliases(text) && len(text) <= small {
 		return func() {}
@@ -206,8 +207,9 @@ func (d Document) JSON() ([]byte, error) { return d.spend(JSON(d.Text)) }
 // StrictJSON is like the function [StrictJSON]. In addition it bounds the file as a whole.
 func (d Document) StrictJSON() ([]byte, error) { return d.spend(StrictJSON(d.Text)) }
 
-// UseStrictJSON calls use with the result of [Document.StrictJSON]. No other large document is parsed before use
-// returns, so that the memory of several documents does not add up. Function use must not call this package.
+// UseStrictJSON calls use with the result of [Document.StrictJSON]. No other large document is
+// parsed before use returns, so that the memory of several documents does not add up. Function use
+// must not call this package.
 func (d Document) UseStrictJSON(use func(text []byte, err error)) {
 	defer takeTurn(d.Text)()
 	use(d.spend(convert(d.Text, yaml.YAMLToJSONStrict)))

@@ -125,7 +125,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestManyParts: an answer with millions of small parts is refused, and takes no multiple of its size.
+// TestManyParts: an answer with millions of small parts is refused, and takes no multiple of its
+// size.
 func TestManyParts(t *testing.T) {
 	parts := "[" + strings.Repeat("{},", 2_700_000) + "{}]"
 	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] + `]}]`))

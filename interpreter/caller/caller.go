@@ -58,9 +58,10 @@ func New(options Options) (*Caller, error) {
 	return c, nil
 }
 
-// SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes nothing, where one is
-// not valid, or two of one protocol have the same name: the error is an aggregate of the first 10 field errors, with the
-// name of each configuration. It fails with [ErrFollows] where Options.Client is set.
+// SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes
+// nothing, where one is not valid, or two of one protocol have the same name: the error is an
+// aggregate of the first 10 field errors, with the name of each configuration. It fails with
+// [ErrFollows] where Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
 		return ErrFollows
@@ -90,13 +91,15 @@ func (c *Caller) SetConfigurations(configurations Configurations) error {
 	return c.set(configurations, true)
 }
 
-// aggregate joins the first errors and counts the rest. The text of an aggregate takes quadratic time.
+// aggregate joins the first errors and counts the rest. The text of an aggregate takes quadratic
+// time.
 func aggregate(errs field.ErrorList) utilerrors.Aggregate {
 	const most = 10
 	if len(errs) <= most {
 		return errs.ToAggregate()
 	}
-	return utilerrors.NewAggregate(append(errs[:most].ToAggregate().Errors(), fmt.Errorf("%d more errors", len(errs)-most)))
+	others := fmt.Errorf("%d more errors", len(errs)-most)
+	return utilerrors.NewAggregate(append(errs[:most].ToAggregate().Errors(), others))
 }
 
 // set makes a new index. Clients of webhooks that are reached as before are kept, with their connections.

@@ -19,8 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate returns the first 10,000 errors of a configuration, with the path of each field. Defaults need not be set. What
-// the schema of the CRD refuses it refuses too, and also what a schema cannot see.
+// Validate returns the first 10,000 errors of a configuration, with the path of each field.
+// Defaults need not be set. What the schema of the CRD refuses it refuses too, and also what a
+// schema cannot see.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
@@ -44,8 +45,9 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	return errs[:min(len(errs), maxErrors)]
 }
 
-// Validate returns the first 10,000 errors of a configuration, with the path of each field. Defaults need not be set. What
-// the schema of the CRD refuses it refuses too, and also what a schema cannot see.
+// Validate returns the first 10,000 errors of a configuration, with the path of each field.
+// Defaults need not be set. What the schema of the CRD refuses it refuses too, and also what a
+// schema cannot see.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}

@@ -138,11 +138,13 @@ type Rule struct {
 	// without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
-	// AppContexts has IDs. A rule with AppContexts does not allow VerbList, which returns the IDs of all app contexts.
+	// AppContexts has IDs. A rule with AppContexts does not allow VerbList, which returns the IDs
+	// of all app contexts.
 	AppContexts []string
-	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must together match every app on every
-	// cluster of the app context; one that does not exist is denied. Clusters are provider+name. A rule with Apps or Clusters
-	// allows neither VerbList nor app contexts without apps. Of Clusters, only "*" matches an app without clusters.
+	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must
+	// together match every app on every cluster of the app context; one that does not exist is
+	// denied. Clusters are provider+name. A rule with Apps or Clusters allows neither VerbList nor
+	// app contexts without apps. Of Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 

@@ -59,19 +59,23 @@
 //
 // VerbRead returns the manifests of an app context, Secrets too; so the dashboard does not have it.
 //
-// Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on a cluster can do everything there
-// that the engine can. Rules are read at the start; an [AuthorizerFunc] can decide by what changes. There is no list of revoked
-// certificates, and open connections survive a change of ClientCAFile: deny the client in the Authorizer. Health checks need a
-// certificate too, so a kubelet can only probe the port (tcpSocket).
+// Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on
+// a cluster can do everything there that the engine can. Rules are read at the start; an
+// [AuthorizerFunc] can decide by what changes. There is no list of revoked certificates, and open
+// connections survive a change of ClientCAFile: deny the client in the Authorizer. Health checks
+// need a certificate too, so a kubelet can only probe the port (tcpSocket).
 //
 // # Limits
 //
-// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the connection that holds most, of the
-// client that holds most, and the other connections go on. A request has at most 262,144 parts (messages and list elements), and
-// only a Create more than 64 KiB: others fail with TOO_LARGE. Calls that create or read app contexts wait for memory, another 256 MiB in all;
-// a client has at most three quarters of it, and reads one app context at a time. A request must arrive within [ServerOptions].RequestTimeout, and its
-// header may have 4 KiB. MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share the
-// connections. A server that got its services with [Register] has the limits of its own options.
+// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the
+// connection that holds most, of the client that holds most, and the other connections go on. A
+// request has at most 262,144 parts (messages and list elements), and only a Create more than 64
+// KiB: others fail with TOO_LARGE. Calls that create or read app contexts wait for memory, another
+// 256 MiB in all; a client has at most three quarters of it, and reads one app context at a time. A
+// request must arrive within [ServerOptions].RequestTimeout, and its header may have 4 KiB.
+// MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share
+// the connections. A server that got its services with [Register] has the limits of its own
+// options.
 //
 // By default a Go heap doubles before garbage is collected. If a process must stay below twice these limits, set GOMEMLIMIT or call
 // runtime/debug.SetMemoryLimit, as examples/rsync does with 224 MiB.

@@ -75,19 +75,23 @@ type ServerOptions struct {
 
 	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxCallBytes bounds the bytes of all calls together: twice those of requests until their calls end and of answers until
-	// they are sent, and 40 KiB for each open call. A compressed request counts as it is sent, so import no compressor. Calls that
-	// create or read app contexts take turns for another 256 MiB. Above MaxCallBytes the server closes a connection of the client with
-	// the most bytes: usually the connection that exceeds the limit, and once per 100 ms that client's largest.
+	// MaxCallBytes bounds the bytes of all calls together: twice those of requests until their
+	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
+	// request counts as it is sent, so import no compressor. Calls that create or read app contexts
+	// take turns for another 256 MiB. Above MaxCallBytes the server closes a connection of the
+	// client with the most bytes: usually the connection that exceeds the limit, and once per 100
+	// ms that client's largest.
 	//
-	// A client is the names of a certificate, without one an address, or a /64 network of IPv6. All clients behind one proxy or
-	// address translation without certificates are one. One message of MaxMessageBytes always fits: at least about twice
-	// MaxMessageBytes is allowed. Defaults to 128 MiB.
+	// A client is the names of a certificate, without one an address, or a /64 network of IPv6. All
+	// clients behind one proxy or address translation without certificates are one. One message of
+	// MaxMessageBytes always fits: at least about twice MaxMessageBytes is allowed. Defaults to 128
+	// MiB.
 	MaxCallBytes int
 	// RequestTimeout is how long a call's request may take to arrive. Defaults to 30 s.
 	RequestTimeout time.Duration
-	// MaxConnections is how many connections there may be. A further connection replaces one of the client with the most connections;
-	// if that is its own client, the server closes the new one. There may be half as many connections that have not ended their handshake, for 5 s each.
+	// MaxConnections is how many connections there may be. A further connection replaces one of the
+	// client with the most connections; if that is its own client, the server closes the new one.
+	// There may be half as many connections that have not ended their handshake, for 5 s each.
 	// Defaults to 1,000.
 	MaxConnections int
 	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 100.

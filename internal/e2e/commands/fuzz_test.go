@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// greedy is a fuzz test that allocates 8 GiB of address space, and writes how many MiB it has. It touches no page, so it passes
-// where nothing limits it.
+// greedy is a fuzz test that allocates 8 GiB of address space, and writes how many MiB it has. It
+// touches no page, so it passes where nothing limits it.
 const greedy = `package fuzzed
 
 import (
@@ -61,7 +61,8 @@ func makeVariable(t *testing.T, name string) string {
 	return ""
 }
 
-// TestFuzzMemory: a fuzz test that allocates without end fails when it has the address space of FUZZMEMORY.
+// TestFuzzMemory: a fuzz test that allocates without end fails when it has the address space of
+// FUZZMEMORY.
 func TestFuzzMemory(t *testing.T) {
 	folder, allocated := t.TempDir(), filepath.Join(t.TempDir(), "allocated")
 	for file, text := range map[string]string{"go.mod": "module greedy\n\ngo 1.26\n", "greedy_test.go": greedy} {
@@ -98,8 +99,19 @@ func TestFuzzDetectors(t *testing.T) {
 	if !ok {
 		t.Fatal("the test has no build information")
 	}
-	detects := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-	out := execute(t, fuzzScript(t), "--limited", makeVariable(t, "FUZZMEMORY"), os.Args[0], "-test.list", "^TestFuzzDetectors$")
+	detects := slices.ContainsFunc(
+		info.Settings,
+		func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" },
+	)
+	out := execute(
+		t,
+		fuzzScript(t),
+		"--limited",
+		makeVariable(t, "FUZZMEMORY"),
+		os.Args[0],
+		"-test.list",
+		"^TestFuzzDetectors$",
+	)
 	wantOutput(t, out, "TestFuzzDetectors")
 	if strings.Contains(out, "no memory limit") != detects {
 		t.Errorf("with a detector: %v\n%s", detects, out)

@@ -34,7 +34,10 @@ func crowded(t *testing.T, broker *mosquitto.Broker, message codec.Message, all 
 	if err := transport.Claim("evil-events"); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := transport.Connect(t.Context(), cloudevents.ConnectOptions{Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {}})
+	conn, err := transport.Connect(
+		t.Context(),
+		cloudevents.ConnectOptions{Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +71,12 @@ func crowded(t *testing.T, broker *mosquitto.Broker, message codec.Message, all 
 // specEvents are events of a hostile source.
 func specEvents(t *testing.T, broker *mosquitto.Broker) []attack {
 	message := &codec.Spec{
-		Header:  codec.Header{ID: "evil", Source: "evil", Cluster: "cluster1"},
-		WorkRef: codec.WorkRef{ResourceID: codec.ResourceID("evil", "cluster1", "evil"), Name: "evil", Version: 1}, Work: &workv1.ManifestWork{},
+		Header: codec.Header{ID: "evil", Source: "evil", Cluster: "cluster1"},
+		WorkRef: codec.WorkRef{
+			ResourceID: codec.ResourceID("evil", "cluster1", "evil"),
+			Name:       "evil",
+			Version:    1,
+		}, Work: &workv1.ManifestWork{},
 	}
 	return crowded(t, broker, message, map[string]string{
 		"14 MiB of manifests":      `{"manifests":` + elements("{}") + "}",
@@ -90,7 +97,9 @@ func agentEvents(t *testing.T, broker *mosquitto.Broker) (attacks []attack) {
 	attacks = crowded(t, broker, status, map[string]string{
 		"14 MiB of conditions": `{"conditions":` + elements("{}") + "}",
 		"14 MiB of statuses":   `{"resourceStatus":{"manifestConditions":` + elements("{}") + "}}",
-		"14 MiB of values":     `{"resourceStatus":{"manifestConditions":[{"statusFeedback":{"values":` + elements("{}") + "}}]}}",
+		"14 MiB of values": `{"resourceStatus":{"manifestConditions":[{"statusFeedback":{"values":` + elements(
+			"{}",
+		) + "}}]}}",
 	})
 	list := &codec.SpecResync{Header: header, Broadcast: true}
 	return append(attacks, crowded(t, broker, list, map[string]string{

@@ -36,26 +36,55 @@ func pairs() map[string]pair {
 	data := func(flags byte, text string) string {
 		return h2test.Frame(h2test.Data, flags, h2test.Stream(0), text)
 	}
-	containers := strings.Replace(webhookGood, `"replicas":1`, `"template":{"spec":{"containers":[`+strings.Repeat("{},", 700_000)+`{}]}}`, 1)
+	containers := strings.Replace(
+		webhookGood,
+		`"replicas":1`,
+		`"template":{"spec":{"containers":[`+strings.Repeat("{},", 700_000)+`{}]}}`,
+		1,
+	)
 	open := h2test.Preface + h2test.Calls(webhookPath, 1, 0)
 	return map[string]pair{
-		"slow headers":       {webhookPost + "X: ", h2test.Preface + h2test.Frame(h2test.Headers, 0, h2test.Stream(0), "\x83")},
-		"slow bodies":        {webhookPost + "Content-Length: 1000000\r\n\r\n{", open + data(0, "{")},
-		"bodies without end": {webhookPost + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("4000\r\n"+strings.Repeat(" ", 0x4000)+"\r\n", 64), open + strings.Repeat(data(0, strings.Repeat(" ", 0x4000)), 64)},
-		"long headers":       {webhookPost + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", h2test.Preface + h2test.LongCall(webhookPath, 1, strings.Repeat("x", 1<<20))},
-		"many headers":       {webhookPost + lines(5000), h2test.Preface + h2test.LongCall(webhookPath, 5000, "x")},
-		"idle connections":   {"GET /healthz HTTP/1.1\r\nHost: w\r\n\r\n", h2test.Preface},
-		"noise":              {strings.Repeat("\x00\xff", 10_000), h2test.Preface + strings.Repeat("\x00\xff", 10_000)},
-		"requests that nobody waits for": {
-			strings.Repeat(webhookPost+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(webhookGood))+webhookGood, 1000), h2test.Preface + resets(5000)},
-		"many requests at once": {strings.Repeat(webhookPost+"Content-Length: 2\r\n\r\n{}", 1000), h2test.Preface + h2test.Calls(webhookPath, 100, 100)},
-		"many small parts":      {webhookPost + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(containers)) + containers, open + data(1, containers[:0x4000])},
-		"deep JSON":             {webhookPost + "Content-Length: 98304\r\n\r\n" + strings.Repeat("[", 98304), open + strings.Repeat(data(0, strings.Repeat("[", 0x4000)), 6)},
+		"slow headers": {
+			webhookPost + "X: ",
+			h2test.Preface + h2test.Frame(h2test.Headers, 0, h2test.Stream(0), "\x83"),
+		},
+		"slow bodies": {webhookPost + "Content-Length: 1000000\r\n\r\n{", open + data(0, "{")},
+		"bodies without end": {
+			webhookPost + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(
+				"4000\r\n"+strings.Repeat(" ", 0x4000)+"\r\n",
+				64,
+			),
+			open + strings.Repeat(data(0, strings.Repeat(" ", 0x4000)), 64),
+		},
+		"long headers": {
+			webhookPost + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
+			h2test.Preface + h2test.LongCall(webhookPath, 1, strings.Repeat("x", 1<<20)),
+		},
+		"many headers":     {webhookPost + lines(5000), h2test.Preface + h2test.LongCall(webhookPath, 5000, "x")},
+		"idle connections": {"GET /healthz HTTP/1.1\r\nHost: w\r\n\r\n", h2test.Preface},
+		"noise":            {strings.Repeat("\x00\xff", 10_000), h2test.Preface + strings.Repeat("\x00\xff", 10_000)},
+		"requests without a reader": {
+			strings.Repeat(
+				webhookPost+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(webhookGood))+webhookGood,
+				1000,
+			), h2test.Preface + resets(5000)},
+		"many requests at once": {
+			strings.Repeat(webhookPost+"Content-Length: 2\r\n\r\n{}", 1000),
+			h2test.Preface + h2test.Calls(webhookPath, 100, 100),
+		},
+		"many small parts": {
+			webhookPost + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(containers)) + containers,
+			open + data(1, containers[:0x4000]),
+		},
+		"deep JSON": {
+			webhookPost + "Content-Length: 98304\r\n\r\n" + strings.Repeat("[", 98304),
+			open + strings.Repeat(data(0, strings.Repeat("[", 0x4000)), 6),
+		},
 	}
 }
 
-// pairAttacks sends each pair in HTTP/1.1, and in HTTP/2. The server of a webhook negotiates HTTP/1.1 alone, and receives
-// frames of HTTP/2 all the same.
+// pairAttacks sends each pair in HTTP/1.1, and in HTTP/2. The server of a webhook negotiates
+// HTTP/1.1 alone, and receives frames of HTTP/2 all the same.
 func pairAttacks() map[string]tlsAttack {
 	all := map[string]tlsAttack{}
 	for name, p := range pairs() {
@@ -98,7 +127,8 @@ func send(addr string, config *tls.Config, request string) error {
 	return nil
 }
 
-// TestInterpreter: no client of a webhook ends it or keeps it from other clients, in HTTP/1.1, in HTTP/2, and before either.
+// TestInterpreter: no client of a webhook ends it or keeps it from other clients, in HTTP/1.1, in
+// HTTP/2, and before either.
 func TestInterpreter(t *testing.T) {
 	folder := certificates(t)
 	v := start(t, "interpreter-webhook", "serve", "--certs", folder, "--addr", "127.0.0.1:0")
@@ -130,7 +160,12 @@ func TestInterpreter(t *testing.T) {
 	for i := range 1500 {
 		fmt.Fprintf(&variables, `{"name":"VARIABLE_%d","value":"a"},`, i)
 	}
-	honest := strings.Replace(webhookGood, `"replicas":1`, `"replicas":1,"template":{"spec":{"containers":[{"name":"a","env":[`+variables.String()+`{"name":"b"}]}]}}`, 1)
+	honest := strings.Replace(
+		webhookGood,
+		`"replicas":1`,
+		`"replicas":1,"template":{"spec":{"containers":[{"name":"a","env":[`+variables.String()+`{"name":"b"}]}]}}`,
+		1,
+	)
 	v.withstand(v.flooded(addr, tlsAttacks(), handshakePlaces+200+100), func() error {
 		response, err := client.Post("https://"+addr+webhookPath, "application/json", strings.NewReader(honest))
 		if err != nil {

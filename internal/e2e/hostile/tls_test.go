@@ -34,13 +34,15 @@ import (
 const (
 	// certsVariable is the folder of the certificates of an attacker.
 	certsVariable = "SPOKEWIRE_HOSTILE_CERTS"
-	// flooding is more connections than a server has places, before and after the end of handshakes.
+	// flooding is more connections than a server has places, before and after the end of
+	// handshakes.
 	flooding = 1700
 	// handshakePlaces is how many connections may be before the end of their handshake.
 	handshakePlaces = 500
 )
 
-// certificates writes a CA, a server's certificate and a client's into a folder that attackers use, too.
+// certificates writes a CA, a server's certificate and a client's into a folder that attackers use,
+// too.
 func certificates(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -52,7 +54,7 @@ func certificates(t *testing.T) (folder string) {
 	return folder
 }
 
-// clientConfig is the configuration of a client whose certificates are in a folder.
+// clientConfig returns the TLS configuration of a client with the certificates of a folder.
 func clientConfig(folder string, protocols ...string) (*tls.Config, error) {
 	ca, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
 	if err != nil {
@@ -64,7 +66,12 @@ func clientConfig(folder string, protocols ...string) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
-	return &tls.Config{ServerName: "localhost", RootCAs: pool, Certificates: []tls.Certificate{pair}, NextProtos: protocols}, nil
+	return &tls.Config{
+		ServerName:   "localhost",
+		RootCAs:      pool,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   protocols,
+	}, nil
 }
 
 // tlsAttack attacks a TLS server.
@@ -128,8 +135,8 @@ func hello(config *tls.Config) string {
 	return string(text[:n])
 }
 
-// hold opens many connections, begins each, and returns an error unless the server closes all of them soon after the time for
-// a handshake.
+// hold opens many connections, begins each, and returns an error unless the server closes all of
+// them soon after the time for a handshake.
 func hold(addr string, begin func(net.Conn) error) error {
 	var clients sync.WaitGroup
 	var began, open atomic.Int32
@@ -192,14 +199,16 @@ func (v *victim) sockets() (n int) {
 	folder := fmt.Sprintf("/proc/%d/fd", v.cmd.Process.Pid)
 	files, _ := os.ReadDir(folder)
 	for _, file := range files {
-		if target, err := os.Readlink(filepath.Join(folder, file.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+		if target, err := os.Readlink(filepath.Join(folder, file.Name())); err == nil &&
+			strings.HasPrefix(target, "socket:") {
 			n++
 		}
 	}
 	return n
 }
 
-// flooded returns attacks that are run by processes of their own. During the attacks the server may have this many more sockets.
+// flooded returns attacks that are run by processes of their own. During the attacks the server may
+// have this many more sockets.
 func (v *victim) flooded(addr string, attacks map[string]tlsAttack, sockets int) (all []attack) {
 	calm := v.sockets()
 	for name := range attacks {
@@ -231,13 +240,28 @@ func elsewhere(ctx context.Context, addr string) (net.Conn, error) {
 	return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", addr)
 }
 
-// TestRsyncHandshakes: connections to an engine that do not end their handshake, or send nothing after it, are closed, and keep
-// no client out.
+// TestRsyncHandshakes: connections to an engine that do not end their handshake, or send nothing
+// after it, are closed, and keep no client out.
 func TestRsyncHandshakes(t *testing.T) {
 	folder := certificates(t)
 	file := func(name string) string { return filepath.Join(folder, name) }
-	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "1",
-		"--cert", file("tls.crt"), "--key-file", file("tls.key"), "--client-ca", file("ca.crt"))
+	v := start(
+		t,
+		"rsync",
+		"serve",
+		"--listen",
+		"127.0.0.1:0",
+		"--store",
+		filepath.Join(t.TempDir(), "rsync.db"),
+		"--fake",
+		"1",
+		"--cert",
+		file("tls.crt"),
+		"--key-file",
+		file("tls.key"),
+		"--client-ca",
+		file("ca.crt"),
+	)
 	addr := v.after("serving at ")
 	// connected calls an engine on a new connection.
 	connected := func(call func(context.Context, *rsyncgrpc.Client) error) error {
@@ -254,7 +278,13 @@ func TestRsyncHandshakes(t *testing.T) {
 		return call(ctx, client)
 	}
 	b := appcontext.NewBuilder("honest")
-	b.App("main").Resource("fake", "cluster1", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`))
+	b.App(
+		"main",
+	).Resource(
+		"fake",
+		"cluster1",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`),
+	)
 	app, err := b.Build()
 	if err != nil {
 		t.Fatal(err)

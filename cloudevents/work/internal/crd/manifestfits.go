@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// manifestFits takes text that is JSON. Of several members with one name the last counts, as for the schema.
+// manifestFits takes text that is JSON. Of several members with one name the last counts, as for
+// the schema.
 func manifestFits(raw []byte) bool {
 	var apiVersion, kind, metadata []byte
 	for members := rawjson.Open(raw); ; {

@@ -29,8 +29,8 @@ func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && manifestsFit(s)
 }
 
-// Unfit returns specs that each have one part of a defaulted spec that may not fit, and the part's place in its list. Of a
-// manifest there is what the schema describes.
+// Unfit returns specs that each have one part of a defaulted spec that may not fit, and the part's
+// place in its list. Of a manifest there is what the schema describes.
 func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] {
 	return func(yield func(*workv1.ManifestWorkSpec, int) bool) {
 		if !deleteOptionFits(s.DeleteOption) || !executorFits(s.Executor) {
@@ -39,7 +39,8 @@ func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] 
 			}
 		}
 		for i := range s.ManifestConfigs {
-			if !configFits(&s.ManifestConfigs[i]) && !yield(&workv1.ManifestWorkSpec{ManifestConfigs: s.ManifestConfigs[i : i+1]}, i) {
+			part := &workv1.ManifestWorkSpec{ManifestConfigs: s.ManifestConfigs[i : i+1]}
+			if !configFits(&s.ManifestConfigs[i]) && !yield(part, i) {
 				return
 			}
 		}

@@ -28,8 +28,8 @@ func StatusFits(s *workv1.ManifestWorkStatus) bool {
 	return true
 }
 
-// UnfitStatus returns statuses that each have one part of a status that may not fit, its conditions or a manifest, and the
-// manifest's place.
+// UnfitStatus returns statuses that each have one part of a status that may not fit, its conditions
+// or a manifest, and the manifest's place.
 func UnfitStatus(s *workv1.ManifestWorkStatus) iter.Seq2[*workv1.ManifestWorkStatus, int] {
 	return func(yield func(*workv1.ManifestWorkStatus, int) bool) {
 		if !conditionsFit(s.Conditions) && !yield(&workv1.ManifestWorkStatus{Conditions: s.Conditions}, 0) {

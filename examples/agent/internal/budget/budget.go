@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// Most is how many expressions and paths are evaluated for a work each time it is served. The rules of all manifests together
-	// have no more either.
+	// Most is how many expressions and paths are evaluated for a work each time it is served. The
+	// rules of all manifests together have no more either.
 	Most = 10_000
 	// Together is how long all of them may take.
 	Together = 2 * time.Second
 )
 
 // ErrExceeded says that a work has more or slower rules than one may have. What came before was evaluated.
-var ErrExceeded = fmt.Errorf("the work has more than %d rules, expressions and paths to evaluate, or they take longer than %s together: make them fewer or simpler, or split the work", Most, Together)
+var ErrExceeded = fmt.Errorf("the work has more than %d rules, expressions and paths to evaluate, "+
+	"or they take longer than %s together: make them fewer or simpler, or split the work", Most, Together)
 
 // Budget is what is left for one work. It is for one goroutine.
 type Budget struct {
@@ -48,7 +49,8 @@ func From(ctx context.Context) *Budget {
 	return &Budget{}
 }
 
-// Rules takes n rules of one manifest. It returns [ErrExceeded] and takes none if the work would have more than [Most] then.
+// Rules takes n rules of one manifest. It returns [ErrExceeded] and takes none if the work would
+// have more than [Most] then.
 func (b *Budget) Rules(n int) error {
 	if n > Most-b.rules {
 		b.exceeded = true

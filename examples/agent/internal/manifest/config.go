@@ -19,8 +19,8 @@ type Config struct {
 	UpdateStrategy *workv1.UpdateStrategy
 	FeedbackRules  []workv1.FeedbackRule
 	ConditionRules []workv1.ConditionRule
-	// FeedbackErr is why there are no feedback rules, and ConditionErr why there are only those for [essential] conditions:
-	// [budget.ErrExceeded].
+	// FeedbackErr is why there are no feedback rules, and ConditionErr why there are only those for
+	// [essential] conditions: [budget.ErrExceeded].
 	FeedbackErr, ConditionErr error
 	// Poll is whether the object is to be looked at from time to time, beside when it changes.
 	Poll bool
@@ -28,9 +28,16 @@ type Config struct {
 	BadScrapeType workv1.FeedbackScrapeType
 }
 
-// essential are the conditions that decide what happens to a work. Their rules stay when the others are over the limit: there
-// is one for each, and a work must not be Complete or Available because a rule was left out.
-var essential = []string{workv1.ManifestComplete, workv1.ManifestAvailable, workv1.ManifestApplied, workv1.ManifestProgressing, workv1.ManifestDegraded}
+// essential are the conditions that decide what happens to a work. Their rules stay when the others
+// are over the limit: there is one for each, and a work must not be Complete or Available because a
+// rule was left out.
+var essential = []string{
+	workv1.ManifestComplete,
+	workv1.ManifestAvailable,
+	workv1.ManifestApplied,
+	workv1.ManifestProgressing,
+	workv1.ManifestDegraded,
+}
 
 // Configs are the configurations of a work.
 type Configs struct {
@@ -44,10 +51,11 @@ type Configs struct {
 
 type configuration struct {
 	*workv1.ManifestConfigOption
-	// conditions has the first rule for each condition, and essential those for [essential] conditions.
+	// conditions has the first rule for each condition, and essential those for [essential]
+	// conditions.
 	conditions, essential []workv1.ConditionRule
-	// feedbackCost and conditionCost count the rules that can be left out, or their paths and expressions where they have more
-	// than one.
+	// feedbackCost and conditionCost count the rules that can be left out, or their paths and
+	// expressions where they have more than one.
 	feedbackCost, conditionCost int
 }
 
@@ -86,7 +94,8 @@ func NewConfigs(options []workv1.ManifestConfigOption) *Configs {
 // special are the characters that [path.Match] reads in patterns.
 const special = `*?[\`
 
-// maxPatterns bounds the length of all identifiers with wildcards, times the manifests that they are compared with.
+// maxPatterns bounds the length of all identifiers with wildcards, times the manifests that they
+// are compared with.
 const maxPatterns = 1 << 22
 
 // tooMany returns an error if comparing with so many manifests takes too long.
@@ -94,12 +103,17 @@ func (c *Configs) tooMany(manifests int) error {
 	if c.patterns*manifests <= maxPatterns {
 		return nil
 	}
-	return fmt.Errorf("%d configurations of the work have wildcards, which is too many for %d manifests: split the work", len(c.wild), manifests)
+	return fmt.Errorf(
+		"%d configurations of the work have wildcards, which is too many for %d manifests: split the work",
+		len(c.wild),
+		manifests,
+	)
 }
 
-// For joins the configurations whose identifier fits an object. Name and namespace of an identifier may have wildcards: "*"
-// stands for any characters. The first update strategy counts, of condition rules for one condition the first, and of feedback
-// rules all. The rules of a single configuration are shared. Rules that the budget has no room for are left out.
+// For joins the configurations whose identifier fits an object. Name and namespace of an identifier
+// may have wildcards: "*" stands for any characters. The first update strategy counts, of condition
+// rules for one condition the first, and of feedback rules all. The rules of a single configuration
+// are shared. Rules that the budget has no room for are left out.
 func (c *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
 	var out Config
 	var fitting []*configuration

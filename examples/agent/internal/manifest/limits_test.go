@@ -29,8 +29,8 @@ func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
 	return manifests, after.TotalAlloc - before.TotalAlloc
 }
 
-// TestManyRules: rules are not copied for each manifest, and all manifests of a work together have a limited number. The rules
-// that decide whether a work is Complete or Available stay.
+// TestManyRules: rules are not copied for each manifest, and all manifests of a work together have
+// a limited number. The rules that decide whether a work is Complete or Available stay.
 func TestManyRules(t *testing.T) {
 	for _, tt := range []struct{ manifests, configs, feedback, conditions int }{
 		{1000, 1, 10_000, 0},
@@ -41,17 +41,32 @@ func TestManyRules(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			w := &workv1.ManifestWork{}
 			for i := range tt.manifests {
-				w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
-					workOf(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`, i)).Spec.Workload.Manifests...)
+				w.Spec.Workload.Manifests = append(
+					w.Spec.Workload.Manifests,
+					workOf(
+						fmt.Sprintf(
+							`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`,
+							i,
+						),
+					).Spec.Workload.Manifests...)
 			}
 			for i := range tt.configs {
-				o := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"}}
+				o := workv1.ManifestConfigOption{
+					ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "*", Name: "*"},
+				}
 				o.FeedbackRules = slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, tt.feedback)
 				for k := range tt.conditions {
-					o.ConditionRules = append(o.ConditionRules, workv1.ConditionRule{Condition: fmt.Sprintf("C%d-%d", i, k)})
+					o.ConditionRules = append(
+						o.ConditionRules,
+						workv1.ConditionRule{Condition: fmt.Sprintf("C%d-%d", i, k)},
+					)
 				}
 				if i == tt.configs-1 {
-					o.ConditionRules = append(o.ConditionRules, workv1.ConditionRule{Type: workv1.WellKnownConditionsType}, workv1.ConditionRule{Condition: workv1.ManifestAvailable})
+					o.ConditionRules = append(
+						o.ConditionRules,
+						workv1.ConditionRule{Type: workv1.WellKnownConditionsType},
+						workv1.ConditionRule{Condition: workv1.ManifestAvailable},
+					)
 				}
 				w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, o)
 			}
@@ -60,7 +75,10 @@ func TestManyRules(t *testing.T) {
 				t.Errorf("%d MiB were allocated", allocated>>20)
 			}
 			has := func(c manifest.Config, condition string) bool {
-				return slices.ContainsFunc(c.ConditionRules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+				return slices.ContainsFunc(
+					c.ConditionRules,
+					func(r workv1.ConditionRule) bool { return r.Condition == condition },
+				)
 			}
 			sum, left := 0, 0
 			for _, m := range manifests {
@@ -69,8 +87,16 @@ func TestManyRules(t *testing.T) {
 					t.Fatalf("manifest %d: %v, %d rules", m.Ordinal, m.Err, len(c.ConditionRules))
 				}
 				sum += len(c.FeedbackRules) + len(c.ConditionRules) - 2
-				if (c.FeedbackErr != nil) == (len(c.FeedbackRules) == tt.feedback*tt.configs) || (c.ConditionErr != nil) == (len(c.ConditionRules) == tt.conditions*tt.configs+2) {
-					t.Fatalf("manifest %d: %d feedback rules, %v; %d condition rules, %v", m.Ordinal, len(c.FeedbackRules), c.FeedbackErr, len(c.ConditionRules), c.ConditionErr)
+				if (c.FeedbackErr != nil) == (len(c.FeedbackRules) == tt.feedback*tt.configs) ||
+					(c.ConditionErr != nil) == (len(c.ConditionRules) == tt.conditions*tt.configs+2) {
+					t.Fatalf(
+						"manifest %d: %d feedback rules, %v; %d condition rules, %v",
+						m.Ordinal,
+						len(c.FeedbackRules),
+						c.FeedbackErr,
+						len(c.ConditionRules),
+						c.ConditionErr,
+					)
 				}
 				if err := errors.Join(c.FeedbackErr, c.ConditionErr); err != nil {
 					left++
@@ -86,11 +112,15 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// TestMemory: a manifest that would take many times its text in memory is not decoded, and all manifests of a work have a limit
-// together.
+// TestMemory: a manifest that would take many times its text in memory is not decoded, and all
+// manifests of a work have a limit together.
 func TestMemory(t *testing.T) {
 	object := func(name, element string, size int) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"n"},"a":[%s0]}`, name, strings.Repeat(element+",", size/(len(element)+1)))
+		return fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"n"},"a":[%s0]}`,
+			name,
+			strings.Repeat(element+",", size/(len(element)+1)),
+		)
 	}
 	nested := strings.Repeat(`{"":`, 5000) + "0" + strings.Repeat("}", 5000)
 	var together []string
@@ -123,23 +153,36 @@ func TestMemory(t *testing.T) {
 				}
 			}
 			if decoded != tt.decoded || manifests[len(manifests)-1].Err != nil {
-				t.Errorf("%d of %d manifests were decoded, the last: %v", decoded, len(manifests), manifests[len(manifests)-1].Err)
+				t.Errorf(
+					"%d of %d manifests were decoded, the last: %v",
+					decoded,
+					len(manifests),
+					manifests[len(manifests)-1].Err,
+				)
 			}
 		})
 	}
 }
 
-// TestManyPatterns: configurations with wildcards are not compared with very many manifests; those without are found at once.
+// TestManyPatterns: configurations with wildcards are not compared with very many manifests; those
+// without are found at once.
 func TestManyPatterns(t *testing.T) {
 	const many = 7000
 	for _, namespace := range []string{"n", "*"} {
 		w := &workv1.ManifestWork{}
 		for i := range many {
-			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
-				workOf(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`, i)).Spec.Workload.Manifests...)
+			w.Spec.Workload.Manifests = append(
+				w.Spec.Workload.Manifests,
+				workOf(
+					fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%d","namespace":"n"}}`, i),
+				).Spec.Workload.Manifests...)
 			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, workv1.ManifestConfigOption{
-				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: namespace, Name: fmt.Sprint(many - 1 - i)},
-				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly},
+				ResourceIdentifier: workv1.ResourceIdentifier{
+					Resource:  "configmaps",
+					Namespace: namespace,
+					Name:      fmt.Sprint(many - 1 - i),
+				},
+				UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly},
 			})
 		}
 		began := time.Now()

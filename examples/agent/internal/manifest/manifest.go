@@ -46,7 +46,8 @@ type Manifest struct {
 	Err error
 }
 
-// maxMemory is about how many bytes the decoded manifests of one work take. All of them are kept while the work is served.
+// maxMemory is about how many bytes the decoded manifests of one work take. All of them are kept
+// while the work is served.
 const maxMemory = 256 << 20
 
 // Read returns the manifests of a work, in their order. Their rules come from the budget of ctx.
@@ -120,8 +121,8 @@ func (m *Manifest) fail(err error) {
 	}
 }
 
-// decode reads the object, if it takes no more than left bytes of memory. It returns about how many it takes. The JSON is that of
-// the hub, which may be anything that has braces.
+// decode reads the object, if it takes no more than left bytes of memory. It returns about how many
+// it takes. The JSON is that of the hub, which may be anything that has braces.
 func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 	if len(raw.Raw) == 0 {
 		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
@@ -133,7 +134,8 @@ func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 		return 0
 	}
 	if size > left {
-		m.fail(fmt.Errorf("it is not decoded: all manifests of the work would take more than %d bytes of memory together: split the work", maxMemory))
+		m.fail(fmt.Errorf("it is not decoded: all manifests of the work would take more than %d bytes of memory "+
+			"together: split the work", maxMemory))
 		return 0
 	}
 	obj := &unstructured.Unstructured{}

@@ -34,15 +34,23 @@ func previousOf(manifests []workv1.ManifestCondition) previous {
 }
 
 func placeOf(m *workv1.ManifestResourceMeta, anywhere bool) place {
-	at := place{group: m.Group, kind: m.Kind, namespace: m.Namespace, name: m.Name, anywhere: anywhere, ordinal: m.Ordinal}
+	at := place{
+		group:     m.Group,
+		kind:      m.Kind,
+		namespace: m.Namespace,
+		name:      m.Name,
+		anywhere:  anywhere,
+		ordinal:   m.Ordinal,
+	}
 	if anywhere {
 		at.namespace = ""
 	}
 	return at
 }
 
-// of returns what the last status has of the same object. Its ordinal may have changed, and its resource and namespace are only
-// known once its kind is. Where the work has the object twice, the entry with the same ordinal is returned.
+// of returns what the last status has of the same object. Its ordinal may have changed, and its
+// resource and namespace are only known once its kind is. Where the work has the object twice, the
+// entry with the same ordinal is returned.
 func (p previous) of(m workv1.ManifestResourceMeta) workv1.ManifestCondition {
 	if m.Name == "" {
 		return workv1.ManifestCondition{} // nothing is known of it

@@ -13,8 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// TestManyManifests: the time for a status grows with the number of manifests, and not with its square. The manifests are told
-// apart in a status of any order, also where their namespaces are the only difference, or nothing is.
+// TestManyManifests: the time for a status grows with the number of manifests, and not with its
+// square. The manifests are told apart in a status of any order, also where their namespaces are
+// the only difference, or nothing is.
 func TestManyManifests(t *testing.T) {
 	for name, change := range map[string]func(*spoke.Outcome, int){
 		"names":      func(o *spoke.Outcome, i int) { o.Object.SetName(fmt.Sprint("d", i)) },

@@ -49,7 +49,8 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 	}
 	if err != nil {
 		return metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded, Message: fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err),
+			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
+			Message: fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err),
 		}, true
 	}
 	var texts []string

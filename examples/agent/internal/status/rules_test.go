@@ -187,7 +187,8 @@ func TestSecretIsNotRead(t *testing.T) {
 	}
 }
 
-// TestManyRules: rules over the limit of a work are reported as such, and a manifest that is Complete stays so.
+// TestManyRules: rules over the limit of a work are reported as such, and a manifest that is
+// Complete stays so.
 func TestManyRules(t *testing.T) {
 	ctx, _ := budget.With(t.Context())
 	w := &workv1.ManifestWork{}

@@ -83,8 +83,9 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	return &Builder{rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter}, nil
 }
 
-// Kept returns a function that reports whether a manifest is complete, by the last status, so that it is not touched any more: it,
-// or the whole work. What could not be applied when the work was complete is not kept: it is still to be applied.
+// Kept returns a function that reports whether a manifest is complete, by the last status, so that
+// it is not touched any more: it, or the whole work. What could not be applied when the work was
+// complete is not kept: it is still to be applied.
 func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
 	old := previousOf(w.Status.ResourceStatus.Manifests)
 	// A new generation may have brought manifests, or rules, that are to be looked at first.
@@ -93,7 +94,7 @@ func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
 	return func(m *manifest.Manifest) bool {
 		was := old.of(m.Meta()).Conditions
 		return complete && meta.IsStatusConditionTrue(was, workv1.ManifestApplied) ||
-			hasRule(m.Config.ConditionRules, workv1.ManifestComplete) && meta.IsStatusConditionTrue(was, workv1.ManifestComplete)
+			meta.IsStatusConditionTrue(was, workv1.ManifestComplete) && hasRule(m.Config.ConditionRules, workv1.ManifestComplete)
 	}
 }
 
@@ -206,7 +207,10 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 // values reads what the feedback rules want, and says how that went.
 func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
 	if err := o.Config.FeedbackErr; err != nil && !o.Guarded {
-		return nil, metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded, Message: fmt.Sprintf("No feedback rule is followed: %v", err)}
+		return nil, metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
+			Message: fmt.Sprintf("No feedback rule is evaluated: %v", err),
+		}
 	}
 	if len(o.Config.FeedbackRules) == 0 && o.Config.FeedbackErr == nil {
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}

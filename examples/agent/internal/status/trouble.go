@@ -42,7 +42,10 @@ func withinLimits(ctx context.Context) *metav1.Condition {
 	if !budget.Exceeded(ctx) {
 		return nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded, Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded)}
+	return &metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
+		Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded),
+	}
 }
 
 func deleteOption(w *workv1.ManifestWork) *metav1.Condition {

@@ -20,8 +20,8 @@ import (
 const (
 	// MaxBytes is how large a document may be.
 	MaxBytes = 1 << 20
-	// MaxValues is the limit of its fields and list elements. An element with three bytes of text can
-	// take hundreds of bytes in memory.
+	// MaxValues is the limit of its fields and list elements. An element with three bytes of text
+	// can take hundreds of bytes in memory.
 	MaxValues = 100_000
 )
 
@@ -108,7 +108,9 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 
 func decodeJSON(raw []byte, where string) (*Document, error) {
 	if rawjson.Count(raw, MaxValues) > MaxValues {
-		return nil, &Error{Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues)}
+		return nil, &Error{
+			Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues),
+		}
 	}
 	var h struct {
 		APIVersion string          `json:"apiVersion"`

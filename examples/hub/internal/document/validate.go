@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// check returns the first error of a document by itself. Only the first is reported, so checks stop at the first element
-// of a list that has errors.
+// check returns the first error of a document by itself. Only the first is reported, so checks stop
+// at the first element of a list that has errors.
 func check(object any) *field.Error {
 	var errs field.ErrorList
 	switch o := object.(type) {
@@ -71,7 +71,8 @@ func checkSelector(path *field.Path, s *metav1.LabelSelector) field.ErrorList {
 	for i, e := range s.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
 		if len(errs) == 0 {
-			errs = metav1validation.ValidateLabelSelectorRequirement(e, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, at)
+			valuesBelow := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}
+			errs = metav1validation.ValidateLabelSelectorRequirement(e, valuesBelow, at)
 		}
 		for j, value := range e.Values {
 			if len(errs) > 0 {
@@ -86,7 +87,8 @@ func checkSelector(path *field.Path, s *metav1.LabelSelector) field.ErrorList {
 }
 
 func (c *Cluster) check() field.ErrorList {
-	return append(checkName(metadata.Child("name"), c.Metadata.Name), checkLabels(metadata.Child("labels"), c.Metadata.Labels)...)
+	errs := checkName(metadata.Child("name"), c.Metadata.Name)
+	return append(errs, checkLabels(metadata.Child("labels"), c.Metadata.Labels)...)
 }
 
 func (a *Application) check() field.ErrorList {

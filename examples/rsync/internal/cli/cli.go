@@ -51,8 +51,8 @@ Flags of serve:
                      kept (rsync-works.db), and user, password-file, ca-file, cert-file and
                      key-file who is who. go run ./examples/agent --source rsync
                      --cluster NAME --broker URL is such an agent
-  --client-ca FILE   let clients in that have a certificate of this CA, and nobody else; each of
-                     them may do everything
+  --client-ca FILE   accept only clients with a certificate of this CA; each of them may do
+                     everything
 
 Flags of clients:
   --server ADDR      where the engine is (default 127.0.0.1:9031)
