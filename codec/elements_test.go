@@ -5,7 +5,6 @@ package codec_test
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,16 +13,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/alloctest"
 )
-
-// allocated returns how many bytes a function allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // TestManyElements: an event of 8 MiB with elements of two bytes does not take a multiple of its
 // size.
@@ -72,7 +63,7 @@ func TestManyElements(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.DataEncoded = []byte(tc.data)
-			bytes := allocated(func() { _, err = tc.profile.Decode(topic, e) })
+			bytes, _ := alloctest.Cost(func() { _, err = tc.profile.Decode(topic, e) })
 			wantError(t, err, codec.CodeData, "*", "8 MiB of elements")
 			if bytes > 128<<20 {
 				t.Errorf("Decode allocated %d MiB", bytes>>20)

@@ -5,7 +5,6 @@ package work_test
 
 import (
 	"fmt"
-	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/alloctest"
 )
 
 // TestManyErrors: a peer's object with very many errors takes neither long nor much memory, and the
@@ -96,20 +96,16 @@ func TestErrorOfLaterPart(t *testing.T) {
 // within calls a function that has a few seconds and 256 MiB.
 func within(t *testing.T, want string, check func() error) {
 	t.Helper()
-	var before, after goruntime.MemStats
-	goruntime.ReadMemStats(&before)
-	began := time.Now()
-	err := check()
-	took := time.Since(began)
-	goruntime.ReadMemStats(&after)
+	var err error
+	bytes, took := alloctest.Cost(func() { err = check() })
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("got %.300v, want %s", err, want)
 	}
 	if err != nil && len(err.Error()) > 2000 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
 	}
-	t.Logf("%v, %d MiB", took, (after.TotalAlloc-before.TotalAlloc)>>20)
-	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 256 {
+	t.Logf("%v, %d MiB", took, bytes>>20)
+	if n := bytes >> 20; n > 256 {
 		t.Errorf("%d MiB were allocated", n)
 	}
 	if took > 5*time.Second {

@@ -163,6 +163,7 @@ var testHelpers = []string{
 	"rsync/connector/connectortest",
 	"rsync/store/storetest",
 	"internal/agenttest",
+	"internal/alloctest",
 	"internal/certtest",
 	"internal/chromium",
 	"internal/daemon",

@@ -6,7 +6,6 @@ package rawjson_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
@@ -119,15 +119,13 @@ func TestMemory(t *testing.T) {
 		{"objects", many(`{"a":1}`), new(any)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			err := rawjson.Decode([]byte(test.text), test.object)
-			runtime.ReadMemStats(&after)
+			var err error
+			bytes, _ := alloctest.Cost(func() { err = rawjson.Decode([]byte(test.text), test.object) })
 			var memory *rawjson.MemoryError
 			if !errors.As(err, &memory) {
 				t.Errorf("got %v", err)
 			}
-			if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 160<<20 {
+			if bytes > 160<<20 {
 				t.Errorf("Decode allocated %d MiB", bytes>>20)
 			}
 		})

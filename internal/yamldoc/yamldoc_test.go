@@ -6,7 +6,6 @@ package yamldoc_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
@@ -68,13 +68,9 @@ func TestLimits(t *testing.T) {
 
 // cost returns the bytes that a call allocates, and its time.
 func cost(f func() error) (uint64, time.Duration, error) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	err := f()
-	took := time.Since(began)
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc, took, err
+	var err error
+	bytes, took := alloctest.Cost(func() { err = f() })
+	return bytes, took, err
 }
 
 // TestAliases: what people write is converted as kubectl converts it.

@@ -10,12 +10,12 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/interpretertest"
@@ -149,14 +149,13 @@ func TestManyParts(t *testing.T) {
 				_, _ = fmt.Fprintf(w, `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`, request.UID, test.members)
 			}))
 			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, err := c.Interpret(t.Context(), interpreter.Query{Operation: test.operation, Object: object(), Replicas: 3})
-			runtime.ReadMemStats(&after)
+			var err error
+			query := interpreter.Query{Operation: test.operation, Object: object(), Replicas: 3}
+			bytes, _ := alloctest.Cost(func() { _, err = c.Interpret(t.Context(), query) })
 			if err == nil || !strings.Contains(err.Error(), test.reason) {
 				t.Errorf("got %v", err)
 			}
-			if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 192<<20 {
+			if bytes > 192<<20 {
 				t.Errorf("%d MiB were allocated", bytes>>20)
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/metertest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -78,16 +78,12 @@ func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
 	for i := range broken {
 		broken[i] = interpreting(fmt.Sprint("c", i), nowhere, make([]v1alpha1.KindRuleWithOperations, 2001)...)
 	}
-	var before, after goruntime.MemStats
-	goruntime.ReadMemStats(&before)
-	began := time.Now()
-	text := c.SetConfigurations(inter(broken...)).Error()
-	took := time.Since(began)
-	goruntime.ReadMemStats(&after)
+	var text string
+	allocated, took := alloctest.Cost(func() { text = c.SetConfigurations(inter(broken...)).Error() })
 	if !strings.HasPrefix(text, "[c0: webhooks[0].rules: Too many: 2001") || !strings.HasSuffix(text, ", 160090 more errors]") {
 		t.Errorf("%.2000s", text)
 	}
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 256<<20 || took > 20*time.Second {
+	if allocated > 256<<20 || took > 20*time.Second {
 		t.Errorf("allocated %d MiB in %s", allocated>>20, took)
 	}
 }

@@ -6,7 +6,6 @@ package v1alpha1_test
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -234,13 +234,9 @@ func TestValidateStops(t *testing.T) {
 			spoil.explore(&exploring.Webhooks[0])
 			check := func(validate func() field.ErrorList) {
 				t.Helper()
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				began := time.Now()
-				errs := validate()
-				took := time.Since(began)
-				runtime.ReadMemStats(&after)
-				if allocated := after.TotalAlloc - before.TotalAlloc; len(errs) < spoil.errors || len(errs) > 10_000 || allocated > 256<<20 || took > 20*time.Second {
+				var errs field.ErrorList
+				allocated, took := alloctest.Cost(func() { errs = validate() })
+				if len(errs) < spoil.errors || len(errs) > 10_000 || allocated > 256<<20 || took > 20*time.Second {
 					t.Errorf("%d errors, allocated %d kB in %s", len(errs), allocated>>10, took)
 				}
 			}

@@ -6,7 +6,6 @@ package manifest_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,16 +16,15 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/internal/alloctest"
 )
 
 // read returns the manifests of a work and the bytes that it allocated for them.
 func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
 	k := newKinds()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	manifests := manifest.Read(t.Context(), w, k)
-	runtime.ReadMemStats(&after)
-	return manifests, after.TotalAlloc - before.TotalAlloc
+	var manifests []manifest.Manifest
+	bytes, _ := alloctest.Cost(func() { manifests = manifest.Read(t.Context(), w, k) })
+	return manifests, bytes
 }
 
 // TestManyRules: rules are not copied for each manifest, and all manifests of a work together have

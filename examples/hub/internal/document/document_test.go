@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
@@ -209,13 +209,13 @@ func TestDecodeBoundsMemory(t *testing.T) {
 		{"a large placement", kind(document.PlacementKind, `"spec":{"applications":["a"],"clusters":{"names":["a"`+names.String()+`]}}}`), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			parsing, _ := cost(func() {
+			parsing, _ := alloctest.Cost(func() {
 				if _, err := yamldoc.StrictJSON([]byte(tt.text)); err != nil {
 					t.Fatal(err)
 				}
 			})
 			var err error
-			allocated, took := cost(func() { _, err = document.Decode([]byte(tt.text), "some.yaml") })
+			allocated, took := alloctest.Cost(func() { _, err = document.Decode([]byte(tt.text), "some.yaml") })
 			if tt.problem == "" && err != nil || tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)) {
 				t.Errorf("%.200v, want %q", err, tt.problem)
 			}
@@ -224,15 +224,4 @@ func TestDecodeBoundsMemory(t *testing.T) {
 			}
 		})
 	}
-}
-
-// cost returns the bytes that a call allocates, and its time.
-func cost(f func()) (uint64, time.Duration) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	f()
-	took := time.Since(began)
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc, took
 }
