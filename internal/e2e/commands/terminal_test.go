@@ -91,9 +91,10 @@ func (x *terminal) command(ctx context.Context, stdin string, args ...string) *e
 // try runs a command of a document to its end.
 func (x *terminal) try(stdin, command string, more ...string) (string, error) {
 	x.t.Helper()
+	args := x.words(command, more) // which builds the program: that takes long where other tests need the processors
 	ctx, cancel := context.WithTimeout(x.t.Context(), limit)
 	defer cancel()
-	out, err := x.command(ctx, stdin, x.words(command, more)...).CombinedOutput()
+	out, err := x.command(ctx, stdin, args...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%s", command, err, out)
 	}
