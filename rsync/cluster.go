@@ -205,7 +205,7 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 	all, positions := o.remaining()
 	resources, indexes, left := o.task.split(all, positions)
 	if o.phase.verb == deleteVerb && len(left) > 0 {
-		if err := o.handOver(ctx, conn, left); err != nil {
+		if err := o.handOver(ctx, conn, all, positions); err != nil {
 			return nil, err
 		}
 		resources, indexes, _ = o.task.split(all, positions)

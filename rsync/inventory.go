@@ -145,6 +145,9 @@ func (e *Engine) neighbors(
 	return out, nil
 }
 
+// key tells contexts apart, also those of one ID.
+func (n *neighbor) key() string { return n.id + "/" + n.generation }
+
 // Held is an object that a context holds on a cluster.
 type Held struct {
 	Object            appcontext.Object

@@ -35,7 +35,7 @@ type others struct {
 func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	key := n.id + "/" + n.generation
+	key := n.key()
 	if r, ok := o.records[key]; ok {
 		return r, nil
 	}
@@ -47,6 +47,13 @@ func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, er
 		o.records[key] = r
 	}
 	return r, err
+}
+
+// forget has the record of a neighbor read again.
+func (o *others) forget(n *neighbor) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.records, n.key())
 }
 
 // holder is a context that holds an object.
@@ -210,7 +217,22 @@ func (t *task) split(all []appcontext.Resource, positions []int) (
 
 // handOver gives objects that stay the manifests of the contexts that hold them. Those that no context holds
 // any more do not stay.
-func (o *op) handOver(ctx context.Context, conn connector.Connector, left []appcontext.Resource) error {
+func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appcontext.Resource, positions []int) error {
+	for {
+		_, _, left := o.task.split(all, positions)
+		released, err := o.handOverTo(ctx, conn, left)
+		if err != nil || !released {
+			return err
+		}
+		if err := o.findHolders(ctx); err != nil {
+			return storeTrouble(err)
+		}
+	}
+}
+
+// handOverTo does so once. It reports whether a holder has begun to delete its objects meanwhile: it may have
+// done that before they were applied, and another context may hold them.
+func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []appcontext.Resource) (released bool, err error) {
 	type part struct {
 		holder
 		resources []appcontext.Resource
@@ -227,22 +249,20 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, left []appc
 		p := parts[name]
 		if applied, err := o.applyFor(ctx, conn, &p.holder, p.resources); err != nil || !applied {
 			if err != nil {
-				return err
+				return false, err
 			}
 			continue
 		}
-		// The holder may have begun to delete them before they were applied, and be done.
 		now, err := o.run.engine.recordOf(ctx, &p.neighbor)
 		if err != nil {
-			return storeTrouble(err)
+			return false, storeTrouble(err)
 		}
-		for _, r := range p.resources {
-			if !now.Holds {
-				delete(o.task.left, r.Object)
-			}
+		if !now.Holds {
+			o.task.others.forget(&p.neighbor)
+			released = true
 		}
 	}
-	return nil
+	return released, nil
 }
 
 // storeTrouble is an error of the store in a call to a cluster. It does not wrap the error: a timeout of the

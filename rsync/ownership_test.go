@@ -105,6 +105,34 @@ func TestUpdateLeavesObjectsOfOthers(t *testing.T) {
 	})
 }
 
+// TestNextHolderKeepsObject: while an object is left for a context, that context begins to delete it. The
+// object stays for the next context that holds it.
+func TestNextHolderKeepsObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1 y=1")
+		s.create("b", "web@c1 x=1 y=2")
+		s.create("c", "web@c1 x=3")
+		for _, id := range []string{"a", "b", "c"} {
+			s.done(s.engine.Instantiate(t.Context(), id))
+		}
+		var second rsync.EventRef
+		s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, batch connector.Batch) error {
+			if v == fake.Apply && batch.AppContextID == "b" { // the first Terminate leaves y for b
+				s.clusters.Cluster("edge", "c1").Intercept(nil)
+				second = s.ref(s.engine.Terminate(t.Context(), "b"))
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		s.done(s.engine.Terminate(t.Context(), "a"))
+		s.done(second, nil)
+		s.shows("c1", "x=3")
+		s.done(s.engine.Terminate(t.Context(), "c"))
+		s.shows("c1", "")
+	})
+}
+
 // TestNamespaceOfOthersIsLeft: a namespace, or a definition, stays while another context has objects in it.
 func TestNamespaceOfOthersIsLeft(t *testing.T) {
 	build := func(id string, manifests ...string) *appcontext.AppContext {
