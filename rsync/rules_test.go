@@ -115,7 +115,9 @@ var rules = []ruletest.Rule{
 	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
 		{"ownership.go", "	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {\n		err = nil\n", "	if err == nil {\n		err = nil\n"}}},
 	{Name: "nothing is handed over to who has ended", Test: "TestHolderEndsWhileHandedOver", Edits: edits{
-		{"ownership.go", "			if !now.Holds {\n", "			if !now.Holds && now.Version == 0 {\n"}}},
+		{"ownership.go", "		if !now.Holds {\n", "		if !now.Holds && now.Version == 0 {\n"}}},
+	{Name: "and then to the next holder", Test: "TestNextHolderKeepsObject", Edits: edits{
+		{"ownership.go", "			o.task.others.forget(&p.neighbor)\n			released = true\n", "			for _, r := range p.resources {\n				delete(o.task.left, r.Object)\n			}\n"}}},
 	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{
 		{"contexts.go", "whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))", "whole = ops"}}},
 
