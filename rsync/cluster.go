@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type op struct {
 	timer    clock.Timer
 	cancel   context.CancelFunc
 
+	waits      error        // what it waited for last
+	readySince time.Time    // when all objects were first seen ready, with no break since
 	accepted   map[int]bool // indexes of the resources that the cluster has applied or deleted
 	progressed time.Time    // when the running call began, or last reported progress
 }
@@ -301,21 +304,36 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 	switch {
 	case failed != nil:
 		c.end(o, result{reason: ReasonHookFailed, err: failed})
-	case wanting == nil:
+	case wanting == nil && o.held():
 		c.end(o, result{states: states})
 	default:
 		if o.cut == "" {
 			c.ensureWatch(conn)
 		}
+		if wanting == nil {
+			wanting = fmt.Errorf("all objects are ready, and must stay ready for %s", o.phase.hold)
+		} else {
+			o.readySince = time.Time{}
+		}
 		c.poll(o, wanting)
 	}
 }
 
+// held reports whether the objects of an op, which are ready, have been ready for as long as they must.
+func (o *op) held() bool {
+	now := o.cluster.session.engine.options.Clock.Now()
+	if o.readySince.IsZero() {
+		o.readySince = now
+	}
+	return now.Sub(o.readySince) >= o.phase.hold
+}
+
 // poll has an op ask again for what it waits for, if it may.
 func (c *cluster) poll(o *op, wanting error) {
+	o.waits = wanting
 	switch {
 	case o.cut != "":
-		c.end(o, result{reason: o.cut, err: errCut})
+		c.end(o, result{reason: o.cut, err: wanting})
 	case o.again:
 		o.again = false
 		c.enqueue(o)
@@ -325,7 +343,11 @@ func (c *cluster) poll(o *op, wanting error) {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonNotReady, err: wanting})
 		}
 		poll := c.session.engine.options.PollInterval
-		c.delay(o, min(poll*time.Duration(max(o.polls/4, 1)), 10*poll))
+		d := min(poll*time.Duration(max(o.polls/4, 1)), 10*poll)
+		if !o.readySince.IsZero() {
+			d = min(d, o.readySince.Add(o.phase.hold).Sub(c.session.engine.options.Clock.Now()))
+		}
+		c.delay(o, d)
 	}
 }
 
@@ -364,6 +386,7 @@ func wantingError(s *connector.State, what string) error {
 // retry has an op wait for its next attempt, if it may.
 func (c *cluster) retry(o *op, reason Reason, err error) {
 	o.attempts++
+	o.waits, o.readySince = err, time.Time{}
 	limit := c.session.engine.options.MaxRetries
 	switch {
 	case o.cut != "":
@@ -430,7 +453,7 @@ func (c *cluster) cut(o *op, reason Reason, hard bool) {
 		return
 	}
 	c.remove(o)
-	c.end(o, result{reason: reason, err: errCut})
+	c.end(o, result{reason: reason, err: cmp.Or(o.waits, errCut)})
 }
 
 // forget takes an op out without a word.

@@ -27,6 +27,7 @@
 //   - Within a cluster resources are applied in order and deleted in the reverse one; connector/kube works in parallel on neighbours
 //     that do not depend on each other. Terminated means that the clusters no longer have them.
 //   - Stop and Terminate act at once: they are watched for, not polled. An idle engine asks the store for nothing but its lease.
+//   - A rollout never has more clusters in progress than it allows, and begins with none after too many failed, whatever crashes.
 //   - Any number of engines on one store share the work. One that has lost its lease writes nothing any more, however late a write of
 //     it arrives; what it had is taken over within the time of a lease.
 //   - No event deletes an object that another context holds. The last context that holds it deletes it. The same goes for a
@@ -53,6 +54,13 @@
 // Terminate pre-empts: events before it that have not begun are skipped. The one under way ends as soon as it would have to wait for
 // a cluster, a dependency or a hook; clusters that answer finish. Stop is a latch: as Terminate, but it begins nothing more, and
 // events are refused with [ErrStopped] until ClearStop.
+//
+// # Rollouts
+//
+// [WithRollout] has an Instantiate or an Update move from cluster to cluster: in groups, with a number of clusters in
+// progress, a time for which each must stay ready, a deadline, a number of failures, and approvals. Pause, Resume and Abort
+// control it, and a failed rollout can roll back by itself. ROLLOUT.md describes all of that, and compares it with OCM and
+// KubeFleet.
 //
 // # Dependencies and hooks
 //
@@ -86,20 +94,7 @@
 // and keys have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one record: with etcd's defaults
 // that is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
 //
-// # Metrics
-//
-// With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_rsync_:
-//
-//	queued_total{event}           counter    events queued through this engine
-//	events_total{event,status}    counter    events that ended here
-//	event_seconds{event}          histogram  from queueing to the end
-//	transactions_total{result}    counter    done, conflict, error
-//	calls_total{verb,result}      counter    calls to clusters: done, retryable, refused, unreachable
-//	unreachable_clusters          gauge      clusters that do not answer
-//	active_contexts               gauge      contexts with events to do, of all engines
-//	running_contexts              gauge      those that this engine works on
-//	resumed_total                 counter    events taken up after a crash
-//	sessions_lost_total           counter    leases lost
+// METRICS.md lists the metrics of [Options].MetricsRegisterer.
 //
 // # Coming from EMCO
 //

@@ -8,11 +8,13 @@ package rsync
 //	/context/<id>/                             head: ID, meta, apps, dependencies, clusters, generation; never changes
 //	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version,
 //	                                           Generation, Holds (its objects), Previous (the contexts that its last update
-//	                                           replaces), Whole (whether that applies everything)
+//	                                           replaces), Whole (whether that applies everything), Fresh (whether it had no
+//	                                           objects when the current element began)
 //	/context/<id>/updates/                     the contexts to which updates from this one led, until it holds nothing more
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
+//	/context/<id>/rollout/<number>/            the rollout of an element, with its approvals, whether it is paused or aborted
 //	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
 //	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change; what exceeds 512 KiB continues
@@ -36,7 +38,9 @@ package rsync
 //	create in    no head; after the first, the note of before      note, manifests and inventory, in parts; then the rest, and no
 //	parts                                                          note
 //	sweep        note unchanged                                    no inventory; then no manifests of it, no note
-//	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key
+//	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key, rollout
+//	change of    element and rollout unchanged                     rollout, active record
+//	a rollout
 //	begin        no latch; for Update record and updates of from   element InProgress, record (with Owner: claims the context;
 //	             unchanged                                         with Holds); for Update updates of from
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
@@ -44,9 +48,12 @@ package rsync
 //	claim        the owner before has no key                       record with the new Owner
 //	probe        - the session's key alone, no record              the session's key again, after a refused write
 //	status       -                                                 statuses, of as many apps on clusters as have ended
+//	admit        rollout unchanged                                 statuses of the clusters that begin
 //	finish       (tail unchanged)                                  element, record, (no active record, no Owner)
 //	finish of a  tail and latch of from, and of each context that  the same, and in each of those: element UpdateDelete, tail,
 //	first phase  failed before, unchanged                          active record
+//	finish of a  tail and latch of the context that the way back   the same, and there: element Update or Terminate, tail, active
+//	rollout      is queued in unchanged                            record
 //	drain        tail unchanged                                    no active record, no Owner
 //	latch        head unchanged                                    latch put or deleted
 //	delete       record and tail unchanged, no active record       everything of the context

@@ -47,6 +47,10 @@ func engineKey(session string) string { return enginePrefix + session + "/" }
 // elementKey has the number in hexadecimal digits of fixed length, so that keys are in the order of the queue.
 func elementKey(id string, seq uint64) string { return fmt.Sprintf("%s%016x/", queueKey(id), seq) }
 
+func rolloutKey(id string, seq uint64) string {
+	return fmt.Sprintf("%srollout/%016x/", contextKey(id), seq)
+}
+
 func idempotencyKey(id, key string) string {
 	return contextKey(id) + "idempotency/" + url.PathEscape(key) + "/"
 }
@@ -110,6 +114,8 @@ type record struct {
 	// is not known what the cluster has of them.
 	Previous []string `json:"previous,omitempty"`
 	Whole    bool     `json:"whole,omitempty"`
+	// Fresh is whether the context had no objects when the event in progress began.
+	Fresh bool `json:"fresh,omitempty"`
 	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
 	Transitions uint64 `json:"transitions"`
 	Version     uint64 `json:"version"`

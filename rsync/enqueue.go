@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -79,6 +80,10 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		return EventRef{}, err
 	}
 	element.IdempotencyKey = IdempotencyKeyOf(options...)
+	rollout, err := e.rolloutOf(ctx, id, &element, options)
+	if err != nil {
+		return EventRef{}, err
+	}
 	if len(element.IdempotencyKey) > appcontext.MaxName {
 		return EventRef{}, fmt.Errorf("%w: an idempotency key can have %d bytes", ErrInvalidInput, appcontext.MaxName)
 	}
@@ -90,7 +95,7 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		if !kv.Exists() {
 			return EventRef{}, notFound(id)
 		}
-		ref, compares, ops, err := e.enqueueOps(id, kv, element)
+		ref, compares, ops, err := e.enqueueOps(id, kv, element, rollout)
 		if err != nil {
 			return EventRef{}, err
 		}
@@ -103,7 +108,7 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 			return ref, nil
 		}
 		if len(result.Current) > 2 && result.Current[2].Exists() {
-			ref, err := e.queuedBefore(ctx, id, result.Current[2], &element)
+			ref, err := e.queuedBefore(ctx, id, result.Current[2], &element, rollout)
 			if err != nil || ref.Seq != 0 {
 				return ref, err
 			}
@@ -118,7 +123,9 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 
 // queuedBefore returns the event that was queued with the key of an element, which must be of the same call; none when the history
 // has let go of it and of the key meanwhile.
-func (e *Engine) queuedBefore(ctx context.Context, id string, key store.KeyValue, element *Element) (EventRef, error) {
+func (e *Engine) queuedBefore(
+	ctx context.Context, id string, key store.KeyValue, element *Element, rollout *rolloutRecord,
+) (EventRef, error) {
 	var seq uint64
 	if err := json.Unmarshal(key.Value, &seq); err != nil {
 		return EventRef{}, &brokenError{key.Key}
@@ -135,10 +142,16 @@ func (e *Engine) queuedBefore(ctx context.Context, id string, key store.KeyValue
 		return EventRef{}, fmt.Errorf("%w: another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
 			ErrInvalidInput, id, element.IdempotencyKey, before.call(), seq, element.call())
 	}
+	if same, err := e.sameRollout(ctx, id, seq, rollout); err != nil || !same {
+		return EventRef{}, cmp.Or(err, fmt.Errorf("%w: another call on app context %q had the idempotency key %q, and another rollout (event %d)",
+			ErrInvalidInput, id, element.IdempotencyKey, seq))
+	}
 	return EventRef{id, seq}, nil
 }
 
-func (e *Engine) enqueueOps(id string, kv store.KeyValue, element Element) (EventRef, []store.Compare, []store.Op, error) {
+func (e *Engine) enqueueOps(
+	id string, kv store.KeyValue, element Element, rollout *rolloutRecord,
+) (EventRef, []store.Compare, []store.Op, error) {
 	var t tail
 	if err := json.Unmarshal(kv.Value, &t); err != nil {
 		return EventRef{}, nil, nil, &brokenError{kv.Key}
@@ -146,6 +159,9 @@ func (e *Engine) enqueueOps(id string, kv store.KeyValue, element Element) (Even
 	element.Seq, element.Status, element.Queued = t.Next, Pending, e.now()
 	compares := []store.Compare{store.Unchanged(kv), store.Absent(stopKey(id))}
 	ops := []store.Op{putElement(id, &element), store.Put(queueKey(id), encode(tail{Next: t.Next + 1})), putActive(id)}
+	if rollout != nil {
+		ops = append(ops, store.Put(rolloutKey(id, element.Seq), encode(rollout)))
+	}
 	if element.IdempotencyKey != "" {
 		key := idempotencyKey(id, element.IdempotencyKey)
 		compares = append(compares, store.Absent(key))

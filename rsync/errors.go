@@ -28,6 +28,9 @@ var (
 	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate took its place.
 	ErrFailed    = errors.New("a cluster refused")
 	ErrPreempted = errors.New("a terminate took the place of the event")
+	// ErrAborted: a rollout was aborted. ErrDeadline: a cluster took longer than Rollout.ProgressDeadline.
+	ErrAborted  = errors.New("the rollout was aborted")
+	ErrDeadline = errors.New("a cluster took longer than the progress deadline")
 	// ErrBroken: what the store has of a context is missing or cannot be read, which no repetition helps.
 	ErrBroken = errors.New("missing or broken")
 )
@@ -48,6 +51,9 @@ const (
 	ReasonRefused          Reason = "Refused"          // the cluster will never take it
 	ReasonHookFailed       Reason = "HookFailed"       // an object that had to become ready has failed
 	ReasonDependency       Reason = "Dependency"       // an app that this one depends on failed
+	ReasonDeadline         Reason = "DeadlineExceeded" // the cluster took longer than Rollout.ProgressDeadline
+	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than may
+	ReasonAborted          Reason = "Aborted"          // the rollout was aborted
 	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used, or Options.Comparer panicked at it
 )
 
@@ -64,6 +70,10 @@ func (r Reason) sentinel() error {
 		return ErrPreempted
 	case ReasonUnreachable:
 		return ErrUnreachable
+	case ReasonAborted:
+		return ErrAborted
+	case ReasonDeadline:
+		return ErrDeadline
 	}
 	return ErrFailed
 }

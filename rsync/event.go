@@ -43,6 +43,10 @@ type Element struct {
 	Message string        `json:"message,omitempty"`
 	// Next is the UpdateDelete that follows on an Update that is done.
 	Next *EventRef `json:"next,omitempty"`
+	// Rollout is whether the event is a rollout: see Engine.RolloutStatus. Rollback is the event that
+	// Rollout.RollbackOnFailure has queued.
+	Rollout  bool      `json:"rollout,omitempty"`
+	Rollback *EventRef `json:"rollback,omitempty"`
 	// IdempotencyKey is the caller's.
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
 	Queued         time.Time `json:"queued"`
@@ -60,13 +64,16 @@ func (e *Element) call() string {
 // Phase is how far an app on a cluster is in an event.
 type Phase string
 
-// The phases. What has not begun has none. All but Retrying are final.
+// The phases. What has not begun has none. All but Progressing and Retrying are final.
 const (
-	PhaseRetrying Phase = "Retrying" // it waits for the cluster, or for objects; the reason says why
-	PhaseDone     Phase = "Done"
-	PhaseSkipped  Phase = "Skipped" // the event has nothing to do there
-	PhaseFailed   Phase = "Failed"
+	PhaseProgressing Phase = "Progressing" // it has begun, which only rollouts record
+	PhaseRetrying    Phase = "Retrying"    // it waits for the cluster, or for objects; the reason says why
+	PhaseDone        Phase = "Done"
+	PhaseSkipped     Phase = "Skipped" // the event has nothing to do there
+	PhaseFailed      Phase = "Failed"
 )
+
+func (p Phase) final() bool { return p == PhaseDone || p == PhaseSkipped || p == PhaseFailed }
 
 // ClusterStatus is what became of an app on a cluster in the last event that was about it.
 type ClusterStatus struct {
@@ -78,6 +85,8 @@ type ClusterStatus struct {
 	Reason  Reason               `json:"reason,omitempty"`
 	Message string               `json:"message,omitempty"`
 	Time    time.Time            `json:"time"`
+	// Begun is when a rollout began with the cluster.
+	Begun time.Time `json:"begun,omitzero"`
 	// Resources is what a Read found. Some 500 KiB of it are kept; ResourcesOmitted counts the states that did not fit, which are
 	// those of ready resources first.
 	Resources        []connector.State `json:"resources,omitempty"`
@@ -127,7 +136,10 @@ type Summary struct {
 }
 
 // CallOption is an option of one call that queues an event.
-type CallOption struct{ idempotencyKey string }
+type CallOption struct {
+	idempotencyKey string
+	rollout        *Rollout
+}
 
 // IdempotencyKey makes a call that was made before, with the same key on the same context, return the event of that one
 // instead of queueing another, as long as the history has it. Use it to call again after an error of which it is not known
@@ -144,4 +156,15 @@ func IdempotencyKeyOf(options ...CallOption) string {
 		}
 	}
 	return key
+}
+
+// RolloutOf returns the rollout that options have, or nil: for those who carry calls to an engine elsewhere.
+func RolloutOf(options ...CallOption) *Rollout {
+	var out *Rollout
+	for _, o := range options {
+		if o.rollout != nil {
+			out = o.rollout
+		}
+	}
+	return out
 }

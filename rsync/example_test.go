@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -238,6 +239,69 @@ func ExampleIdempotencyKey() {
 	// Output:
 	// <nil>
 	// true <nil>
+}
+
+// An update goes to one cluster first, waits for an approval, and then goes to the others.
+func ExampleWithRollout() {
+	ctx, cancel := context.WithCancel(context.Background())
+	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- engine.Start(ctx) }()
+	if err := engine.Create(ctx, shop("v1", "red")); err != nil {
+		log.Fatal(err)
+	}
+	ref, err := engine.Instantiate(ctx, "v1", rsync.WithRollout(rsync.Rollout{
+		Groups: []rsync.RolloutGroup{{
+			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "edge", Name: "cluster2"}}, ApproveAfter: true,
+		}},
+		MaxConcurrency: "50%", ProgressDeadline: time.Minute, RollbackOnFailure: true,
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for change, err := range engine.Watch(ctx, "v1", 0) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if change.Cluster != nil && change.Cluster.Phase == rsync.PhaseDone {
+			break
+		}
+	}
+	status, err := engine.RolloutStatus(ctx, ref)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(status.Waiting)
+	if err := engine.Approve(ctx, ref, rsync.Approval{Group: "canary", Gate: rsync.AfterGroup}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := engine.Wait(ctx, ref); err != nil {
+		log.Fatal(err)
+	}
+	if status, err = engine.RolloutStatus(ctx, ref); err != nil {
+		log.Fatal(err)
+	}
+	for _, group := range status.Groups {
+		fmt.Printf("%q: %d of %d succeeded\n", group.Name, group.Succeeded, group.Clusters)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// the rollout waits for an approval after group "canary"
+	// "canary": 1 of 1 succeeded
+	// "": 1 of 1 succeeded
+}
+
+// A type that sends calls to an engine elsewhere reads their options.
+func ExampleRolloutOf() {
+	options := []rsync.CallOption{rsync.IdempotencyKey("release-7"), rsync.WithRollout(rsync.Rollout{MaxConcurrency: "10%"})}
+	fmt.Println(rsync.IdempotencyKeyOf(options...), rsync.RolloutOf(options...).MaxConcurrency)
+	// Output: release-7 10%
 }
 
 func ExampleEventTypes() {

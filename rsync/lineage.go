@@ -109,7 +109,7 @@ func (r *run) follow(ctx context.Context, e *Element) (
 				continue
 			}
 		}
-		conditions, writes, ref, err := r.replace(ctx, id, first)
+		conditions, writes, ref, err := r.queueIn(ctx, id, Element{Event: UpdateDelete, UCID: r.id, Next: first})
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -121,8 +121,9 @@ func (r *run) follow(ctx context.Context, e *Element) (
 	return compares, ops, first, nil
 }
 
-// replace queues an UpdateDelete in a context.
-func (r *run) replace(ctx context.Context, id string, then *EventRef) ([]store.Compare, []store.Op, *EventRef, error) {
+// queueIn queues an event in a context, unless that was removed. In a context that is stopped it is
+// skipped at once.
+func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compare, []store.Op, *EventRef, error) {
 	kv, err := r.engine.store.Get(ctx, queueKey(id))
 	if err != nil {
 		return nil, nil, nil, err
@@ -138,15 +139,13 @@ func (r *run) replace(ctx context.Context, id string, then *EventRef) ([]store.C
 	if err := json.Unmarshal(kv.Value, &t); err != nil {
 		return nil, nil, nil, &brokenError{kv.Key}
 	}
-	second := Element{
-		Seq: t.Next, Event: UpdateDelete, UCID: r.id, Status: Pending, Queued: r.engine.now(), Next: then,
-	}
+	e.Seq, e.Status, e.Queued = t.Next, Pending, r.engine.now()
 	if stop.Exists() {
-		second.Status, second.Reason, second.Finished = Skip, ReasonStopped, second.Queued
+		e.Status, e.Reason, e.Finished = Skip, ReasonStopped, e.Queued
 	}
-	ops := []store.Op{putElement(id, &second), store.Put(queueKey(id), encode(tail{Next: t.Next + 1}))}
+	ops := []store.Op{putElement(id, &e), store.Put(queueKey(id), encode(tail{Next: t.Next + 1}))}
 	if !stop.Exists() {
 		ops = append(ops, putActive(id))
 	}
-	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, &EventRef{id, second.Seq}, nil
+	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, &EventRef{id, e.Seq}, nil
 }

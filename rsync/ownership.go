@@ -193,7 +193,7 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 		return err
 	}
 	var s ClusterStatus
-	if kv.Exists() && json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase != PhaseRetrying {
+	if kv.Exists() && json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase.final() {
 		return nil
 	}
 	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, it deletes objects that are in both",

@@ -31,6 +31,8 @@ type phase struct {
 	resources []appcontext.Resource
 	// deployed and ready say how far the app is after it, for apps that depend on it.
 	deployed, ready bool
+	// hold is how long the resources must stay ready.
+	hold time.Duration
 }
 
 // task is an app on a cluster in one event.
@@ -54,10 +56,13 @@ type task struct {
 	shared bool    // it is known what other contexts have of its objects
 	left   map[appcontext.Object]holder
 
-	begun bool
-	op    *op
-	dirty bool // its status has to be written
-	notes int  // how often it was written what the task waits for
+	begun   bool
+	since   time.Time // when the rollout admitted it; zero without one
+	written time.Time // when its status was
+	cut     Reason    // set when it may not wait any more
+	op      *op
+	dirty   bool // its status has to be written
+	notes   int  // how often it was written what the task waits for
 }
 
 // requirement is a dependency of a task: some tasks must be deployed or ready for some time.
@@ -80,6 +85,8 @@ type planner struct {
 	ends    map[appcontext.Identity]bool // for UpdateDelete: the hooks that the other context has for when its apps go
 	ended   bool                         // for UpdateDelete: the other context holds nothing any more
 	whole   bool                         // Update applies everything
+	ready   bool                         // each app waits until it is ready
+	hold    time.Duration                // and for how long it stays so
 	broken  string                       // why there is no plan
 }
 
@@ -125,9 +132,9 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster) []phase {
 	all := func(appcontext.Resource) bool { return true }
 	switch p.event {
 	case Instantiate:
-		return install(c, all, p.awaited(a.Name))
+		return p.install(c, all, p.awaited(a.Name))
 	case Update:
-		return install(c, func(r appcontext.Resource) bool {
+		return p.install(c, func(r appcontext.Resource) bool {
 			return p.whole || p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
 		}, p.awaited(a.Name))
 	case Terminate:
@@ -179,7 +186,7 @@ func (p *planner) awaited(name string) bool {
 }
 
 // install applies what is wanted of an app: definitions and hooks before and after the rest, each awaited.
-func install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
+func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
 		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
 	}
@@ -198,8 +205,12 @@ func install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, await
 	if n := len(out); n > 0 {
 		out[n-1].deployed = true
 	}
-	if all := c.Of(appcontext.NoHook); awaited && len(all) > 0 {
+	all := c.Of(appcontext.NoHook)
+	if (awaited || p.ready) && len(all) > 0 {
 		out = append(out, phase{verb: readyVerb, resources: all, ready: true})
+	}
+	if p.hold > 0 && len(all) > 0 {
+		out = append(out, phase{verb: readyVerb, resources: all, hold: p.hold})
 	}
 	return out
 }

@@ -73,7 +73,7 @@ var rules = []ruletest.Rule{
 	{Name: "and is so when it begins", Test: "TestFromChangesWhileBeginning", Edits: edits{
 		{"run_next.go", "compares = append(compares, store.Unchanged(kv))\n", "_ = kv\n"}}},
 	{Name: "UpdateDelete is queued in the transaction that ends the first phase", Test: "TestCrashAtEveryWrite", Edits: edits{
-		{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	more", "	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	more"}}},
+		{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	if e.Rollback", "	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	if e.Rollback"}}},
 	{Name: "it takes no other event's number", Test: "TestQueuedWhileFollowing", Edits: edits{
 		{"lineage.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
@@ -97,7 +97,7 @@ var rules = []ruletest.Rule{
 	{Name: "after a failure everything is applied", Test: "TestRecovery", Edits: edits{
 		{"plan.go", "return p.whole || p.diff", "return p.diff"}}},
 	{Name: "Wait waits for all that an update replaces", Test: "TestWaitForAllThatIsReplaced", Edits: edits{
-		{"lineage.go", ", Next: then,\n", ",\n"}}},
+		{"lineage.go", ", UCID: r.id, Next: first}", ", UCID: r.id}"}}},
 
 	// Ownership.
 	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
@@ -146,6 +146,28 @@ var rules = []ruletest.Rule{
 		{"cluster_probe.go", "c.session.engine.options.ProbeTimeout)\n	defer cancel()", "c.session.engine.options.ProbeInterval)\n	defer cancel()"}}},
 	{Name: "a status fits into a record", Test: "TestManyResources", Edits: edits{
 		{"run_advance.go", "omit := size > maxStates &&", "omit := false &&"}}},
+
+	// Rollouts.
+	{Name: "it is stored that a cluster begins before it does", Test: "TestRolloutModel", Edits: edits{
+		{"run_rollout.go", "	return r.store(ctx, []store.Compare{store.Unchanged(o.kv)})\n", "	return nil\n"}}},
+	{Name: "a pause holds at once", Test: "TestPauseHoldsAtOnce", Edits: edits{
+		{"run_rollout.go", "[]store.Compare{store.Unchanged(o.kv)}", "nil"}}},
+	{Name: "no more clusters are in progress than may be", Test: "TestRolloutOrder", Edits: edits{
+		{"rollout_order.go", "max(g.limit-running, 0)", "max(g.limit, 0)"}}},
+	{Name: "a deadline counts from the begin, also after a crash", Test: "TestRolloutDeadline", Edits: edits{
+		{"run_next.go", "	t.since, t.written = s.Begun, s.Time\n", "	t.written = s.Time\n"}}},
+	{Name: "failures stop a rollout", Test: "TestRolloutMaxFailures", Edits: edits{
+		{"rollout_order.go", "	if failed > o.maxFailures {\n", "	if failed > len(o.clusters) {\n"}}},
+	{Name: "also those of a group", Test: "TestRolloutMaxFailures", Edits: edits{
+		{"rollout_order.go", "g.maxFailures >= 0 && n > g.maxFailures", "g.maxFailures > n"}}},
+	{Name: "what becomes unready is waited for again", Test: "TestRolloutMinSuccessTime", Edits: edits{
+		{"cluster.go", "			o.readySince = time.Time{}\n", ""}}},
+	{Name: "a rollback leads to what is in use", Test: "TestRollbackOnFailure", Edits: edits{
+		{"run_finish.go", "|| from.State != Instantiated)", "|| from.Version == 0)"}}},
+	{Name: "what was there before is not terminated", Test: "TestRollbackOnFailure", Edits: edits{
+		{"run_finish.go", "} else if !r.img.record.Fresh {", "} else if r.img.record.Version == 0 {"}}},
+	{Name: "nor is an event that a person ended rolled back", Test: "TestRolloutEndsWithTerminate", Edits: edits{
+		{"run_finish.go", "RollbackOnFailure && w.cut == \"\" {", "RollbackOnFailure {"}}},
 
 	// Contexts.
 	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{

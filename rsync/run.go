@@ -42,6 +42,7 @@ type work struct {
 	cut     Reason // set when it may not wait any more
 	hard    bool   // nor begin anything
 	broken  string // what makes it impossible to begin
+	rollout *rollout
 }
 
 var (
@@ -90,6 +91,7 @@ func (r *run) stopTimers() {
 			}
 		}
 	}
+	r.work.rollout.stop()
 }
 
 // step does all that can be done now. It reports whether there is something to wait for.
@@ -187,7 +189,7 @@ func (r *run) refresh(ctx context.Context) error {
 		}
 	}
 	r.img.tail, r.img.tailKV = img.tail, img.tailKV
-	return nil
+	return r.reloadRollout(ctx)
 }
 
 func (img *image) element(seq uint64) *Element {
@@ -297,6 +299,9 @@ func (r *run) elementOps(e *Element) []store.Op {
 			break
 		}
 		ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))
+		if old.Rollout {
+			ops = append(ops, store.Delete(rolloutKey(r.id, old.Seq)))
+		}
 		if old.IdempotencyKey != "" {
 			ops = append(ops, store.Delete(idempotencyKey(r.id, old.IdempotencyKey)))
 		}

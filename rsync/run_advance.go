@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,6 +36,9 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 		}
 	}
 	for moved := true; moved; {
+		if err := r.admit(ctx); err != nil {
+			return false, err
+		}
 		moved = false
 		for _, t := range w.tasks {
 			if t.end == "" && t.op == nil && r.move(t) {
@@ -42,7 +46,7 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	if err := r.store(ctx); err != nil {
+	if err := r.store(ctx, nil); err != nil {
 		return false, err
 	}
 	for _, t := range w.tasks {
@@ -50,7 +54,7 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return w.rollout.over() || w.cut != "", nil
 }
 
 // apply is what a result does to its task.
@@ -126,13 +130,14 @@ func (t *task) fail(reason Reason, message string) {
 // move begins the next phase of a task, or ends it. It reports whether it ended, which others may wait for.
 func (r *run) move(t *task) bool {
 	w := r.work
+	cut := cmp.Or(w.cut, t.cut)
 	if t.at == 0 && !t.begun {
 		switch blocked, failed := r.blocked(t); {
 		case failed != "":
 			t.fail(ReasonDependency, failed)
 			return true
-		case w.cut != "" && (blocked || w.hard):
-			t.fail(w.cut, "it had to end before it began")
+		case cut != "" && (blocked || w.hard):
+			t.fail(cut, "it had to end before it began")
 			return true
 		case blocked:
 			return false
@@ -147,13 +152,16 @@ func (r *run) move(t *task) bool {
 		return true
 	}
 	t.begun = true
-	t.op = &op{run: r, task: t, phase: t.phases[t.at], cut: w.cut}
+	t.op = &op{run: r, task: t, phase: t.phases[t.at], cut: cut}
 	r.session.submit(t.op)
 	return false
 }
 
 // blocked reports whether a task has to wait for others; failed says which of them makes that hopeless.
 func (r *run) blocked(t *task) (blocked bool, failed string) {
+	if r.work.rollout.gates(t) {
+		return true, ""
+	}
 	for _, other := range t.after {
 		if other.end == "" {
 			return true, ""
@@ -185,18 +193,18 @@ func (r *run) blocked(t *task) (blocked bool, failed string) {
 }
 
 // store writes the statuses of tasks that have changed, all in as few transactions as possible.
-func (r *run) store(ctx context.Context) error {
+func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	var ops []store.Op
 	now := r.engine.now()
 	for _, t := range r.work.tasks {
 		if !t.dirty {
 			continue
 		}
-		t.dirty = false
+		t.dirty, t.written = false, now
 		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
 	}
 	for _, batch := range r.engine.batches(ops) {
-		if err := r.commit(ctx, nil, nil, batch); err != nil {
+		if err := r.commit(ctx, nil, compares, batch); err != nil {
 			return err
 		}
 	}
@@ -206,9 +214,12 @@ func (r *run) store(ctx context.Context) error {
 func (t *task) status(e *Element, now time.Time) *ClusterStatus {
 	s := &ClusterStatus{
 		App: t.app, Cluster: t.cluster, Seq: e.Seq, Event: e.Event, Phase: t.end, Reason: t.reason, Message: t.message,
-		Time: now, Resources: t.states, ResourcesOmitted: t.omitted,
+		Time: now, Begun: t.since, Resources: t.states, ResourcesOmitted: t.omitted,
 	}
-	if t.end == "" {
+	switch {
+	case t.end == "" && t.reason == "":
+		s.Phase = PhaseProgressing
+	case t.end == "":
 		s.Phase = PhaseRetrying
 	}
 	return s

@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ func (w *work) outcome() (ElementStatus, Reason, string) {
 		if t.end != PhaseFailed {
 			continue
 		}
+		if t.reason == ReasonMaxFailures || t.reason == ReasonAborted && !t.begun {
+			continue // the rollout did not begin with it, and names the reason itself
+		}
 		failed++
 		// A dependency that failed is named by its own reason, which another task has.
 		if reason == "" || reason == ReasonDependency {
@@ -36,14 +40,30 @@ func (w *work) outcome() (ElementStatus, Reason, string) {
 			names = append(names, fmt.Sprintf("%s on %s: %s: %s", t.app, t.cluster, t.reason, t.message))
 		}
 	}
-	if failed == 0 {
-		return Done, "", ""
-	}
 	message := strings.Join(names, "; ")
 	if failed > len(names) {
 		message += fmt.Sprintf("; and %d more", failed-len(names))
 	}
+	if w.rollout != nil {
+		reason, message = w.rollout.outcome(cmp.Or(reason, w.cut), message)
+	}
+	if failed == 0 && reason == "" {
+		return Done, "", ""
+	}
 	return Error, reason, message
+}
+
+// outcome adds to the reason and the message of an event that its rollout did not come to its end.
+func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
+	switch {
+	case o.verdict.halt == ReasonAborted:
+		reason = ReasonAborted
+	case o.verdict.halt != "":
+		reason = cmp.Or(reason, o.verdict.halt)
+	case reason == "":
+		return "", ""
+	}
+	return reason, strings.TrimPrefix(message+"; "+o.verdict.waits, "; ")
 }
 
 // finish writes the end of the event, and in the same transaction the state that follows from it, the UpdateDelete that
@@ -66,6 +86,12 @@ func (r *run) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if e.Status == Error && w.rollout != nil && w.rollout.record.RollbackOnFailure && w.cut == "" {
+		var err error
+		if compares, ops, err = r.rollBack(ctx, e); err != nil {
+			return err
+		}
+	}
 	if e.Status == Done && e.Event.removes() {
 		ops = append(ops, store.Delete(linksKey(r.id)))
 	}
@@ -76,10 +102,36 @@ func (r *run) finish(ctx context.Context) error {
 		}
 	}
 	ops = append(ops, r.elementOps(e)...)
-	moreCompares, moreOps := r.drainOps(next)
-	if err := r.commit(ctx, next, append(compares, moreCompares...), append(ops, moreOps...)); err != nil {
+	if e.Rollback != nil && e.Rollback.AppContextID == r.id {
+		r.queueChanged.Store(true) // its queue is not empty
+	} else {
+		moreCompares, moreOps := r.drainOps(next)
+		compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
+	}
+	if err := r.commit(ctx, next, compares, ops); err != nil {
 		return err
 	}
+	r.stopTimers()
 	r.work = nil
 	return nil
+}
+
+// rollBack queues the way back from a rollout that failed: an Update to the context that is in use, or a
+// Terminate where none was. It queues nothing where there is no way back, or the other context is stopped.
+func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compare, ops []store.Op, err error) {
+	id, back := r.id, Element{Event: Terminate}
+	if e.Event == Update {
+		kv, from, err := r.engine.stateOf(ctx, e.UCID)
+		if errors.Is(err, ErrBroken) || err == nil && (!kv.Exists() || from.State != Instantiated) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		id, back = e.UCID, Element{Event: Update, UCID: r.id}
+	} else if !r.img.record.Fresh {
+		return nil, nil, nil
+	}
+	compares, ops, e.Rollback, err = r.queueIn(ctx, id, back)
+	return compares, ops, err
 }

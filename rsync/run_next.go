@@ -129,7 +129,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		}
 	}
 	e.Status = InProgress
-	next.Current = e.Seq
+	next.Current, next.Fresh = e.Seq, r.img.record.State.empty()
 	if e.Event != Read {
 		next.State, next.Holds = row.Current, !e.Event.removes()
 	}
@@ -176,6 +176,10 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
 		p.whole = r.img.record.Whole
+		if w.rollout, w.broken, err = r.loadRollout(ctx, e); err != nil {
+			return err
+		}
+		p.ready, p.hold = w.rollout.ready()
 		if e.Event == UpdateDelete {
 			// Read after the begin: if the other context ends later, it sees that this one holds nothing.
 			_, rec, err := r.engine.stateOf(ctx, e.UCID)
@@ -184,7 +188,9 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 			}
 			p.ended = !rec.Holds
 		}
-		w.tasks, w.broken = p.plan(), p.broken
+		if w.broken == "" {
+			w.tasks, w.broken = p.plan(), p.broken
+		}
 	}
 	for _, t := range w.tasks {
 		for i := range r.img.statuses {
@@ -193,13 +199,15 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 			}
 		}
 	}
+	w.rollout.arrange(w.tasks)
 	r.work = w
 	return nil
 }
 
 // recall gives a task what was stored of it.
 func (t *task) recall(s *ClusterStatus) {
-	if s.Phase == PhaseRetrying {
+	t.since, t.written = s.Begun, s.Time
+	if !s.Phase.final() {
 		t.reason, t.message = s.Reason, s.Message
 		return
 	}

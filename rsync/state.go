@@ -48,6 +48,9 @@ func ParseState(s string) (State, bool) {
 	return "", false
 }
 
+// empty reports whether a context in the state has no objects on clusters.
+func (s State) empty() bool { return s == Created || s == Terminated || s == Updated }
+
 // EventType is what is done with an AppContext.
 type EventType string
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	return out, errors.Join(broken...)
 }
 
-// Change is a change of a context. One of State, Element and Cluster is set, or Deleted is.
+// Change is a change of a context. One of State, Element, Cluster and Rollout is set, or Deleted is.
 type Change struct {
 	// Revision is that of the store: a Watch from the next one goes on after this change. Changes that happened together have the
 	// same.
@@ -66,6 +67,8 @@ type Change struct {
 	State    State
 	Element  *Element
 	Cluster  *ClusterStatus
+	// Rollout is the number of an event whose rollout was paused, resumed, approved or aborted.
+	Rollout uint64
 	// Deleted is whether the context was removed; nothing comes after it.
 	Deleted bool
 }
@@ -188,6 +191,8 @@ func changeOf(id string, event store.Event) (Change, bool, error) {
 	case part == "status":
 		c.Cluster = &ClusterStatus{}
 		err = json.Unmarshal(kv.Value, c.Cluster)
+	case part == "rollout" && kv.ModRevision > kv.CreateRevision:
+		c.Rollout, err = strconv.ParseUint(strings.TrimSuffix(below, "/"), 16, 64)
 	default:
 		return c, false, nil
 	}

@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Rollout limits how an Instantiate or an Update moves from cluster to cluster. See [WithRollout].
+//
+// The clusters of each group come in the order of the group, and groups one after the other. The
+// clusters of the context that are in no group come last, in the order of the context. A cluster
+// succeeds when all apps of the event on it succeed, and fails when one of them fails.
+type Rollout struct {
+	// Groups are optional. No cluster is in two of them, and each cluster is one of the context.
+	Groups []RolloutGroup `json:"groups,omitempty"`
+	// MaxConcurrency is how many clusters of a group may be in progress: a number from 1, as "5", or a
+	// percentage of the group, as "10%", rounded down, but at least one cluster. Empty means all.
+	MaxConcurrency string `json:"maxConcurrency,omitempty"`
+	// MaxFailures is how many clusters may fail: a number from 0, or a percentage of all clusters,
+	// rounded down. When more have failed no further cluster begins. Empty means 0.
+	//
+	// An event with failed clusters ends with the status Error, also within MaxFailures.
+	MaxFailures string `json:"maxFailures,omitempty"`
+	// Until is when an app succeeds on a cluster. Deployed: all of its resources are applied. Ready:
+	// they are ready too. Defaults to Ready.
+	Until appcontext.OpStatus `json:"until,omitempty"`
+	// MinSuccessTime is how long the resources must be ready without a break. It needs Ready.
+	MinSuccessTime time.Duration `json:"minSuccessTime,omitempty"`
+	// ProgressDeadline is how long a cluster may take, from its begin to its success, which includes
+	// MinSuccessTime. A cluster that takes longer has failed. 0 means no limit.
+	ProgressDeadline time.Duration `json:"progressDeadline,omitempty"`
+	// RollbackOnFailure queues the way back when the event fails, except when a Stop or a Terminate
+	// ends it: after an Update the update back, if the context it leads from is Instantiated; after
+	// an Instantiate a Terminate, if the context had no objects before. See [Element].Rollback.
+	RollbackOnFailure bool `json:"rollbackOnFailure,omitempty"`
+}
+
+// RolloutGroup is a step of a rollout.
+type RolloutGroup struct {
+	// Name is unique in the rollout.
+	Name     string                 `json:"name"`
+	Clusters []appcontext.ClusterID `json:"clusters,omitempty"`
+	// MaxConcurrency defaults to that of the rollout.
+	MaxConcurrency string `json:"maxConcurrency,omitempty"`
+	// MaxFailures limits the failures in this group, in addition to that of the rollout. A percentage
+	// is one of this group.
+	MaxFailures string `json:"maxFailures,omitempty"`
+	// ApproveBefore has the group wait until Engine.Approve is called for it.
+	ApproveBefore bool `json:"approveBefore,omitempty"`
+	// Wait is how long the rollout waits after the last cluster of the group has ended.
+	Wait time.Duration `json:"wait,omitempty"`
+	// ApproveAfter has the rollout wait after the group until Engine.Approve is called for it.
+	// An Update deletes nothing before the last group is approved.
+	ApproveAfter bool `json:"approveAfter,omitempty"`
+}
+
+// Gate is a point of a rollout that needs an approval.
+type Gate string
+
+// The gates of a group.
+const (
+	BeforeGroup Gate = "Before"
+	AfterGroup  Gate = "After"
+)
+
+// Approval opens a gate.
+type Approval struct {
+	Group string `json:"group"`
+	Gate  Gate   `json:"gate"`
+}
+
+// RolloutStatus is how far a rollout is.
+type RolloutStatus struct {
+	Ref     EventRef
+	Rollout Rollout
+	// Status is that of the event.
+	Status          ElementStatus
+	Paused, Aborted bool
+	Approved        []Approval
+	// Groups are those of the rollout. The last one, which has no name, has the clusters in no group.
+	Groups []RolloutGroupStatus
+	// Waiting is why no further cluster begins: an approval, a pause, a wait, a failure. It is empty
+	// while clusters are in progress and nothing else holds the rollout up.
+	Waiting string
+}
+
+// RolloutGroupStatus has the numbers of clusters of a group. The others have not begun.
+type RolloutGroupStatus struct {
+	Name                                    string
+	Clusters, InProgress, Succeeded, Failed int
+}
+
+// WithRollout makes an Instantiate or an Update a rollout. The engine keeps it with the event. The call
+// returns ErrInvalidInput for a rollout that is not valid, before anything is written: for example
+// clusters that the context does not have, a cluster in two groups, a MaxConcurrency of 0, a
+// MinSuccessTime that is not shorter than the ProgressDeadline, or an app that waits for an app on a
+// cluster of a later group.
+func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
+
+// maxRollout is the size of a rollout in bytes, as it is stored.
+const maxRollout = 512 << 10
+
+// invalidRollout returns the error for a field.
+func invalidRollout(field, format string, args ...any) error {
+	return fmt.Errorf("%w: Rollout.%s: %s", ErrInvalidInput, field, fmt.Sprintf(format, args...))
+}
+
+// validate checks a rollout of an event on a context.
+func (r *Rollout) validate(event EventType, h *head) error {
+	if event != Instantiate && event != Update {
+		return fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput, event)
+	}
+	switch {
+	case r.Until != "" && r.Until != appcontext.Deployed && r.Until != appcontext.Ready:
+		return invalidRollout("Until", "%q: must be Deployed or Ready", r.Until)
+	case r.MinSuccessTime < 0:
+		return invalidRollout("MinSuccessTime", "%s: must not be negative", r.MinSuccessTime)
+	case r.ProgressDeadline < 0:
+		return invalidRollout("ProgressDeadline", "%s: must not be negative", r.ProgressDeadline)
+	case r.MinSuccessTime > 0 && r.Until == appcontext.Deployed:
+		return invalidRollout("MinSuccessTime", "%s: needs Until Ready", r.MinSuccessTime)
+	case r.ProgressDeadline > 0 && r.MinSuccessTime >= r.ProgressDeadline:
+		return invalidRollout("MinSuccessTime", "%s: must be shorter than ProgressDeadline, which is %s", r.MinSuccessTime, r.ProgressDeadline)
+	}
+	if err := validateLimits("", r.MaxConcurrency, r.MaxFailures); err != nil {
+		return err
+	}
+	group, err := r.validateGroups(h)
+	if err != nil {
+		return err
+	}
+	return r.validateOrder(h, group)
+}
+
+func validateLimits(prefix, concurrency, failures string) error {
+	if n, err := scaled(concurrency, 100, 1); err != nil || n < 1 {
+		return invalidRollout(prefix+"MaxConcurrency", "%q: must be a number from 1, or a percentage from 1%% to 100%%", concurrency)
+	}
+	if _, err := scaled(failures, 100, 0); err != nil {
+		return invalidRollout(prefix+"MaxFailures", "%q: must be a number from 0, or a percentage from 0%% to 100%%", failures)
+	}
+	return nil
+}
+
+// scaled returns the number of clusters that a limit stands for, or otherwise for an empty one.
+func scaled(limit string, total, otherwise int) (int, error) {
+	if limit == "" {
+		return otherwise, nil
+	}
+	text, percentage := strings.CutSuffix(limit, "%")
+	n, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case err != nil:
+		return 0, err
+	case percentage && n > 100:
+		return 0, strconv.ErrRange
+	case percentage:
+		return int(n) * total / 100, nil //nolint:gosec // at most 100
+	}
+	return int(n), nil //nolint:gosec // of 31 bits
+}
+
+// validateGroups returns the group of each cluster, by index. Clusters in no group are not in the map.
+func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) {
+	known := map[appcontext.ClusterID]bool{}
+	for _, c := range h.clusters() {
+		known[c] = true
+	}
+	names, group := map[string]bool{}, map[appcontext.ClusterID]int{}
+	for i, g := range r.Groups {
+		prefix := fmt.Sprintf("Groups[%d].", i)
+		switch {
+		case g.Name == "":
+			return nil, invalidRollout(prefix+"Name", "must be set")
+		case len(g.Name) > appcontext.MaxName:
+			return nil, invalidRollout(prefix+"Name", "must have %d bytes at most", appcontext.MaxName)
+		case names[g.Name]:
+			return nil, invalidRollout(prefix+"Name", "%q: is the name of an earlier group", g.Name)
+		case g.Wait < 0:
+			return nil, invalidRollout(prefix+"Wait", "%s: must not be negative", g.Wait)
+		}
+		names[g.Name] = true
+		if err := validateLimits(prefix, g.MaxConcurrency, g.MaxFailures); err != nil {
+			return nil, err
+		}
+		for j, c := range g.Clusters {
+			field := fmt.Sprintf("%sClusters[%d]", prefix, j)
+			if !known[c] {
+				return nil, invalidRollout(field, "%s: app context %q has no app on this cluster", c, h.ID)
+			}
+			if other, ok := group[c]; ok {
+				return nil, invalidRollout(field, "%s: is in group %q already", c, r.Groups[other].Name)
+			}
+			group[c] = i
+		}
+	}
+	if size := len(encode(r)); size > maxRollout {
+		return nil, fmt.Errorf("%w: a rollout of %d bytes: the limit is %d", ErrInvalidInput, size, maxRollout)
+	}
+	return group, nil
+}
+
+// validateOrder refuses a rollout in which an app waits for an app on another cluster that cannot begin
+// before: one of a later group, or of a group in which it may wait for its turn.
+func (r *Rollout) validateOrder(h *head, group map[appcontext.ClusterID]int) error {
+	of := func(c appcontext.ClusterID) int {
+		if i, ok := group[c]; ok {
+			return i
+		}
+		return len(r.Groups)
+	}
+	limited := func(i int) bool {
+		return r.MaxConcurrency != "" || i < len(r.Groups) && r.Groups[i].MaxConcurrency != ""
+	}
+	apps := map[string]*headApp{}
+	last := map[string]int{} // the last group of each app
+	for i := range h.Apps {
+		a := &h.Apps[i]
+		apps[a.Name] = a
+		for _, c := range a.Clusters {
+			last[a.Name] = max(last[a.Name], of(c))
+		}
+	}
+	for _, a := range h.Apps {
+		for _, d := range a.DependsOn {
+			needed := apps[d.App]
+			if needed == nil {
+				continue
+			}
+			there := map[appcontext.ClusterID]bool{}
+			for _, c := range needed.Clusters {
+				there[c] = true
+			}
+			for _, c := range a.Clusters {
+				at := of(c)
+				if !there[c] && (last[d.App] > at || last[d.App] == at && limited(at)) {
+					return invalidRollout("Groups", "app %q on %s waits for app %q, which must be on clusters of earlier groups only", a.Name, c, d.App)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// clusters returns the clusters of a context, each once, in the order of the context.
+func (h *head) clusters() []appcontext.ClusterID {
+	var out []appcontext.ClusterID
+	seen := map[appcontext.ClusterID]bool{}
+	for _, a := range h.Apps {
+		for _, c := range a.Clusters {
+			if !seen[c] {
+				seen[c] = true
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}

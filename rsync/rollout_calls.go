@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Approve opens a gate of a rollout: the group begins, or the rollout goes on after it. A gate can be
+// opened before the rollout comes to it. Approving again is no error. It returns ErrNotFound for an event
+// that is unknown or has no rollout, ErrInvalidInput for a gate that the rollout does not have, and
+// ErrInvalidState when the event is done.
+func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
+	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
+		has := slices.ContainsFunc(r.Groups, func(g RolloutGroup) bool {
+			return g.Name == approval.Group && (approval.Gate == BeforeGroup && g.ApproveBefore || approval.Gate == AfterGroup && g.ApproveAfter)
+		})
+		if !has {
+			return fmt.Errorf("%w: the rollout has no gate %q of a group %q", ErrInvalidInput, approval.Gate, approval.Group)
+		}
+		if !slices.Contains(r.Approved, approval) {
+			r.Approved = append(r.Approved, approval)
+		}
+		return nil
+	})
+}
+
+// Pause keeps a rollout from beginning with further clusters, from when it returns until Resume. Clusters
+// that have begun go on. It returns the errors of Approve.
+func (e *Engine) Pause(ctx context.Context, ref EventRef) error {
+	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
+		r.Paused = true
+		return nil
+	})
+}
+
+// Resume takes Pause back.
+func (e *Engine) Resume(ctx context.Context, ref EventRef) error {
+	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
+		r.Paused = false
+		return nil
+	})
+}
+
+// Abort ends a rollout: from when it returns no further cluster begins, and those that have begun end as
+// soon as they would have to wait. The event ends with the status Error and the reason Aborted. What was
+// applied stays until the next event, which can be a Rollback. It returns the errors of Approve.
+func (e *Engine) Abort(ctx context.Context, ref EventRef) error {
+	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
+		r.Aborted = true
+		return nil
+	})
+}
+
+// rolloutRecord reads a rollout and the element of its event.
+func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyValue, record rolloutRecord, err error) {
+	if err := checkID(ref.AppContextID); err != nil {
+		return kv, record, err
+	}
+	kv, err = e.store.Get(ctx, rolloutKey(ref.AppContextID, ref.Seq))
+	switch {
+	case err != nil:
+	case !kv.Exists():
+		err = fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
+	case json.Unmarshal(kv.Value, &record) != nil:
+		err = &brokenError{kv.Key}
+	}
+	return kv, record, err
+}
+
+// changeRollout changes what is stored of a rollout, and has the engine that works on it look.
+func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*rolloutRecord) error) error {
+	for range conflictLimit {
+		kv, record, err := e.rolloutRecord(ctx, ref)
+		if err != nil {
+			return err
+		}
+		element, err := e.store.Get(ctx, elementKey(ref.AppContextID, ref.Seq))
+		if err != nil {
+			return err
+		}
+		var event Element
+		if json.Unmarshal(element.Value, &event) == nil && event.Status.Final() {
+			return fmt.Errorf("event %d of app context %q is %s: %w", ref.Seq, ref.AppContextID, event.Status, ErrInvalidState)
+		}
+		if err := change(&record); err != nil {
+			return err
+		}
+		result, err := e.txn(ctx, []store.Compare{store.Unchanged(kv), store.Unchanged(element)},
+			[]store.Op{store.Put(kv.Key, encode(record)), putActive(ref.AppContextID)})
+		if err != nil || result.Succeeded {
+			return err
+		}
+	}
+	return fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrConflict)
+}
+
+// rolloutOf returns what is to be stored of the rollout of a call, or nil.
+func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, options []CallOption) (*rolloutRecord, error) {
+	r := RolloutOf(options...)
+	if r == nil {
+		return nil, nil //nolint:nilnil // none
+	}
+	kv, err := e.store.Get(ctx, headKey(id))
+	if err != nil {
+		return nil, err
+	}
+	if !kv.Exists() {
+		return nil, notFound(id)
+	}
+	var h head
+	if err := json.Unmarshal(kv.Value, &h); err != nil {
+		return nil, &brokenError{kv.Key}
+	}
+	if err := r.validate(element.Event, &h); err != nil {
+		return nil, err
+	}
+	if _, back := e.options.Transitions.Of(Update, Instantiated); r.RollbackOnFailure && element.Event == Update && !back {
+		return nil, invalidRollout("RollbackOnFailure", "Options.Transitions has no update back to a context that is Instantiated")
+	}
+	out := &rolloutRecord{Rollout: *r}
+	if out.Until == "" {
+		out.Until = appcontext.Ready
+	}
+	element.Rollout = true
+	return out, nil
+}
+
+// sameRollout reports whether an event that was queued before has the rollout of a call.
+func (e *Engine) sameRollout(ctx context.Context, id string, seq uint64, r *rolloutRecord) (bool, error) {
+	kv, err := e.store.Get(ctx, rolloutKey(id, seq))
+	if err != nil || r == nil || !kv.Exists() {
+		return r == nil && !kv.Exists(), err
+	}
+	var before rolloutRecord
+	if json.Unmarshal(kv.Value, &before) != nil {
+		return false, &brokenError{kv.Key}
+	}
+	return bytes.Equal(encode(before.Rollout), encode(r.Rollout)), nil
+}
+
+// RolloutStatus returns how far the rollout of an event is. It returns ErrNotFound for an event that is
+// unknown, has no rollout, or is no longer in the history.
+func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatus, error) {
+	_, record, err := e.rolloutRecord(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	img, err := e.image(ctx, ref.AppContextID)
+	if err != nil {
+		return nil, err
+	}
+	element := img.element(ref.Seq)
+	if element == nil {
+		return nil, fmt.Errorf("event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
+	}
+	o := newOrder(record, img.head.clusters())
+	img.addTo(o, ref.Seq)
+	out := &RolloutStatus{
+		Ref: ref, Rollout: record.Rollout, Status: element.Status, Paused: record.Paused, Aborted: record.Aborted, Approved: record.Approved,
+	}
+	for _, g := range o.groups {
+		out.Groups = append(out.Groups, g.count())
+	}
+	if !element.Status.Final() {
+		out.Waiting = o.decide(e.now()).waits
+	}
+	return out, nil
+}
+
+// addTo adds all apps on clusters to an order.
+func (img *image) addTo(o *order, seq uint64) {
+	type place struct {
+		app     string
+		cluster appcontext.ClusterID
+	}
+	known := map[place]*ClusterStatus{}
+	for i := range img.statuses {
+		if s := &img.statuses[i]; s.Seq == seq {
+			known[place{s.App, s.Cluster}] = s
+		}
+	}
+	for _, a := range img.head.Apps {
+		for _, c := range a.Clusters {
+			s := known[place{a.Name, c}]
+			if s == nil {
+				s = &ClusterStatus{}
+			}
+			o.add(c, s.Begun, s.Phase, s.Time)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// rollout is that of the event in progress. A nil one lets every cluster begin.
+type rollout struct {
+	*order
+	kv      store.KeyValue
+	verdict verdict
+	timer   clock.Timer
+}
+
+// ready returns whether apps wait until they are ready, and for how long they must stay so.
+func (o *rollout) ready() (bool, time.Duration) {
+	if o == nil {
+		return false, 0
+	}
+	return o.record.Until != appcontext.Deployed, o.record.MinSuccessTime
+}
+
+// gates reports whether a task waits until the rollout admits its cluster. One without anything to do
+// does not.
+func (o *rollout) gates(t *task) bool { return o != nil && t.since.IsZero() && len(t.phases) > 0 }
+
+// over reports whether the event may end once all of its tasks have.
+func (o *rollout) over() bool { return o == nil || o.verdict.passed || o.verdict.halt != "" }
+
+func (o *rollout) stop() {
+	if o != nil && o.timer != nil {
+		o.timer.Stop()
+	}
+}
+
+// arrange gives each cluster its tasks.
+func (o *rollout) arrange(tasks []*task) {
+	if o == nil {
+		return
+	}
+	for _, t := range tasks {
+		c := o.clusters[t.cluster]
+		c.tasks = append(c.tasks, t)
+	}
+}
+
+// loadRollout reads the rollout of an event; broken says why it cannot be used.
+func (r *run) loadRollout(ctx context.Context, e *Element) (o *rollout, broken string, err error) {
+	if !e.Rollout {
+		return nil, "", nil
+	}
+	kv, err := r.engine.store.Get(ctx, rolloutKey(r.id, e.Seq))
+	if err != nil {
+		return nil, "", err
+	}
+	var record rolloutRecord
+	if !kv.Exists() || json.Unmarshal(kv.Value, &record) != nil {
+		return nil, (&brokenError{kv.Key}).Error(), nil
+	}
+	return &rollout{order: newOrder(record, r.img.head.clusters()), kv: kv}, "", nil
+}
+
+// reloadRollout reads what callers have changed of the rollout of the event in progress.
+func (r *run) reloadRollout(ctx context.Context) error {
+	if r.work == nil || r.work.rollout == nil {
+		return nil
+	}
+	next, broken, err := r.loadRollout(ctx, r.work.element)
+	switch {
+	case err != nil:
+		return err
+	case broken != "":
+		return &brokenError{rolloutKey(r.id, r.work.element.Seq)}
+	}
+	r.work.rollout.record, r.work.rollout.kv = next.record, next.kv
+	return nil
+}
+
+// admit lets clusters begin that may. Results are stored before, and so is that the clusters have begun,
+// so that an engine that goes on after a crash never has more in progress than may be.
+func (r *run) admit(ctx context.Context) error {
+	o := r.work.rollout
+	if o == nil {
+		return nil
+	}
+	if err := r.store(ctx, nil); err != nil {
+		return err
+	}
+	now := r.engine.now()
+	wake := r.expire(now)
+	o.reset()
+	for _, t := range r.work.tasks {
+		o.add(t.cluster, t.since, t.end, t.written)
+	}
+	o.verdict = o.decide(now)
+	if o.verdict.halt != "" {
+		r.halt()
+	}
+	for _, c := range o.verdict.begin {
+		for _, t := range c.tasks {
+			if t.end == "" {
+				t.since, t.dirty = now, true
+			}
+		}
+		wake = earlier(wake, o.deadline(now))
+	}
+	wake = earlier(wake, o.verdict.until)
+	o.stop()
+	if !wake.IsZero() {
+		o.timer = r.session.addAfter(r.id, max(wake.Sub(now), 0))
+	}
+	return r.store(ctx, []store.Compare{store.Unchanged(o.kv)})
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// deadline is until when a cluster that began at a time must have succeeded, or zero.
+func (o *rollout) deadline(begun time.Time) time.Time {
+	if o.record.ProgressDeadline == 0 {
+		return time.Time{}
+	}
+	return begun.Add(o.record.ProgressDeadline)
+}
+
+// expire ends the waits of tasks whose time is over. It returns when that of the next one is.
+func (r *run) expire(now time.Time) (next time.Time) {
+	o := r.work.rollout
+	for _, t := range r.work.tasks {
+		if t.end != "" || t.since.IsZero() || t.cut != "" {
+			continue
+		}
+		switch at := o.deadline(t.since); {
+		case at.IsZero():
+			return at
+		case now.Before(at):
+			next = earlier(next, at)
+		default:
+			r.cutTask(t, ReasonDeadline)
+		}
+	}
+	return next
+}
+
+func (r *run) cutTask(t *task, reason Reason) {
+	t.cut = reason
+	if t.op != nil {
+		t.op.cluster.cut(t.op, reason, !t.begun)
+	}
+}
+
+// halt ends what has not begun. An abort also ends the waits of what has.
+func (r *run) halt() {
+	o := r.work.rollout
+	for _, t := range r.work.tasks {
+		switch {
+		case t.end != "":
+		case o.gates(t):
+			t.fail(o.verdict.halt, fmt.Sprintf("it has not begun: %s", o.verdict.waits))
+		case o.verdict.halt == ReasonAborted && t.cut == "":
+			r.cutTask(t, ReasonAborted)
+		}
+	}
+}
