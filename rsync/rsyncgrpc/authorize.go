@@ -30,13 +30,14 @@ const (
 	VerbTerminate   Verb = "terminate"   // the event Terminate
 	VerbUpdate      Verb = "update"      // the events Update and Rollback, once for each of the two app contexts
 	VerbStop        Verb = "stop"        // Stop and ClearStop
+	VerbRollout     Verb = "rollout"     // Approve, Pause, Resume and Abort
 	VerbDelete      Verb = "delete"      // Delete
-	VerbRead        Verb = "read"        // AppContext, Status, Wait, and the event Read
+	VerbRead        Verb = "read"        // AppContext, Status, RolloutStatus, Wait, and the event Read
 	VerbWatch       Verb = "watch"       // Watch, which also returns statuses, and EMCO's Alert and Unsubscribe
 	VerbList        Verb = "list"        // List, which returns the IDs and states of all app contexts
 )
 
-var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbDelete, VerbRead, VerbWatch, VerbList}
+var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDelete, VerbRead, VerbWatch, VerbList}
 
 // Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
 // reflection. Its methods may be called from any goroutine.

@@ -132,6 +132,11 @@ func (c *Client) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest, options
 	if err := checkText("the ID or key", r.Id, r.FromId, r.IdempotencyKey); err != nil {
 		return rsync.EventRef{}, err
 	}
+	rollout := rsync.RolloutOf(options...)
+	if err := checkRollout(rollout); err != nil {
+		return rsync.EventRef{}, err
+	}
+	r.Rollout = rolloutMessage(rollout)
 	var response *rsyncv1.EnqueueResponse
 	_, err := c.retry(ctx, c.options.RetryTimeout, func() (err error) {
 		response, err = c.engine.Enqueue(ctx, r)

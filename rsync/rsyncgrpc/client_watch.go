@@ -111,6 +111,7 @@ type subject struct {
 	seq     uint64
 	app     string
 	cluster appcontext.ClusterID
+	rollout uint64
 	deleted bool
 }
 
@@ -121,7 +122,7 @@ func subjectOf(c *rsync.Change) subject {
 	case c.Cluster != nil:
 		return subject{app: c.Cluster.App, cluster: c.Cluster.Cluster}
 	}
-	return subject{deleted: c.Deleted}
+	return subject{rollout: c.Rollout, deleted: c.Deleted}
 }
 
 // advance reports whether a change is new, and remembers it.

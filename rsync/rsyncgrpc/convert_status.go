@@ -48,7 +48,10 @@ func statusOf(m *rsyncv1.Status) *rsync.Status {
 func elementMessage(e *rsync.Element) *rsyncv1.Element {
 	out := &rsyncv1.Element{
 		Seq: e.Seq, Event: string(e.Event), OtherId: e.UCID, Status: string(e.Status), Reason: string(e.Reason), Message: e.Message,
-		IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued), Finished: timeMessage(e.Finished),
+		IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued), Finished: timeMessage(e.Finished), Rollout: e.Rollout,
+	}
+	if e.Rollback != nil {
+		out.Rollback = refMessage(*e.Rollback)
 	}
 	if e.Next != nil {
 		out.Next = refMessage(*e.Next)
@@ -60,7 +63,11 @@ func elementOf(m *rsyncv1.Element) *rsync.Element {
 	out := &rsync.Element{
 		Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), UCID: m.GetOtherId(), Status: rsync.ElementStatus(m.GetStatus()),
 		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), IdempotencyKey: m.GetIdempotencyKey(),
-		Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()),
+		Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()), Rollout: m.GetRollout(),
+	}
+	if m.GetRollback() != nil {
+		rollback := refOf(m.GetRollback())
+		out.Rollback = &rollback
 	}
 	if m.GetNext() != nil {
 		next := refOf(m.GetNext())
@@ -72,7 +79,7 @@ func elementOf(m *rsyncv1.Element) *rsync.Element {
 func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 	out := &rsyncv1.ClusterStatus{
 		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
-		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), ResourcesOmitted: int64(c.ResourcesOmitted),
+		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), Begun: timeMessage(c.Begun), ResourcesOmitted: int64(c.ResourcesOmitted),
 	}
 	for _, r := range c.Resources {
 		out.Resources = append(out.Resources, &rsyncv1.ResourceState{
@@ -85,7 +92,7 @@ func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
 	out := &rsync.ClusterStatus{
 		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), Phase: rsync.Phase(m.GetPhase()),
-		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()),
+		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()), Begun: timeOf(m.GetBegun()),
 		ResourcesOmitted: int(m.GetResourcesOmitted()),
 	}
 	for _, r := range m.GetResources() {
@@ -105,6 +112,8 @@ func changeMessage(c *rsync.Change) *rsyncv1.Change {
 		out.Change = &rsyncv1.Change_Element{Element: elementMessage(c.Element)}
 	case c.Cluster != nil:
 		out.Change = &rsyncv1.Change_Cluster{Cluster: clusterStatusMessage(c.Cluster)}
+	case c.Rollout != 0:
+		out.Change = &rsyncv1.Change_Rollout{Rollout: c.Rollout}
 	default:
 		out.Change = &rsyncv1.Change_State{State: string(c.State)}
 	}
@@ -120,6 +129,8 @@ func changeOf(m *rsyncv1.Change) rsync.Change {
 		out.Element = elementOf(c.Element)
 	case *rsyncv1.Change_Cluster:
 		out.Cluster = clusterStatusOf(c.Cluster)
+	case *rsyncv1.Change_Rollout:
+		out.Rollout = c.Rollout
 	case *rsyncv1.Change_State:
 		out.State = rsync.State(c.State)
 	}

@@ -17,6 +17,7 @@ type Engine interface {
 	Contexts
 	Queue
 	Latch
+	Rollouts
 	Observer
 }
 
@@ -41,6 +42,15 @@ type Queue interface {
 type Latch interface {
 	Stop(ctx context.Context, id string) error
 	ClearStop(ctx context.Context, id string) error
+}
+
+// Rollouts follows and controls rollouts: RolloutStatus, Approve, Pause, Resume and Abort are those of [rsync.Engine].
+type Rollouts interface {
+	RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error)
+	Approve(ctx context.Context, ref rsync.EventRef, approval rsync.Approval) error
+	Pause(ctx context.Context, ref rsync.EventRef) error
+	Resume(ctx context.Context, ref rsync.EventRef) error
+	Abort(ctx context.Context, ref rsync.EventRef) error
 }
 
 // Observer tells what becomes of app contexts: Status, Wait and Watch are those of [rsync.Engine].

@@ -6,6 +6,7 @@ package rsyncgrpc
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -26,7 +27,7 @@ const (
 	workBytes = 256 << 20
 	// readBytes is for a call that reads an app context, as its size is not known before: one of each client, two in all.
 	readBytes = workBytes / 2
-	// smallRequest is the size of a request that needs no turn. Only a Create may be larger.
+	// smallRequest is the size of a request that needs no turn. Only a Create may be larger, and an Enqueue with a rollout.
 	smallRequest = 64 << 10
 	// largeRequest is the size above which a Create has its client's share of the memory.
 	largeRequest = 1 << 20
@@ -112,8 +113,8 @@ func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (e
 			end, err = func() {}, toStatus(err)
 		}
 	}()
-	if _, ok := into.(*rsyncv1.CreateRequest); !ok && r.size() > smallRequest {
-		return end, fmt.Errorf("%w: the request has %d bytes, the limit is %d", store.ErrTooLarge, r.size(), smallRequest)
+	if limit := requestLimit(into); r.size() > limit {
+		return end, fmt.Errorf("%w: the request has %d bytes, the limit is %d", store.ErrTooLarge, r.size(), limit)
 	}
 	if r.size() > largeRequest {
 		if end, err = s.turns.Take(ctx, clientIn(ctx), workBytes); err != nil {
@@ -134,6 +135,17 @@ func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (e
 		return end, fmt.Errorf("%w: %w", rsync.ErrInvalidInput, err)
 	}
 	return end, nil
+}
+
+// requestLimit returns the size that a request may have. The server limits that of a Create.
+func requestLimit(message proto.Message) int {
+	switch message.(type) {
+	case *rsyncv1.CreateRequest:
+		return math.MaxInt
+	case *rsyncv1.EnqueueRequest:
+		return largeRequest
+	}
+	return smallRequest
 }
 
 // parts returns the number of messages and list elements in an encoded message. It stops above a limit.

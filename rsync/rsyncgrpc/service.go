@@ -192,7 +192,10 @@ func (s *Service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyn
 }
 
 func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync.EventRef, error) {
-	key := rsync.IdempotencyKey(r.GetIdempotencyKey())
+	options := []rsync.CallOption{rsync.IdempotencyKey(r.GetIdempotencyKey())}
+	if rollout := rolloutOf(r.GetRollout()); rollout != nil {
+		options = append(options, rsync.WithRollout(*rollout))
+	}
 	update := r.GetEvent() == string(rsync.Update) || r.GetEvent() == rollback
 	if r.GetFromId() != "" && !update {
 		return rsync.EventRef{}, fmt.Errorf("%w: from_id is for %s and %s, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
@@ -201,13 +204,13 @@ func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
-		return f(ctx, r.GetId(), key)
+		return f(ctx, r.GetId(), options...)
 	}
 	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
 		if err := s.authorize(ctx, VerbUpdate, r.GetFromId(), r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
-		return f(ctx, r.GetFromId(), r.GetId(), key)
+		return f(ctx, r.GetFromId(), r.GetId(), options...)
 	}
 	switch r.GetEvent() {
 	case string(rsync.Instantiate):

@@ -416,8 +416,10 @@ type EnqueueRequest struct {
 	// A call with the key of an earlier one on the same app context returns the event of that one, and INVALID_INPUT where event
 	// or from_id were others. Up to 253 bytes; empty is none.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Only for Instantiate, Update and Rollback.
+	Rollout       *Rollout `protobuf:"bytes,5,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueRequest) Reset() {
@@ -476,6 +478,13 @@ func (x *EnqueueRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *EnqueueRequest) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
 }
 
 type EnqueueResponse struct {
@@ -575,6 +584,611 @@ func (x *EventRef) GetSeq() uint64 {
 	return 0
 }
 
+// Rollout limits how an event moves from cluster to cluster.
+type Rollout struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Groups []*RolloutGroup        `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// A number or a percentage; empty means the default. So are the limits of groups.
+	MaxConcurrency string `protobuf:"bytes,2,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
+	MaxFailures    string `protobuf:"bytes,3,opt,name=max_failures,json=maxFailures,proto3" json:"max_failures,omitempty"`
+	// Deployed or Ready; empty means Ready.
+	Until             string               `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	MinSuccessTime    *durationpb.Duration `protobuf:"bytes,5,opt,name=min_success_time,json=minSuccessTime,proto3" json:"min_success_time,omitempty"`
+	ProgressDeadline  *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_deadline,json=progressDeadline,proto3" json:"progress_deadline,omitempty"`
+	RollbackOnFailure bool                 `protobuf:"varint,7,opt,name=rollback_on_failure,json=rollbackOnFailure,proto3" json:"rollback_on_failure,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Rollout) GetGroups() []*RolloutGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Rollout) GetMaxConcurrency() string {
+	if x != nil {
+		return x.MaxConcurrency
+	}
+	return ""
+}
+
+func (x *Rollout) GetMaxFailures() string {
+	if x != nil {
+		return x.MaxFailures
+	}
+	return ""
+}
+
+func (x *Rollout) GetUntil() string {
+	if x != nil {
+		return x.Until
+	}
+	return ""
+}
+
+func (x *Rollout) GetMinSuccessTime() *durationpb.Duration {
+	if x != nil {
+		return x.MinSuccessTime
+	}
+	return nil
+}
+
+func (x *Rollout) GetProgressDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.ProgressDeadline
+	}
+	return nil
+}
+
+func (x *Rollout) GetRollbackOnFailure() bool {
+	if x != nil {
+		return x.RollbackOnFailure
+	}
+	return false
+}
+
+type RolloutGroup struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Clusters       []*ClusterID           `protobuf:"bytes,2,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	MaxConcurrency string                 `protobuf:"bytes,3,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
+	MaxFailures    string                 `protobuf:"bytes,4,opt,name=max_failures,json=maxFailures,proto3" json:"max_failures,omitempty"`
+	ApproveBefore  bool                   `protobuf:"varint,5,opt,name=approve_before,json=approveBefore,proto3" json:"approve_before,omitempty"`
+	Wait           *durationpb.Duration   `protobuf:"bytes,6,opt,name=wait,proto3" json:"wait,omitempty"`
+	ApproveAfter   bool                   `protobuf:"varint,7,opt,name=approve_after,json=approveAfter,proto3" json:"approve_after,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RolloutGroup) Reset() {
+	*x = RolloutGroup{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutGroup) ProtoMessage() {}
+
+func (x *RolloutGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutGroup.ProtoReflect.Descriptor instead.
+func (*RolloutGroup) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RolloutGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RolloutGroup) GetClusters() []*ClusterID {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *RolloutGroup) GetMaxConcurrency() string {
+	if x != nil {
+		return x.MaxConcurrency
+	}
+	return ""
+}
+
+func (x *RolloutGroup) GetMaxFailures() string {
+	if x != nil {
+		return x.MaxFailures
+	}
+	return ""
+}
+
+func (x *RolloutGroup) GetApproveBefore() bool {
+	if x != nil {
+		return x.ApproveBefore
+	}
+	return false
+}
+
+func (x *RolloutGroup) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *RolloutGroup) GetApproveAfter() bool {
+	if x != nil {
+		return x.ApproveAfter
+	}
+	return false
+}
+
+type GetRolloutRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *EventRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRolloutRequest) Reset() {
+	*x = GetRolloutRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRolloutRequest) ProtoMessage() {}
+
+func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
+func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetRolloutRequest) GetRef() *EventRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+type GetRolloutResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rollout       *RolloutStatus         `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRolloutResponse) Reset() {
+	*x = GetRolloutResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRolloutResponse) ProtoMessage() {}
+
+func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
+func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetRolloutResponse) GetRollout() *RolloutStatus {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+type RolloutStatus struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Ref     *EventRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Rollout *Rollout               `protobuf:"bytes,2,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// That of the event.
+	Status   string      `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	Paused   bool        `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
+	Aborted  bool        `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"`
+	Approved []*Approval `protobuf:"bytes,6,rep,name=approved,proto3" json:"approved,omitempty"`
+	// Those of the rollout, and one without a name for the clusters in no group.
+	Groups []*RolloutGroupStatus `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Why no further cluster begins.
+	Waiting       string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutStatus) Reset() {
+	*x = RolloutStatus{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutStatus) ProtoMessage() {}
+
+func (x *RolloutStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutStatus.ProtoReflect.Descriptor instead.
+func (*RolloutStatus) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RolloutStatus) GetRef() *EventRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RolloutStatus) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *RolloutStatus) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RolloutStatus) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *RolloutStatus) GetAborted() bool {
+	if x != nil {
+		return x.Aborted
+	}
+	return false
+}
+
+func (x *RolloutStatus) GetApproved() []*Approval {
+	if x != nil {
+		return x.Approved
+	}
+	return nil
+}
+
+func (x *RolloutStatus) GetGroups() []*RolloutGroupStatus {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *RolloutStatus) GetWaiting() string {
+	if x != nil {
+		return x.Waiting
+	}
+	return ""
+}
+
+type RolloutGroupStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Clusters      int64                  `protobuf:"varint,2,opt,name=clusters,proto3" json:"clusters,omitempty"`
+	InProgress    int64                  `protobuf:"varint,3,opt,name=in_progress,json=inProgress,proto3" json:"in_progress,omitempty"`
+	Succeeded     int64                  `protobuf:"varint,4,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	Failed        int64                  `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutGroupStatus) Reset() {
+	*x = RolloutGroupStatus{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutGroupStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutGroupStatus) ProtoMessage() {}
+
+func (x *RolloutGroupStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutGroupStatus.ProtoReflect.Descriptor instead.
+func (*RolloutGroupStatus) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RolloutGroupStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RolloutGroupStatus) GetClusters() int64 {
+	if x != nil {
+		return x.Clusters
+	}
+	return 0
+}
+
+func (x *RolloutGroupStatus) GetInProgress() int64 {
+	if x != nil {
+		return x.InProgress
+	}
+	return 0
+}
+
+func (x *RolloutGroupStatus) GetSucceeded() int64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *RolloutGroupStatus) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Before or After.
+	Gate          string `protobuf:"bytes,2,opt,name=gate,proto3" json:"gate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Approval) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Approval) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
+type ChangeRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *EventRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Approve, Pause, Resume or Abort.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// Only for Approve.
+	Approval      *Approval `protobuf:"bytes,3,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeRolloutRequest) Reset() {
+	*x = ChangeRolloutRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeRolloutRequest) ProtoMessage() {}
+
+func (x *ChangeRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeRolloutRequest.ProtoReflect.Descriptor instead.
+func (*ChangeRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ChangeRolloutRequest) GetRef() *EventRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ChangeRolloutRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ChangeRolloutRequest) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+type ChangeRolloutResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeRolloutResponse) Reset() {
+	*x = ChangeRolloutResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeRolloutResponse) ProtoMessage() {}
+
+func (x *ChangeRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeRolloutResponse.ProtoReflect.Descriptor instead.
+func (*ChangeRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{20}
+}
+
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -584,7 +1198,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[12]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +1210,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[12]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +1223,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{12}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StopRequest) GetId() string {
@@ -627,7 +1241,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[13]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +1253,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[13]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +1266,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{13}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{22}
 }
 
 type ClearStopRequest struct {
@@ -664,7 +1278,7 @@ type ClearStopRequest struct {
 
 func (x *ClearStopRequest) Reset() {
 	*x = ClearStopRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[14]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +1290,7 @@ func (x *ClearStopRequest) String() string {
 func (*ClearStopRequest) ProtoMessage() {}
 
 func (x *ClearStopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[14]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +1303,7 @@ func (x *ClearStopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearStopRequest.ProtoReflect.Descriptor instead.
 func (*ClearStopRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{14}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClearStopRequest) GetId() string {
@@ -707,7 +1321,7 @@ type ClearStopResponse struct {
 
 func (x *ClearStopResponse) Reset() {
 	*x = ClearStopResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[15]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +1333,7 @@ func (x *ClearStopResponse) String() string {
 func (*ClearStopResponse) ProtoMessage() {}
 
 func (x *ClearStopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[15]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +1346,7 @@ func (x *ClearStopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearStopResponse.ProtoReflect.Descriptor instead.
 func (*ClearStopResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{15}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{24}
 }
 
 type GetStatusRequest struct {
@@ -744,7 +1358,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[16]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +1370,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[16]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +1383,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{16}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetStatusRequest) GetId() string {
@@ -788,7 +1402,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[17]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +1414,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[17]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +1427,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{17}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetStatusResponse) GetStatus() *Status {
@@ -832,7 +1446,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[18]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1458,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[18]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1471,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{18}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitRequest) GetRef() *EventRef {
@@ -879,7 +1493,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[19]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1505,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[19]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1518,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{19}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WaitResponse) GetStatus() *Status {
@@ -934,7 +1548,7 @@ type EventFailure struct {
 
 func (x *EventFailure) Reset() {
 	*x = EventFailure{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[20]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1560,7 @@ func (x *EventFailure) String() string {
 func (*EventFailure) ProtoMessage() {}
 
 func (x *EventFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[20]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1573,7 @@ func (x *EventFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventFailure.ProtoReflect.Descriptor instead.
 func (*EventFailure) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{20}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EventFailure) GetRef() *EventRef {
@@ -1009,7 +1623,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[21]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1635,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[21]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1648,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{21}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchRequest) GetId() string {
@@ -1060,7 +1674,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[22]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1686,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[22]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1699,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{22}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchResponse) GetChanges() []*Change {
@@ -1105,6 +1719,7 @@ type Change struct {
 	//	*Change_Element
 	//	*Change_Cluster
 	//	*Change_Deleted
+	//	*Change_Rollout
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1112,7 +1727,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[23]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1739,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[23]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1752,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{23}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Change) GetRevision() int64 {
@@ -1190,6 +1805,15 @@ func (x *Change) GetDeleted() bool {
 	return false
 }
 
+func (x *Change) GetRollout() uint64 {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Rollout); ok {
+			return x.Rollout
+		}
+	}
+	return 0
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -1211,6 +1835,11 @@ type Change_Deleted struct {
 	Deleted bool `protobuf:"varint,5,opt,name=deleted,proto3,oneof"`
 }
 
+type Change_Rollout struct {
+	// The number of an event whose rollout was paused, resumed, approved or aborted.
+	Rollout uint64 `protobuf:"varint,6,opt,name=rollout,proto3,oneof"`
+}
+
 func (*Change_State) isChange_Change() {}
 
 func (*Change_Element) isChange_Change() {}
@@ -1218,6 +1847,8 @@ func (*Change_Element) isChange_Change() {}
 func (*Change_Cluster) isChange_Change() {}
 
 func (*Change_Deleted) isChange_Change() {}
+
+func (*Change_Rollout) isChange_Change() {}
 
 // Status is all that is known of an app context.
 type Status struct {
@@ -1239,7 +1870,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[24]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1882,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[24]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1895,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{24}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Status) GetId() string {
@@ -1333,13 +1964,16 @@ type Element struct {
 	IdempotencyKey string                 `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Queued         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=queued,proto3" json:"queued,omitempty"`
 	Finished       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished,proto3" json:"finished,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The event is a rollout. It has queued the rollback, because it failed.
+	Rollout       bool      `protobuf:"varint,11,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	Rollback      *EventRef `protobuf:"bytes,12,opt,name=rollback,proto3" json:"rollback,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Element) Reset() {
 	*x = Element{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1985,7 @@ func (x *Element) String() string {
 func (*Element) ProtoMessage() {}
 
 func (x *Element) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1998,7 @@ func (x *Element) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Element.ProtoReflect.Descriptor instead.
 func (*Element) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{25}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Element) GetSeq() uint64 {
@@ -1437,6 +2071,20 @@ func (x *Element) GetFinished() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Element) GetRollout() bool {
+	if x != nil {
+		return x.Rollout
+	}
+	return false
+}
+
+func (x *Element) GetRollback() *EventRef {
+	if x != nil {
+		return x.Rollback
+	}
+	return nil
+}
+
 // ClusterStatus is what became of an app on a cluster in the last event that was about it.
 type ClusterStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1444,7 +2092,7 @@ type ClusterStatus struct {
 	Cluster *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	Seq     uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	Event   string                 `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"`
-	// Retrying, Done, Skipped or Failed; empty before it begins.
+	// Progressing, Retrying, Done, Skipped or Failed; empty before it begins.
 	Phase   string                 `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
 	Reason  string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
@@ -1452,13 +2100,15 @@ type ClusterStatus struct {
 	// What a Read found, without the states that did not fit into 500 KiB: those of ready resources first.
 	Resources        []*ResourceState `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
 	ResourcesOmitted int64            `protobuf:"varint,10,opt,name=resources_omitted,json=resourcesOmitted,proto3" json:"resources_omitted,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// When a rollout began with the cluster.
+	Begun         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +2120,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +2133,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{26}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClusterStatus) GetApp() string {
@@ -1556,6 +2206,13 @@ func (x *ClusterStatus) GetResourcesOmitted() int64 {
 	return 0
 }
 
+func (x *ClusterStatus) GetBegun() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
 type ResourceState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Object        *Object                `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
@@ -1569,7 +2226,7 @@ type ResourceState struct {
 
 func (x *ResourceState) Reset() {
 	*x = ResourceState{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +2238,7 @@ func (x *ResourceState) String() string {
 func (*ResourceState) ProtoMessage() {}
 
 func (x *ResourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +2251,7 @@ func (x *ResourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceState.ProtoReflect.Descriptor instead.
 func (*ResourceState) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{27}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResourceState) GetObject() *Object {
@@ -1644,7 +2301,7 @@ type AppContext struct {
 
 func (x *AppContext) Reset() {
 	*x = AppContext{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +2313,7 @@ func (x *AppContext) String() string {
 func (*AppContext) ProtoMessage() {}
 
 func (x *AppContext) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +2326,7 @@ func (x *AppContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppContext.ProtoReflect.Descriptor instead.
 func (*AppContext) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{28}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AppContext) GetId() string {
@@ -1713,7 +2370,7 @@ type Meta struct {
 
 func (x *Meta) Reset() {
 	*x = Meta{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +2382,7 @@ func (x *Meta) String() string {
 func (*Meta) ProtoMessage() {}
 
 func (x *Meta) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +2395,7 @@ func (x *Meta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meta.ProtoReflect.Descriptor instead.
 func (*Meta) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{29}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Meta) GetProject() string {
@@ -1829,7 +2486,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +2498,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2511,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{30}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *App) GetName() string {
@@ -1890,7 +2547,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2559,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2572,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{31}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Dependency) GetApp() string {
@@ -1949,7 +2606,7 @@ type ClusterID struct {
 
 func (x *ClusterID) Reset() {
 	*x = ClusterID{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2618,7 @@ func (x *ClusterID) String() string {
 func (*ClusterID) ProtoMessage() {}
 
 func (x *ClusterID) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2631,7 @@ func (x *ClusterID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterID.ProtoReflect.Descriptor instead.
 func (*ClusterID) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{32}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClusterID) GetProvider() string {
@@ -2001,7 +2658,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2670,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2683,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{33}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Cluster) GetId() *ClusterID {
@@ -2057,7 +2714,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2726,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2739,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{34}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Resource) GetObject() *Object {
@@ -2118,7 +2775,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2787,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2800,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{35}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Object) GetGroup() string {
@@ -2196,17 +2853,62 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\fapp_contexts\x18\x01 \x03(\v2\x11.rsync.v1.SummaryR\vappContexts\"/\n" +
 	"\aSummary\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"x\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\xa5\x01\n" +
 	"\x0eEnqueueRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x17\n" +
 	"\afrom_id\x18\x03 \x01(\tR\x06fromId\x12'\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"7\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\x12+\n" +
+	"\arollout\x18\x05 \x01(\v2\x11.rsync.v1.RolloutR\arollout\"7\n" +
 	"\x0fEnqueueResponse\x12$\n" +
 	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\",\n" +
 	"\bEventRef\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x1d\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xd8\x02\n" +
+	"\aRollout\x12.\n" +
+	"\x06groups\x18\x01 \x03(\v2\x16.rsync.v1.RolloutGroupR\x06groups\x12'\n" +
+	"\x0fmax_concurrency\x18\x02 \x01(\tR\x0emaxConcurrency\x12!\n" +
+	"\fmax_failures\x18\x03 \x01(\tR\vmaxFailures\x12\x14\n" +
+	"\x05until\x18\x04 \x01(\tR\x05until\x12C\n" +
+	"\x10min_success_time\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0eminSuccessTime\x12F\n" +
+	"\x11progress_deadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10progressDeadline\x12.\n" +
+	"\x13rollback_on_failure\x18\a \x01(\bR\x11rollbackOnFailure\"\x9a\x02\n" +
+	"\fRolloutGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
+	"\bclusters\x18\x02 \x03(\v2\x13.rsync.v1.ClusterIDR\bclusters\x12'\n" +
+	"\x0fmax_concurrency\x18\x03 \x01(\tR\x0emaxConcurrency\x12!\n" +
+	"\fmax_failures\x18\x04 \x01(\tR\vmaxFailures\x12%\n" +
+	"\x0eapprove_before\x18\x05 \x01(\bR\rapproveBefore\x12-\n" +
+	"\x04wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12#\n" +
+	"\rapprove_after\x18\a \x01(\bR\fapproveAfter\"9\n" +
+	"\x11GetRolloutRequest\x12$\n" +
+	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\"G\n" +
+	"\x12GetRolloutResponse\x121\n" +
+	"\arollout\x18\x01 \x01(\v2\x17.rsync.v1.RolloutStatusR\arollout\"\xac\x02\n" +
+	"\rRolloutStatus\x12$\n" +
+	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\x12+\n" +
+	"\arollout\x18\x02 \x01(\v2\x11.rsync.v1.RolloutR\arollout\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x16\n" +
+	"\x06paused\x18\x04 \x01(\bR\x06paused\x12\x18\n" +
+	"\aaborted\x18\x05 \x01(\bR\aaborted\x12.\n" +
+	"\bapproved\x18\x06 \x03(\v2\x12.rsync.v1.ApprovalR\bapproved\x124\n" +
+	"\x06groups\x18\a \x03(\v2\x1c.rsync.v1.RolloutGroupStatusR\x06groups\x12\x18\n" +
+	"\awaiting\x18\b \x01(\tR\awaiting\"\x9b\x01\n" +
+	"\x12RolloutGroupStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bclusters\x18\x02 \x01(\x03R\bclusters\x12\x1f\n" +
+	"\vin_progress\x18\x03 \x01(\x03R\n" +
+	"inProgress\x12\x1c\n" +
+	"\tsucceeded\x18\x04 \x01(\x03R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\x03R\x06failed\"4\n" +
+	"\bApproval\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
+	"\x04gate\x18\x02 \x01(\tR\x04gate\"\x84\x01\n" +
+	"\x14ChangeRolloutRequest\x12$\n" +
+	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\x12\x16\n" +
+	"\x06action\x18\x02 \x01(\tR\x06action\x12.\n" +
+	"\bapproval\x18\x03 \x01(\v2\x12.rsync.v1.ApprovalR\bapproval\"\x17\n" +
+	"\x15ChangeRolloutResponse\"\x1d\n" +
 	"\vStopRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x0e\n" +
 	"\fStopResponse\"\"\n" +
@@ -2232,13 +2934,14 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
 	"\rfrom_revision\x18\x02 \x01(\x03R\ffromRevision\";\n" +
 	"\rWatchResponse\x12*\n" +
-	"\achanges\x18\x01 \x03(\v2\x10.rsync.v1.ChangeR\achanges\"\xc6\x01\n" +
+	"\achanges\x18\x01 \x03(\v2\x10.rsync.v1.ChangeR\achanges\"\xe2\x01\n" +
 	"\x06Change\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x05state\x18\x02 \x01(\tH\x00R\x05state\x12-\n" +
 	"\aelement\x18\x03 \x01(\v2\x11.rsync.v1.ElementH\x00R\aelement\x123\n" +
 	"\acluster\x18\x04 \x01(\v2\x17.rsync.v1.ClusterStatusH\x00R\acluster\x12\x1a\n" +
-	"\adeleted\x18\x05 \x01(\bH\x00R\adeletedB\b\n" +
+	"\adeleted\x18\x05 \x01(\bH\x00R\adeleted\x12\x1a\n" +
+	"\arollout\x18\x06 \x01(\x04H\x00R\arolloutB\b\n" +
 	"\x06change\"\xe4\x01\n" +
 	"\x06Status\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -2247,7 +2950,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x03(\v2\x11.rsync.v1.ElementR\x05queue\x123\n" +
 	"\bclusters\x18\x05 \x03(\v2\x17.rsync.v1.ClusterStatusR\bclusters\x12 \n" +
 	"\vtransitions\x18\x06 \x01(\x04R\vtransitions\x12\x1a\n" +
-	"\brevision\x18\a \x01(\x03R\brevision\"\xd3\x02\n" +
+	"\brevision\x18\a \x01(\x03R\brevision\"\x9d\x03\n" +
 	"\aElement\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
@@ -2259,7 +2962,9 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x122\n" +
 	"\x06queued\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x06queued\x126\n" +
 	"\bfinished\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\bfinished\"\xd4\x02\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bfinished\x12\x18\n" +
+	"\arollout\x18\v \x01(\bR\arollout\x12.\n" +
+	"\brollback\x18\f \x01(\v2\x12.rsync.v1.EventRefR\brollback\"\x86\x03\n" +
 	"\rClusterStatus\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12-\n" +
 	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\x12\x10\n" +
@@ -2271,7 +2976,8 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x04time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
 	"\tresources\x18\t \x03(\v2\x17.rsync.v1.ResourceStateR\tresources\x12+\n" +
 	"\x11resources_omitted\x18\n" +
-	" \x01(\x03R\x10resourcesOmitted\"\x99\x01\n" +
+	" \x01(\x03R\x10resourcesOmitted\x120\n" +
+	"\x05begun\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05begun\"\x99\x01\n" +
 	"\rResourceState\x12(\n" +
 	"\x06object\x18\x01 \x01(\v2\x10.rsync.v1.ObjectR\x06object\x12\x16\n" +
 	"\x06exists\x18\x02 \x01(\bR\x06exists\x12\x14\n" +
@@ -2320,7 +3026,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name2\x83\x05\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name2\x9e\x06\n" +
 	"\x06Engine\x12;\n" +
 	"\x06Create\x12\x17.rsync.v1.CreateRequest\x1a\x18.rsync.v1.CreateResponse\x12P\n" +
 	"\rGetAppContext\x12\x1e.rsync.v1.GetAppContextRequest\x1a\x1f.rsync.v1.GetAppContextResponse\x12;\n" +
@@ -2328,7 +3034,10 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x04List\x12\x15.rsync.v1.ListRequest\x1a\x16.rsync.v1.ListResponse0\x01\x12>\n" +
 	"\aEnqueue\x12\x18.rsync.v1.EnqueueRequest\x1a\x19.rsync.v1.EnqueueResponse\x125\n" +
 	"\x04Stop\x12\x15.rsync.v1.StopRequest\x1a\x16.rsync.v1.StopResponse\x12D\n" +
-	"\tClearStop\x12\x1a.rsync.v1.ClearStopRequest\x1a\x1b.rsync.v1.ClearStopResponse\x12D\n" +
+	"\tClearStop\x12\x1a.rsync.v1.ClearStopRequest\x1a\x1b.rsync.v1.ClearStopResponse\x12G\n" +
+	"\n" +
+	"GetRollout\x12\x1b.rsync.v1.GetRolloutRequest\x1a\x1c.rsync.v1.GetRolloutResponse\x12P\n" +
+	"\rChangeRollout\x12\x1e.rsync.v1.ChangeRolloutRequest\x1a\x1f.rsync.v1.ChangeRolloutResponse\x12D\n" +
 	"\tGetStatus\x12\x1a.rsync.v1.GetStatusRequest\x1a\x1b.rsync.v1.GetStatusResponse\x125\n" +
 	"\x04Wait\x12\x15.rsync.v1.WaitRequest\x1a\x16.rsync.v1.WaitResponse\x12:\n" +
 	"\x05Watch\x12\x16.rsync.v1.WatchRequest\x1a\x17.rsync.v1.WatchResponse0\x01B5Z3github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1b\x06proto3"
@@ -2345,7 +3054,7 @@ func file_rsync_v1_rsync_proto_rawDescGZIP() []byte {
 	return file_rsync_v1_rsync_proto_rawDescData
 }
 
-var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*CreateRequest)(nil),         // 0: rsync.v1.CreateRequest
 	(*CreateResponse)(nil),        // 1: rsync.v1.CreateResponse
@@ -2359,88 +3068,117 @@ var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*EnqueueRequest)(nil),        // 9: rsync.v1.EnqueueRequest
 	(*EnqueueResponse)(nil),       // 10: rsync.v1.EnqueueResponse
 	(*EventRef)(nil),              // 11: rsync.v1.EventRef
-	(*StopRequest)(nil),           // 12: rsync.v1.StopRequest
-	(*StopResponse)(nil),          // 13: rsync.v1.StopResponse
-	(*ClearStopRequest)(nil),      // 14: rsync.v1.ClearStopRequest
-	(*ClearStopResponse)(nil),     // 15: rsync.v1.ClearStopResponse
-	(*GetStatusRequest)(nil),      // 16: rsync.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),     // 17: rsync.v1.GetStatusResponse
-	(*WaitRequest)(nil),           // 18: rsync.v1.WaitRequest
-	(*WaitResponse)(nil),          // 19: rsync.v1.WaitResponse
-	(*EventFailure)(nil),          // 20: rsync.v1.EventFailure
-	(*WatchRequest)(nil),          // 21: rsync.v1.WatchRequest
-	(*WatchResponse)(nil),         // 22: rsync.v1.WatchResponse
-	(*Change)(nil),                // 23: rsync.v1.Change
-	(*Status)(nil),                // 24: rsync.v1.Status
-	(*Element)(nil),               // 25: rsync.v1.Element
-	(*ClusterStatus)(nil),         // 26: rsync.v1.ClusterStatus
-	(*ResourceState)(nil),         // 27: rsync.v1.ResourceState
-	(*AppContext)(nil),            // 28: rsync.v1.AppContext
-	(*Meta)(nil),                  // 29: rsync.v1.Meta
-	(*App)(nil),                   // 30: rsync.v1.App
-	(*Dependency)(nil),            // 31: rsync.v1.Dependency
-	(*ClusterID)(nil),             // 32: rsync.v1.ClusterID
-	(*Cluster)(nil),               // 33: rsync.v1.Cluster
-	(*Resource)(nil),              // 34: rsync.v1.Resource
-	(*Object)(nil),                // 35: rsync.v1.Object
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*Rollout)(nil),               // 12: rsync.v1.Rollout
+	(*RolloutGroup)(nil),          // 13: rsync.v1.RolloutGroup
+	(*GetRolloutRequest)(nil),     // 14: rsync.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),    // 15: rsync.v1.GetRolloutResponse
+	(*RolloutStatus)(nil),         // 16: rsync.v1.RolloutStatus
+	(*RolloutGroupStatus)(nil),    // 17: rsync.v1.RolloutGroupStatus
+	(*Approval)(nil),              // 18: rsync.v1.Approval
+	(*ChangeRolloutRequest)(nil),  // 19: rsync.v1.ChangeRolloutRequest
+	(*ChangeRolloutResponse)(nil), // 20: rsync.v1.ChangeRolloutResponse
+	(*StopRequest)(nil),           // 21: rsync.v1.StopRequest
+	(*StopResponse)(nil),          // 22: rsync.v1.StopResponse
+	(*ClearStopRequest)(nil),      // 23: rsync.v1.ClearStopRequest
+	(*ClearStopResponse)(nil),     // 24: rsync.v1.ClearStopResponse
+	(*GetStatusRequest)(nil),      // 25: rsync.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),     // 26: rsync.v1.GetStatusResponse
+	(*WaitRequest)(nil),           // 27: rsync.v1.WaitRequest
+	(*WaitResponse)(nil),          // 28: rsync.v1.WaitResponse
+	(*EventFailure)(nil),          // 29: rsync.v1.EventFailure
+	(*WatchRequest)(nil),          // 30: rsync.v1.WatchRequest
+	(*WatchResponse)(nil),         // 31: rsync.v1.WatchResponse
+	(*Change)(nil),                // 32: rsync.v1.Change
+	(*Status)(nil),                // 33: rsync.v1.Status
+	(*Element)(nil),               // 34: rsync.v1.Element
+	(*ClusterStatus)(nil),         // 35: rsync.v1.ClusterStatus
+	(*ResourceState)(nil),         // 36: rsync.v1.ResourceState
+	(*AppContext)(nil),            // 37: rsync.v1.AppContext
+	(*Meta)(nil),                  // 38: rsync.v1.Meta
+	(*App)(nil),                   // 39: rsync.v1.App
+	(*Dependency)(nil),            // 40: rsync.v1.Dependency
+	(*ClusterID)(nil),             // 41: rsync.v1.ClusterID
+	(*Cluster)(nil),               // 42: rsync.v1.Cluster
+	(*Resource)(nil),              // 43: rsync.v1.Resource
+	(*Object)(nil),                // 44: rsync.v1.Object
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
 }
 var file_rsync_v1_rsync_proto_depIdxs = []int32{
-	28, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
-	28, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
+	37, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
+	37, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
 	8,  // 2: rsync.v1.ListResponse.app_contexts:type_name -> rsync.v1.Summary
-	11, // 3: rsync.v1.EnqueueResponse.ref:type_name -> rsync.v1.EventRef
-	24, // 4: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
-	11, // 5: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
-	24, // 6: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
-	20, // 7: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
-	11, // 8: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
-	23, // 9: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
-	25, // 10: rsync.v1.Change.element:type_name -> rsync.v1.Element
-	26, // 11: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
-	25, // 12: rsync.v1.Status.queue:type_name -> rsync.v1.Element
-	26, // 13: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
-	11, // 14: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
-	36, // 15: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
-	36, // 16: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
-	32, // 17: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
-	36, // 18: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
-	27, // 19: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
-	35, // 20: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
-	29, // 21: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
-	30, // 22: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
-	31, // 23: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
-	33, // 24: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
-	37, // 25: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
-	32, // 26: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
-	34, // 27: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
-	35, // 28: rsync.v1.Resource.object:type_name -> rsync.v1.Object
-	0,  // 29: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
-	2,  // 30: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
-	4,  // 31: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
-	6,  // 32: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
-	9,  // 33: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
-	12, // 34: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
-	14, // 35: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
-	16, // 36: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
-	18, // 37: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
-	21, // 38: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
-	1,  // 39: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
-	3,  // 40: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
-	5,  // 41: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
-	7,  // 42: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
-	10, // 43: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
-	13, // 44: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
-	15, // 45: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
-	17, // 46: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
-	19, // 47: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
-	22, // 48: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	12, // 3: rsync.v1.EnqueueRequest.rollout:type_name -> rsync.v1.Rollout
+	11, // 4: rsync.v1.EnqueueResponse.ref:type_name -> rsync.v1.EventRef
+	13, // 5: rsync.v1.Rollout.groups:type_name -> rsync.v1.RolloutGroup
+	45, // 6: rsync.v1.Rollout.min_success_time:type_name -> google.protobuf.Duration
+	45, // 7: rsync.v1.Rollout.progress_deadline:type_name -> google.protobuf.Duration
+	41, // 8: rsync.v1.RolloutGroup.clusters:type_name -> rsync.v1.ClusterID
+	45, // 9: rsync.v1.RolloutGroup.wait:type_name -> google.protobuf.Duration
+	11, // 10: rsync.v1.GetRolloutRequest.ref:type_name -> rsync.v1.EventRef
+	16, // 11: rsync.v1.GetRolloutResponse.rollout:type_name -> rsync.v1.RolloutStatus
+	11, // 12: rsync.v1.RolloutStatus.ref:type_name -> rsync.v1.EventRef
+	12, // 13: rsync.v1.RolloutStatus.rollout:type_name -> rsync.v1.Rollout
+	18, // 14: rsync.v1.RolloutStatus.approved:type_name -> rsync.v1.Approval
+	17, // 15: rsync.v1.RolloutStatus.groups:type_name -> rsync.v1.RolloutGroupStatus
+	11, // 16: rsync.v1.ChangeRolloutRequest.ref:type_name -> rsync.v1.EventRef
+	18, // 17: rsync.v1.ChangeRolloutRequest.approval:type_name -> rsync.v1.Approval
+	33, // 18: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
+	11, // 19: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
+	33, // 20: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
+	29, // 21: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
+	11, // 22: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
+	32, // 23: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
+	34, // 24: rsync.v1.Change.element:type_name -> rsync.v1.Element
+	35, // 25: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
+	34, // 26: rsync.v1.Status.queue:type_name -> rsync.v1.Element
+	35, // 27: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
+	11, // 28: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
+	46, // 29: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
+	46, // 30: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
+	11, // 31: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
+	41, // 32: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
+	46, // 33: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
+	36, // 34: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
+	46, // 35: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
+	44, // 36: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
+	38, // 37: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
+	39, // 38: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
+	40, // 39: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
+	42, // 40: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
+	45, // 41: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
+	41, // 42: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
+	43, // 43: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
+	44, // 44: rsync.v1.Resource.object:type_name -> rsync.v1.Object
+	0,  // 45: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
+	2,  // 46: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
+	4,  // 47: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
+	6,  // 48: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
+	9,  // 49: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
+	21, // 50: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
+	23, // 51: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
+	14, // 52: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
+	19, // 53: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
+	25, // 54: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
+	27, // 55: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
+	30, // 56: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
+	1,  // 57: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
+	3,  // 58: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
+	5,  // 59: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
+	7,  // 60: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
+	10, // 61: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
+	22, // 62: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
+	24, // 63: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
+	15, // 64: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
+	20, // 65: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
+	26, // 66: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
+	28, // 67: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
+	31, // 68: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
+	57, // [57:69] is the sub-list for method output_type
+	45, // [45:57] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_rsync_v1_rsync_proto_init() }
@@ -2448,11 +3186,12 @@ func file_rsync_v1_rsync_proto_init() {
 	if File_rsync_v1_rsync_proto != nil {
 		return
 	}
-	file_rsync_v1_rsync_proto_msgTypes[23].OneofWrappers = []any{
+	file_rsync_v1_rsync_proto_msgTypes[32].OneofWrappers = []any{
 		(*Change_State)(nil),
 		(*Change_Element)(nil),
 		(*Change_Cluster)(nil),
 		(*Change_Deleted)(nil),
+		(*Change_Rollout)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2460,7 +3199,7 @@ func file_rsync_v1_rsync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rsync_v1_rsync_proto_rawDesc), len(file_rsync_v1_rsync_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,8 @@ const (
 	Engine_Enqueue_FullMethodName       = "/rsync.v1.Engine/Enqueue"
 	Engine_Stop_FullMethodName          = "/rsync.v1.Engine/Stop"
 	Engine_ClearStop_FullMethodName     = "/rsync.v1.Engine/ClearStop"
+	Engine_GetRollout_FullMethodName    = "/rsync.v1.Engine/GetRollout"
+	Engine_ChangeRollout_FullMethodName = "/rsync.v1.Engine/ChangeRollout"
 	Engine_GetStatus_FullMethodName     = "/rsync.v1.Engine/GetStatus"
 	Engine_Wait_FullMethodName          = "/rsync.v1.Engine/Wait"
 	Engine_Watch_FullMethodName         = "/rsync.v1.Engine/Watch"
@@ -68,6 +70,9 @@ type EngineClient interface {
 	// Stop sets the latch of an app context, ClearStop takes it back.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 	ClearStop(ctx context.Context, in *ClearStopRequest, opts ...grpc.CallOption) (*ClearStopResponse, error)
+	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
+	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
+	ChangeRollout(ctx context.Context, in *ChangeRolloutRequest, opts ...grpc.CallOption) (*ChangeRolloutResponse, error)
 	// GetStatus returns what is known of an app context.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// Wait answers when an event is done, and with an Update its UpdateDelete.
@@ -163,6 +168,26 @@ func (c *engineClient) ClearStop(ctx context.Context, in *ClearStopRequest, opts
 	return out, nil
 }
 
+func (c *engineClient) GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRolloutResponse)
+	err := c.cc.Invoke(ctx, Engine_GetRollout_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) ChangeRollout(ctx context.Context, in *ChangeRolloutRequest, opts ...grpc.CallOption) (*ChangeRolloutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeRolloutResponse)
+	err := c.cc.Invoke(ctx, Engine_ChangeRollout_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *engineClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetStatusResponse)
@@ -236,6 +261,9 @@ type EngineServer interface {
 	// Stop sets the latch of an app context, ClearStop takes it back.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	ClearStop(context.Context, *ClearStopRequest) (*ClearStopResponse, error)
+	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
+	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
+	ChangeRollout(context.Context, *ChangeRolloutRequest) (*ChangeRolloutResponse, error)
 	// GetStatus returns what is known of an app context.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// Wait answers when an event is done, and with an Update its UpdateDelete.
@@ -272,6 +300,12 @@ func (UnimplementedEngineServer) Stop(context.Context, *StopRequest) (*StopRespo
 }
 func (UnimplementedEngineServer) ClearStop(context.Context, *ClearStopRequest) (*ClearStopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearStop not implemented")
+}
+func (UnimplementedEngineServer) GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRollout not implemented")
+}
+func (UnimplementedEngineServer) ChangeRollout(context.Context, *ChangeRolloutRequest) (*ChangeRolloutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeRollout not implemented")
 }
 func (UnimplementedEngineServer) GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
@@ -422,6 +456,42 @@ func _Engine_ClearStop_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Engine_GetRollout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRolloutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).GetRollout(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_GetRollout_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).GetRollout(ctx, req.(*GetRolloutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_ChangeRollout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeRolloutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).ChangeRollout(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_ChangeRollout_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).ChangeRollout(ctx, req.(*ChangeRolloutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Engine_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetStatusRequest)
 	if err := dec(in); err != nil {
@@ -499,6 +569,14 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ClearStop",
 			Handler:    _Engine_ClearStop_Handler,
+		},
+		{
+			MethodName: "GetRollout",
+			Handler:    _Engine_GetRollout_Handler,
+		},
+		{
+			MethodName: "ChangeRollout",
+			Handler:    _Engine_ChangeRollout_Handler,
 		},
 		{
 			MethodName: "GetStatus",

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
+)
+
+// The actions of ChangeRollout.
+const (
+	actionApprove = "Approve"
+	actionPause   = "Pause"
+	actionResume  = "Resume"
+	actionAbort   = "Abort"
+)
+
+// GetRollout implements the service.
+func (s *Service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) (*rsyncv1.GetRolloutResponse, error) {
+	out := &rsyncv1.GetRolloutResponse{}
+	return out, s.allowed(ctx, "GetRollout", false, VerbRead, r.GetRef().GetId(), func() error {
+		status, err := s.engine.RolloutStatus(ctx, refOf(r.GetRef()))
+		if err == nil {
+			out.Rollout = rolloutStatusMessage(status)
+		}
+		return err
+	})
+}
+
+// ChangeRollout implements the service.
+func (s *Service) ChangeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) (*rsyncv1.ChangeRolloutResponse, error) {
+	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", false, VerbRollout, r.GetRef().GetId(), func() error {
+		ref := refOf(r.GetRef())
+		switch r.GetAction() {
+		case actionApprove:
+			return s.engine.Approve(ctx, ref, rsync.Approval{Group: r.GetApproval().GetGroup(), Gate: rsync.Gate(r.GetApproval().GetGate())})
+		case actionPause:
+			return s.engine.Pause(ctx, ref)
+		case actionResume:
+			return s.engine.Resume(ctx, ref)
+		case actionAbort:
+			return s.engine.Abort(ctx, ref)
+		}
+		return fmt.Errorf("%w: action %q: must be Approve, Pause, Resume or Abort", rsync.ErrInvalidInput, r.GetAction())
+	})
+}
+
+// RolloutStatus returns how far a rollout is: see [rsync.Engine.RolloutStatus].
+func (c *Client) RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error) {
+	var response *rsyncv1.GetRolloutResponse
+	if err := c.about(ctx, ref.AppContextID, func() (err error) {
+		response, err = c.engine.GetRollout(ctx, &rsyncv1.GetRolloutRequest{Ref: refMessage(ref)})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return rolloutStatusOf(response.GetRollout())
+}
+
+// Approve opens a gate of a rollout: see [rsync.Engine.Approve].
+func (c *Client) Approve(ctx context.Context, ref rsync.EventRef, approval rsync.Approval) error {
+	if err := checkText("the group or gate", approval.Group, string(approval.Gate)); err != nil {
+		return err
+	}
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{
+		Ref: refMessage(ref), Action: actionApprove, Approval: &rsyncv1.Approval{Group: approval.Group, Gate: string(approval.Gate)},
+	})
+}
+
+// Pause holds a rollout up: see [rsync.Engine.Pause].
+func (c *Client) Pause(ctx context.Context, ref rsync.EventRef) error {
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionPause})
+}
+
+// Resume takes Pause back: see [rsync.Engine.Resume].
+func (c *Client) Resume(ctx context.Context, ref rsync.EventRef) error {
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionResume})
+}
+
+// Abort ends a rollout: see [rsync.Engine.Abort].
+func (c *Client) Abort(ctx context.Context, ref rsync.EventRef) error {
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionAbort})
+}
+
+// changeRollout is repeated where the answer is lost: a second time changes nothing.
+func (c *Client) changeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) error {
+	return c.about(ctx, r.GetRef().GetId(), func() error {
+		_, err := c.engine.ChangeRollout(ctx, r)
+		return err
+	})
+}
+
+// checkRollout refuses what a message cannot have.
+func checkRollout(r *rsync.Rollout) error {
+	if r == nil {
+		return nil
+	}
+	texts := []string{string(r.Until), r.MaxConcurrency, r.MaxFailures}
+	for _, g := range r.Groups {
+		texts = append(texts, g.Name, g.MaxConcurrency, g.MaxFailures)
+		for _, c := range g.Clusters {
+			texts = append(texts, c.Provider, c.Name)
+		}
+	}
+	return checkText("the rollout's text", texts...)
+}
