@@ -210,6 +210,55 @@ func TestPrograms(t *testing.T) {
 	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": there is no such app context")
 }
 
+// TestRollout: people start, watch and control a rollout from the command line.
+func TestRollout(t *testing.T) {
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "3")
+	at := func(command string, args ...string) []string {
+		return append([]string{command, "--server", s.addr}, args...)
+	}
+	file := filepath.Join(t.TempDir(), "rollout.yaml")
+	text := "groups: [{name: canary, clusters: [fake+cluster2], approveAfter: true}]\nmaxConcurrency: 50%\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2", "--cluster", "fake+cluster3"}
+	call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...)
+	contains(t, call(t, 1, at("rollout", "one")...), "one has no rollout: start one with --rollout FILE")
+	contains(t, call(t, 1, at("instantiate", "--rollout", "/nowhere", "one")...), "rsync: --rollout: open /nowhere")
+	contains(t, call(t, 0, at("instantiate", "--no-wait", "--rollout", file, "one")...), "queued as event 1")
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watch := program(ctx, t, at("status", "--watch", "one")...)
+	stdout, err := watch.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("the watch has ended without %q", want)
+	}
+	until("web on fake+cluster2 Instantiate Done")
+	contains(t, call(t, 0, at("pause", "one")...), "rollout of event 1: InProgress", "canary: 1 of 1 succeeded", "clusters in no group: 0 of 2")
+	until("rollout of event 1")
+	call(t, 0, at("approve", "--after", "one", "canary")...)
+	contains(t, call(t, 0, at("rollout", "one")...), "the rollout is paused")
+	call(t, 0, at("resume", "one")...)
+	until("one: Instantiated")
+	contains(t, call(t, 1, at("abort", "one")...), "event 1 of app context \"one\" is Done")
+	cancel()
+	_ = watch.Wait()
+}
+
 // TestProgramsOverTLS: with certificates a server is for its own clients alone.
 func TestProgramsOverTLS(t *testing.T) {
 	dir := t.TempDir()

@@ -27,6 +27,10 @@ service; all other commands are its client.
   create ID DIR          store a context: each folder in DIR is an app, on each --cluster
   instantiate ID         apply it
   update FROM TO         lead from one context to another, and rollback FROM TO back
+  rollout ID             how far its last rollout is
+  approve ID GROUP       let that begin with a group; with --after, go on after it
+  pause ID               keep it from further clusters, until resume ID
+  abort ID               end it
   terminate ID           delete it from its clusters
   read ID                ask the clusters what is there
   stop ID                end what is under way, until clear-stop ID
@@ -61,6 +65,11 @@ Flags of clients:
   --app NAME         for create: the app of what is in DIR itself (default main)
   --key KEY          for events: queue one only once, however often it is asked for
   --no-wait          for events: do not wait until they are done
+  --rollout FILE     for instantiate, update and rollback: move from cluster to cluster as FILE
+                     says: groups (each with name, clusters, maxConcurrency, maxFailures,
+                     approveBefore, wait, approveAfter), maxConcurrency, maxFailures, until,
+                     minSuccessTime, progressDeadline and rollbackOnFailure
+  --after            for approve: what waits is not the group, but what comes after it
   --watch            for status: go on until Ctrl-C, or until the context is deleted
 
 Flags of both:
@@ -98,6 +107,9 @@ type Options struct {
 	Key    string
 	NoWait bool
 	Watch  bool
+	// Rollout is a file.
+	Rollout string
+	After   bool
 
 	ClientCA, CA, Cert, KeyFile string
 	Verbose                     bool
@@ -107,9 +119,14 @@ type Options struct {
 var commands = map[string]struct{ arguments, flags string }{
 	"serve":       {"", "listen store etcd client-ca"},
 	"create":      {"ID DIR", "cluster app"},
-	"instantiate": {"ID", "key no-wait"},
-	"update":      {"FROM TO", "key no-wait"},
-	"rollback":    {"FROM TO", "key no-wait"},
+	"instantiate": {"ID", "key no-wait rollout"},
+	"update":      {"FROM TO", "key no-wait rollout"},
+	"rollback":    {"FROM TO", "key no-wait rollout"},
+	"rollout":     {"ID", ""},
+	"approve":     {"ID GROUP", "after"},
+	"pause":       {"ID", ""},
+	"resume":      {"ID", ""},
+	"abort":       {"ID", ""},
 	"terminate":   {"ID", "key no-wait"},
 	"read":        {"ID", "key no-wait"},
 	"stop":        {"ID", ""},
@@ -179,6 +196,10 @@ func (o *Options) define(flags *flag.FlagSet, own string) {
 			flags.BoolVar(&o.NoWait, name, false, "")
 		case "watch":
 			flags.BoolVar(&o.Watch, name, false, "")
+		case "rollout":
+			flags.StringVar(&o.Rollout, name, "", "")
+		case "after":
+			flags.BoolVar(&o.After, name, false, "")
 		}
 	}
 }
@@ -225,7 +246,7 @@ func (o *Options) check(flags command.Flags) error {
 	case flags.Given("store") && flags.Given("etcd"):
 		return errors.New("--store and --etcd are two places for the same")
 	}
-	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key")
+	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key", "rollout")
 }
 
 // Insecure reports whether there is no TLS between a client and its server: both are on this machine, and nobody gave

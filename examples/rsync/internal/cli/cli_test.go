@@ -22,6 +22,8 @@ func TestParse(t *testing.T) {
 		"create --cluster fake+c1 shop .": {Command: "create", Args: []string{"shop", "."}, Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "fake", Name: "c1"}}, Clusters: none},
 		"update --no-wait --key k a b":    {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
 		"status --watch --server h:1 a":   {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
+		"approve --after a canary":        {Command: "approve", Args: []string{"a", "canary"}, Server: cli.DefaultAddr, After: true, Clusters: none},
+		"instantiate --rollout f a":       {Command: "instantiate", Args: []string{"a"}, Server: cli.DefaultAddr, Rollout: "f", Clusters: none},
 		"list":                            {Command: "list", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
 	} {
 		got, err := cli.Parse(strings.Fields(line))
@@ -35,7 +37,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "cert", "key-file", "verbose")
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
 		"go":                   `unknown command "go"`,
@@ -63,6 +65,9 @@ func TestUsage(t *testing.T) {
 		"clear-stop --etcd h:1 a":                    "-etcd",
 		"rollback --cluster a+b from to":             "-cluster",
 		"read --app x a":                             "-app",
+		"pause --after a":                            "-after",
+		"terminate --rollout f a":                    "-rollout",
+		"update --rollout= a b":                      "--rollout must not be empty",
 		"list --watch":                               "-watch",
 		"serve --listen 0.0.0.0:1":                   "can be reached from elsewhere",
 		"serve --listen example.com:9031":            "can be reached from elsewhere",

@@ -43,6 +43,8 @@ func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 		return c.status(ctx)
 	case "stop", "clear-stop", "delete":
 		return c.now(ctx)
+	case "rollout", "approve", "pause", "resume", "abort":
+		return c.rollout(ctx)
 	}
 	return c.event(ctx)
 }
@@ -95,20 +97,23 @@ func (c *client) now(ctx context.Context) error {
 
 // event queues an event, and waits for it.
 func (c *client) event(ctx context.Context) error {
-	args, key := c.options.Args, rsync.IdempotencyKey(c.options.Key)
+	args := c.options.Args
 	var ref rsync.EventRef
-	var err error
+	options, err := c.callOptions()
+	if err != nil {
+		return err
+	}
 	switch c.options.Command {
 	case "instantiate":
-		ref, err = c.engine.Instantiate(ctx, args[0], key)
+		ref, err = c.engine.Instantiate(ctx, args[0], options...)
 	case "terminate":
-		ref, err = c.engine.Terminate(ctx, args[0], key)
+		ref, err = c.engine.Terminate(ctx, args[0], options...)
 	case "read":
-		ref, err = c.engine.Read(ctx, args[0], key)
+		ref, err = c.engine.Read(ctx, args[0], options...)
 	case "update":
-		ref, err = c.engine.Update(ctx, args[0], args[1], key)
+		ref, err = c.engine.Update(ctx, args[0], args[1], options...)
 	case "rollback":
-		ref, err = c.engine.Rollback(ctx, args[0], args[1], key)
+		ref, err = c.engine.Rollback(ctx, args[0], args[1], options...)
 	default:
 		err = errors.ErrUnsupported
 	}
@@ -214,6 +219,10 @@ func (c *client) watch(ctx context.Context, id string) error {
 			c.say("  %s", element(change.Element))
 		case change.Cluster != nil:
 			c.cluster(change.Cluster)
+		case change.Rollout != 0:
+			if err := c.showRollout(ctx, rsync.EventRef{AppContextID: id, Seq: change.Rollout}); err != nil && !errors.Is(err, rsync.ErrNotFound) {
+				return err
+			}
 		default:
 			c.say("%s: %s", id, change.State)
 		}
