@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/internal/kubefields"
 )
 
 // causeNamespaceTerminating is corev1.NamespaceTerminatingCause.
@@ -108,7 +109,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 		return nil
 	}
 	err = r.patch(ctx, item, manifest, action)
-	if r.mayRecreate(item) && isImmutable(err) {
+	if r.mayRecreate(item) && kubefields.Refused(err) != nil {
 		if !r.mayWrite(ctx, item, "delete", "create") {
 			return nil
 		}

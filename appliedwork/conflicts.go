@@ -42,20 +42,6 @@ func isInvalid(err error, field string) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
-// isImmutable reports whether the API server has refused to change immutable fields, for no other reason: each cause names a
-// field, and says so after the value. Admission policies and webhooks name no field.
-func isImmutable(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		said := c.Message[strings.LastIndex(c.Message, ": ")+1:]
-		known := c.Type == metav1.CauseTypeFieldValueInvalid || c.Type == metav1.CauseTypeForbidden
-		return c.Field == "" || !known || !strings.Contains(said, "immutable") && !strings.Contains(said, "updates to")
-	})
-}
-
 // isDryRunRefused reports whether a webhook has refused a request only because it was a dry run.
 func isDryRunRefused(err error) bool {
 	return strings.Contains(err.Error(), "does not support dry run")

@@ -226,6 +226,7 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 	}
 	switch o.phase.verb {
 	case applyVerb:
+		batch.Holder = o.holder
 		return nil, conn.Apply(ctx, batch)
 	case deleteVerb:
 		return nil, conn.Delete(ctx, batch)

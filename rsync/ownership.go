@@ -200,6 +200,31 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 		e.Event, n.id, seq)}
 }
 
+// holder returns another context that holds an object, or "". A context that the update in progress replaces does not count.
+func (o *op) holder(ctx context.Context, object appcontext.Object) (string, error) {
+	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	if err != nil {
+		return "", storeTrouble(err)
+	}
+	neighbors, err := o.run.engine.neighbors(ctx, o.run.id, o.cluster.id, map[token]bool{objectToken(object): true})
+	if err != nil {
+		return "", storeTrouble(err)
+	}
+	for i := range neighbors {
+		n := &neighbors[i]
+		if slices.Contains(own.Previous, n.id) {
+			continue
+		}
+		switch r, err := o.run.engine.recordOf(ctx, n); {
+		case err != nil:
+			return "", storeTrouble(err)
+		case r.Holds:
+			return n.String(), nil
+		}
+	}
+	return "", nil
+}
+
 // split divides resources into those that are handled, with their indexes, and those that another context
 // holds.
 func (t *task) split(all []appcontext.Resource, positions []int) (
@@ -281,6 +306,7 @@ func (o *op) applyFor(
 	}
 	batch := connector.Batch{
 		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Progress: func(int) { o.progress(handedOver) },
+		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // it stays what it is
 	}
 	p := planner{changed: o.run.engine.options.Comparer}
 	for i := range theirs {

@@ -128,6 +128,7 @@ var rules = []rule{
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
 	{packages: "internal/yamldoc", may: []string{"go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
 	{packages: "internal/rawjson", may: []string{apimachinery}},
+	{packages: "internal/kubefields", may: []string{apimachinery}},
 	{packages: "internal/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/agenttest", may: []string{
 		apimachinery, ocmClient, ocmWork, clientGo + "tools/cache", clientGo + "util/workqueue",

@@ -141,6 +141,16 @@ func checkRecreate(t *testing.T, g *ground) {
 		t.Errorf("value %q, UID %s, before %s", value, live.GetUID(), before)
 	}
 	want(t, x.apply(t, work, immutable("2")), "1 unchanged")
+	binding := func(role string) *unstructured.Unstructured {
+		return parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"namespace":"recreate","name":"b"},
+			"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":%q}}`, role)
+	}
+	want(t, x.apply(t, work, binding("view")), "1 created")
+	// The API server calls this field "cannot change", not "immutable".
+	if changes, err = x.applier.Apply(t.Context(), work, objects(binding("edit")), appliedwork.ApplyOptions{Recreate: true}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, changes, "1 created")
 	g.create(configMapOf("recreate", "users", "1"))
 	users := configMapOf("recreate", "users", "1")
 	users.Object["immutable"] = true

@@ -5,8 +5,10 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/spokewire/sdk-go/internal/kubefields"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -32,6 +35,8 @@ type manifest struct {
 	gvk    schema.GroupVersionKind
 	json   []byte
 	crd    *definition // of a CustomResourceDefinition
+	force  bool        // it is replaced if immutable fields change
+	owners []types.UID
 }
 
 // Apply applies the objects server-side, in the steps of applySteps. It reads all manifests before the first request.
@@ -47,7 +52,7 @@ func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	for _, step := range applySteps(batch.Resources) {
 		if err := c.parallel(step, func(i int) error {
 			m := manifests[i]
-			err := c.apply(ctx, m)
+			err := c.apply(ctx, &batch, m)
 			if err == nil && m.crd != nil {
 				err = c.established(ctx, m)
 			}
@@ -90,7 +95,10 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
 		unstructured.RemoveNestedField(content, "metadata", field)
 	}
-	m := &manifest{object: object, gvk: u.GroupVersionKind()}
+	m := &manifest{object: object, gvk: u.GroupVersionKind(), force: strings.EqualFold(u.GetAnnotations()[forceAnnotation], forceEnabled)}
+	for _, owner := range u.GetOwnerReferences() {
+		m.owners = append(m.owners, owner.UID)
+	}
 	if m.gvk.Version == "" || u.GetGenerateName() != "" {
 		return refuse("the manifest's apiVersion cannot be read, or it has metadata.generateName")
 	}
@@ -116,10 +124,27 @@ func contentOf(manifest []byte) (map[string]any, error) {
 	return content, err
 }
 
-// apply applies one object.
-func (c *cluster) apply(ctx context.Context, m *manifest) error {
+// apply applies one object, and replaces it where that is needed and wanted.
+func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest) error {
+	refused, err := c.patch(ctx, m)
+	if refused == nil {
+		return err
+	}
+	deleted, err := c.replace(ctx, batch, m, refused)
+	if err != nil {
+		return err
+	}
+	if refused, err = c.patch(ctx, m); refused != nil && deleted {
+		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object is still there
+	}
+	return err
+}
+
+// patch applies one object. The refusal is not nil if fields of it were refused, and has the same error.
+func (c *cluster) patch(ctx context.Context, m *manifest) (refused *refusal, err error) {
 	o := m.object
-	return c.call(ctx, o, "apply", func(ctx context.Context, cl *client) error {
+	var fields []string
+	err = c.call(ctx, o, "apply", func(ctx context.Context, cl *client) error {
 		c.interest.want(m.gvk, o, present)
 		return c.retryFresh(func(fresh bool) error {
 			k, err := c.kinds.find(ctx, cl, m.gvk, fresh)
@@ -134,13 +159,35 @@ func (c *cluster) apply(ctx context.Context, m *manifest) error {
 				return errNamespace
 			}
 			request := cl.rest.Patch(types.ApplyPatchType).AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).
-				Param("fieldManager", c.options.FieldManager).Body(m.json)
+				SetHeader("Accept", metadataOnly).Param("fieldManager", c.options.FieldManager).Body(m.json)
 			if c.options.Force {
 				request = request.Param("force", "true")
 			}
-			return request.Do(ctx).Error()
+			body, err := raw(request.Do(ctx))
+			fields = kubefields.Refused(err)
+			if err == nil && isLeaving(body) {
+				return errLeaving
+			}
+			return err
 		})
 	})
+	if err != nil && fields != nil {
+		refused = &refusal{err, fields}
+	}
+	return refused, err
+}
+
+// metadataOnly accepts the metadata of an object in place of the object.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// isLeaving reports whether an object is being deleted. An answer that is no object is not judged.
+func isLeaving(body []byte) bool {
+	var object struct {
+		Metadata struct {
+			DeletionTimestamp string `json:"deletionTimestamp"`
+		} `json:"metadata"`
+	}
+	return json.Unmarshal(body, &object) == nil && object.Metadata.DeletionTimestamp != ""
 }
 
 // retryFresh does something again with fresh discovery where what was known of a kind has become wrong.

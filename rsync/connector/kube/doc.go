@@ -25,6 +25,23 @@
 // and are an error that names them, or are taken with [Options].Force. What a server writes into metadata (resourceVersion, uid, managedFields and
 // the like) is left out.
 //
+// An object that is being deleted is applied again when it is gone: the error is retryable until then.
+//
+// # Immutable fields
+//
+// An update that changes immutable fields, as the image of a Job, is a terminal error that names the fields, unless the manifest has
+// Flux's annotation kustomize.toolkit.fluxcd.io/force: enabled. Then the object is deleted, with background propagation, and created
+// again. A call that ended between the two is finished by the next one. Apply deletes only an object that
+//
+//   - the API server would create, as a dry run shows,
+//   - [Options].FieldManager has applied before, and no other field manager applies,
+//   - has no owner that its manifest does not name, and
+//   - no other app context holds, except those that the update replaces.
+//
+// Otherwise the error gives the reason. Namespaces and CustomResourceDefinitions are never replaced.
+//
+// # Namespaces
+//
 // A manifest says its namespace. There is no default: an object without one and the same with namespace default would be two for the
 // engine and one for the cluster, and an update that moves the first to the second would delete it.
 //

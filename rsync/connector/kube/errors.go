@@ -91,7 +91,7 @@ func explain(err error) (text string, class error) {
 		return creds.Error(), creds.class()
 	case errors.Is(err, errNotReady):
 		return err.Error(), connector.ErrUnreachable
-	case errors.Is(err, errStarting):
+	case errors.Is(err, errStarting), errors.Is(err, errLeaving):
 		return err.Error(), connector.ErrRetryable
 	case errors.Is(err, errNotServed):
 		return err.Error() + ": check its apiVersion, and whether its definition is applied before", connector.ErrTerminal

@@ -87,7 +87,16 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 
 // getOne fills in the state of an object.
 func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, s *connector.State) error {
-	o := s.Object
+	u, err := c.getObject(ctx, gvk, s.Object)
+	if err != nil {
+		return err
+	}
+	c.tell(gvk, s, u)
+	return nil
+}
+
+// getObject reads an object. It returns nil if there is none.
+func (c *cluster) getObject(ctx context.Context, gvk schema.GroupVersionKind, o appcontext.Object) (*unstructured.Unstructured, error) {
 	var body []byte
 	err := c.call(ctx, o, "get", func(ctx context.Context, cl *client) error {
 		err := c.retryFresh(func(fresh bool) error {
@@ -103,18 +112,14 @@ func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, s *co
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err != nil || body == nil {
+		return nil, err
 	}
-	var u *unstructured.Unstructured
-	if body != nil {
-		u = &unstructured.Unstructured{}
-		if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
-			return fault(connector.ErrRetryable, o, "get: the answer is no object")
-		}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
+		return nil, fault(connector.ErrRetryable, o, "get: the answer is no object")
 	}
-	c.tell(gvk, s, u)
-	return nil
+	return u, nil
 }
 
 // tell fills in the state of an object, which is nil where there is none.

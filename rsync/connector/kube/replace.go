@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// An object with Flux's annotation in its manifest is replaced if immutable fields change.
+const (
+	forceAnnotation = "kustomize.toolkit.fluxcd.io/force"
+	forceEnabled    = "enabled"
+)
+
+// errLeaving: what is applied to an object that is being deleted goes with it.
+var errLeaving = errors.New("the object is being deleted, and is applied again when it is gone")
+
+// refusal is why the cluster did not take an object.
+type refusal struct {
+	err    error    // classified
+	fields []string // those that were refused, see [kubefields.Refused]
+}
+
+// replace decides what becomes of an object whose update was refused: if it was because of immutable fields, the object is deleted,
+// so that applying it again creates it. It deletes only an object that the API server would create, that this connector applied,
+// and that belongs to nobody else. It returns no error and deletes nothing if the object is gone already.
+func (c *cluster) replace(ctx context.Context, batch *connector.Batch, m *manifest, refused *refusal) (deleted bool, err error) {
+	if foundation(m.object) < 2 { // with it would go what is in it
+		return false, refused.err
+	}
+	live, err := c.getObject(ctx, m.gvk, m.object)
+	if err != nil || live == nil {
+		return false, err
+	}
+	if err := c.mayReplace(ctx, batch, m, live, refused); err != nil {
+		return false, err
+	}
+	return true, c.remove(ctx, m, live)
+}
+
+// mayReplace returns why an object may not be replaced.
+func (c *cluster) mayReplace(ctx context.Context, batch *connector.Batch, m *manifest, live *unstructured.Unstructured, refused *refusal) error {
+	if live.GetDeletionTimestamp() != nil {
+		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
+	}
+	fields := strings.Join(some(refused.fields), ", ")
+	switch err := c.tryCreate(ctx, m, live); {
+	case err != nil && (m.force || !errors.Is(connector.ClassOf(err), connector.ErrTerminal)):
+		return fault(connector.ClassOf(err), m.object, "immutable fields (%s): the object is not replaced, because it could not be created again: %w",
+			fields, causeOf(err))
+	case err != nil:
+		return refused.err
+	case !m.force:
+		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): to have the object deleted and created again, set the annotation %s: %s in its manifest",
+			fields, forceAnnotation, forceEnabled)
+	}
+	if why := c.foreign(m, live); why != "" {
+		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s", fields, why)
+	}
+	if batch.Holder != nil {
+		holder, err := batch.Holder(ctx, m.object)
+		if err != nil {
+			return fault(connector.ErrRetryable, m.object, "find app contexts that hold it: %w", err)
+		}
+		if holder != "" {
+			return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s holds it too", fields, holder)
+		}
+	}
+	return nil
+}
+
+func causeOf(err error) error {
+	var known *connector.Error
+	if errors.As(err, &known) && known.Err != nil {
+		return known.Err
+	}
+	return err
+}
+
+// tryCreate returns nil if the API server would create an object if it did not exist.
+func (c *cluster) tryCreate(ctx context.Context, m *manifest, live *unstructured.Unstructured) error {
+	text, err := withoutPorts(m, live)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, m.object, "try to create", func(ctx context.Context, cl *client) error {
+		k, err := c.place(ctx, cl, m.gvk, m.object, false)
+		if err != nil {
+			return err
+		}
+		err = cl.rest.Post().AbsPath(k.path(m.object.Namespace, "")...).MaxRetries(0).Param("fieldManager", c.options.FieldManager).
+			Param("dryRun", metav1.DryRunAll).Body(text).Do(ctx).Error()
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// withoutPorts returns a manifest without the node ports of a Service that the live one has: they are free when it is deleted.
+func withoutPorts(m *manifest, live *unstructured.Unstructured) ([]byte, error) {
+	if m.object.Group != "" || m.object.Kind != "Service" {
+		return m.json, nil
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(m.json); err != nil {
+		return nil, err
+	}
+	taken := map[any]bool{}
+	each := func(u *unstructured.Unstructured, do func(port map[string]any)) {
+		spec, _ := u.Object["spec"].(map[string]any)
+		ports, _ := spec["ports"].([]any)
+		for _, p := range ports {
+			if port, ok := p.(map[string]any); ok {
+				do(port)
+			}
+		}
+	}
+	each(live, func(port map[string]any) { taken[port["nodePort"]] = true })
+	each(u, func(port map[string]any) {
+		if taken[port["nodePort"]] {
+			delete(port, "nodePort")
+		}
+	})
+	return u.MarshalJSON()
+}
+
+// foreign returns why an object is not only ours, or nothing.
+func (c *cluster) foreign(m *manifest, live *unstructured.Unstructured) string {
+	ours := false
+	var others []string
+	for _, e := range live.GetManagedFields() {
+		switch {
+		case e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "":
+		case e.Manager == c.options.FieldManager:
+			ours = true
+		default:
+			others = append(others, fmt.Sprintf("%q", e.Manager))
+		}
+	}
+	switch {
+	case !ours:
+		return fmt.Sprintf("the field manager %q has not applied it before", c.options.FieldManager)
+	case len(others) > 0:
+		return "others apply it too: " + strings.Join(some(others), ", ")
+	}
+	for _, owner := range live.GetOwnerReferences() {
+		if !slices.Contains(m.owners, owner.UID) {
+			return fmt.Sprintf("its owner is %s %s", owner.Kind, owner.Name)
+		}
+	}
+	return ""
+}
+
+// remove deletes the object that was read, and no other of its name, nor one that somebody has changed since.
+func (c *cluster) remove(ctx context.Context, m *manifest, live *unstructured.Unstructured) error {
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	options, err := json.Marshal(&metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	})
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, m.object, "delete, to create it again", func(ctx context.Context, cl *client) error {
+		k, err := c.place(ctx, cl, m.gvk, m.object, false)
+		if err != nil {
+			return err
+		}
+		err = cl.rest.Delete().AbsPath(k.path(m.object.Namespace, m.object.Name)...).MaxRetries(0).Body(options).Do(ctx).Error()
+		if apierrors.IsNotFound(err) && !pathGone(err) {
+			return nil
+		}
+		return err
+	})
+}
