@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
 // Redacted takes the place of values of Secrets in a [FieldChange].
-const Redacted = "(redacted)"
+const Redacted = fielddiff.Redacted
 
 // FieldChange is a field of an object that Apply would change.
 type FieldChange struct {
@@ -100,27 +101,15 @@ func (r *applyRun) compare(item *applyItem) {
 	if before == nil || after == nil || before == after {
 		return
 	}
-	fields := differences(nil, "", content(before, r.work.UID), content(after, r.work.UID))
+	fields := fielddiff.Between(content(before, r.work.UID), content(after, r.work.UID))
 	if item.change.Key.GroupKind() == secretKind {
-		for n := range fields {
-			fields[n].redact()
-		}
+		fielddiff.Redact(fields)
 	}
-	item.change.Fields = fields
+	for _, f := range fields {
+		item.change.Fields = append(item.change.Fields, FieldChange(f))
+	}
 	if len(fields) == 0 && item.change.Action == ActionConfigured {
 		item.change.Action = ActionUnchanged
-	}
-}
-
-// redact hides values of a Secret. Its annotations may have it as a whole, as kubectl writes it.
-func (c *FieldChange) redact() {
-	if !strings.HasPrefix(c.Path, ".data") && !strings.HasPrefix(c.Path, ".metadata.annotations") {
-		return
-	}
-	for _, value := range []*any{&c.Before, &c.After} {
-		if *value != nil {
-			*value = Redacted
-		}
 	}
 }
 
@@ -135,62 +124,6 @@ func content(obj *unstructured.Unstructured, uid types.UID) map[string]any {
 		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations")
 	}
 	return obj.Object
-}
-
-// differences appends the fields in which two values differ, ordered by their paths.
-func differences(out []FieldChange, path string, before, after any) []FieldChange {
-	if equality.Semantic.DeepEqual(before, after) {
-		return out
-	}
-	if before == nil || after == nil {
-		return append(out, FieldChange{path, before, after})
-	}
-	old, oldOK := fieldsByName(before)
-	now, nowOK := fieldsByName(after)
-	if !oldOK || !nowOK {
-		return append(out, FieldChange{path, before, after})
-	}
-	names := slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(now)))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		out = differences(out, path+name, old[name], now[name])
-	}
-	return out
-}
-
-// fieldsByName returns the fields of an object or the items of a list, by what they add to a path; false for other values.
-func fieldsByName(value any) (fields map[string]any, ok bool) {
-	fields = map[string]any{}
-	switch value := value.(type) {
-	case map[string]any:
-		for name, field := range value {
-			if strings.ContainsAny(name, "./[") {
-				name = fmt.Sprintf("[%q]", name)
-			} else {
-				name = "." + name
-			}
-			fields[name] = field
-		}
-	case []any:
-		for i, item := range value {
-			fields[itemName(i, item)] = item
-		}
-		if len(fields) < len(value) { // two with one name
-			return nil, false
-		}
-	default:
-		return nil, false
-	}
-	return fields, true
-}
-
-func itemName(index int, item any) string {
-	if object, ok := item.(map[string]any); ok {
-		if name, ok := object["name"].(string); ok {
-			return keyPath(map[string]any{"name": name})
-		}
-	}
-	return fmt.Sprintf("[%d]", index)
 }
 
 // keptFields returns the fields of the last apply of a manager, and those of the managers that are not ours.

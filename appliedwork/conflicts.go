@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
 
 // isRefusal reports whether an error proves that a request changed nothing.
@@ -131,23 +132,10 @@ func removeFields(value any, fields map[string]any, path string, paths map[strin
 				continue
 			}
 			for _, item := range itemsWith(value, keys) {
-				removeFields(item, node, path+keyPath(keys), paths)
+				removeFields(item, node, path+fielddiff.KeyPath(keys), paths)
 			}
 		}
 	}
-}
-
-// keyPath writes the keys of a list item as the API server does.
-func keyPath(keys map[string]any) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		text, err := json.Marshal(keys[name])
-		if err != nil {
-			return ""
-		}
-		parts = append(parts, name+"="+string(text))
-	}
-	return fmt.Sprintf("[%s]", strings.Join(parts, ","))
 }
 
 // mergeKeys are the fields by which the lists of Kubernetes' own kinds are merged.

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fielddiff compares Kubernetes objects field by field.
+package fielddiff
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Redacted replaces values of Secrets.
+const Redacted = "(redacted)"
+
+// Change is a field in which two objects differ.
+type Change struct {
+	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list
+	// whose items have no names has its index.
+	Path string
+	// Before and After are the values; nil where there is no field.
+	Before, After any
+}
+
+// Between returns the fields in which two objects differ, ordered by their paths. The objects are as encoding/json decodes them.
+func Between(before, after map[string]any) []Change { return between(nil, "", before, after) }
+
+func between(out []Change, path string, before, after any) []Change {
+	if reflect.DeepEqual(before, after) {
+		return out
+	}
+	if before == nil || after == nil {
+		return append(out, Change{path, before, after})
+	}
+	old, oldOK := fieldsByName(before)
+	now, nowOK := fieldsByName(after)
+	_, wasObject := before.(map[string]any)
+	_, isObject := after.(map[string]any)
+	if !oldOK || !nowOK || wasObject != isObject {
+		return append(out, Change{path, before, after})
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(now)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		out = between(out, path+name, old[name], now[name])
+	}
+	return out
+}
+
+// fieldsByName returns the fields of an object or the items of a list, by what they add to a path; false for other values.
+func fieldsByName(value any) (fields map[string]any, ok bool) {
+	fields = map[string]any{}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			if strings.ContainsAny(name, "./[") {
+				name = fmt.Sprintf("[%q]", name)
+			} else {
+				name = "." + name
+			}
+			fields[name] = field
+		}
+	case []any:
+		for i, item := range value {
+			fields[itemName(i, item)] = item
+		}
+		if len(fields) < len(value) { // two with one name
+			return nil, false
+		}
+	default:
+		return nil, false
+	}
+	return fields, true
+}
+
+func itemName(index int, item any) string {
+	if name, ok := nameOf(item); ok {
+		return KeyPath(map[string]any{"name": name})
+	}
+	return fmt.Sprintf("[%d]", index)
+}
+
+func nameOf(item any) (string, bool) {
+	object, _ := item.(map[string]any)
+	name, ok := object["name"].(string)
+	return name, ok
+}
+
+// KeyPath writes the keys of a list item as the API server does.
+func KeyPath(keys map[string]any) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		text, err := json.Marshal(keys[name])
+		if err != nil {
+			return ""
+		}
+		parts = append(parts, name+"="+string(text))
+	}
+	return fmt.Sprintf("[%s]", strings.Join(parts, ","))
+}
+
+// Redact hides the values of a Secret. Its annotations may have it as a whole, as kubectl writes it.
+func Redact(changes []Change) {
+	for i := range changes {
+		c := &changes[i]
+		if !slices.ContainsFunc([]string{".data", ".stringData", ".metadata.annotations"}, func(p string) bool { return strings.HasPrefix(c.Path, p) }) {
+			continue
+		}
+		for _, value := range []*any{&c.Before, &c.After} {
+			if *value != nil {
+				*value = Redacted
+			}
+		}
+	}
+}
+
+// Overlay returns an object with the fields of a manifest in place of its own: what remains of a live object when fields of
+// a manifest are written. Items of lists that have names are matched by these. Other lists are replaced.
+func Overlay(live, manifest map[string]any) map[string]any {
+	out := maps.Clone(live)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, value := range manifest {
+		out[name] = overlay(out[name], value)
+	}
+	return out
+}
+
+func overlay(live, manifest any) any {
+	switch manifest := manifest.(type) {
+	case map[string]any:
+		if object, ok := live.(map[string]any); ok {
+			return Overlay(object, manifest)
+		}
+	case []any:
+		items, _ := live.([]any)
+		out := make([]any, len(manifest))
+		for i, item := range manifest {
+			out[i] = item
+			name, ok := nameOf(item)
+			if !ok {
+				continue
+			}
+			at := slices.IndexFunc(items, func(other any) bool { n, ok := nameOf(other); return ok && n == name })
+			if at >= 0 {
+				out[i] = overlay(items[at], item)
+			}
+		}
+		return out
+	}
+	return manifest
+}
