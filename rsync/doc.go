@@ -41,6 +41,7 @@
 // Instantiated or have failed, to another: what is new or has changed is applied; only when all of that is done, what the new one no longer
 // has is deleted. An object that moved to another app is not deleted. Rollback is an Update back. Update events are queued in
 // the context they lead to, their second halves in the one they come from, and each moves the state of the context it is queued in.
+// [Engine.Diff] returns what an event would change on each cluster, field by field, without a change.
 //
 // After an update that failed, in whichever phase, there are three ways on, and each leaves nothing behind: an Update to the same or
 // another context, from either of the two; a Rollback from the one that failed; and a Terminate of both. Such an update applies
@@ -109,6 +110,5 @@
 //     in the transaction that ends the first.
 //   - The stop flag is watched, not looked at each second, and ClearStop takes it back.
 //   - Update compares resources by group, kind, namespace and name over all apps; EMCO deletes nothing when the numbers of resources match.
-//   - The states of update events are those of EMCO's code, not of its document: see [TransitionsSeed].
-//   - Several replicas share the work instead of one.
+//   - The states of update events are those of EMCO's code, not of its document: see [TransitionsSeed]. Several replicas share the work.
 package rsync

@@ -325,3 +325,44 @@ func ExampleParseState() {
 	// "InstantiateFailed" true
 	// "" false
 }
+
+// Diff shows what an update would change, before it is queued.
+func ExampleEngine_Diff() {
+	ctx, cancel := context.WithCancel(context.Background())
+	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- engine.Start(ctx) }()
+	for id, colour := range map[string]string{"shop-1": "red", "shop-2": "blue"} {
+		if err := engine.Create(ctx, shop(id, colour)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ref, err := engine.Instantiate(ctx, "shop-1")
+	if err == nil {
+		_, err = engine.Wait(ctx, ref)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	diff, err := engine.Diff(ctx, rsync.Update, "shop-2", "shop-1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(diff)
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// Update of shop-2 from shop-1: 0 to create, 2 to change, 0 to replace, 0 to delete, 0 unchanged
+	// edge+cluster1
+	//   web of shop-2
+	//     ~ ConfigMap default/settings
+	//         .data.colour: "red" -> "blue"
+	// edge+cluster2
+	//   web of shop-2
+	//     ~ ConfigMap default/settings
+	//         .data.colour: "red" -> "blue"
+	// <nil>
+}

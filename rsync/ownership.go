@@ -101,30 +101,40 @@ func (t *task) objects() map[appcontext.Object]bool {
 }
 
 // findHolders finds the objects that the task must leave.
-func (o *op) findHolders(ctx context.Context) error {
+func (o *op) findHolders(ctx context.Context) (err error) {
+	holds := func(_ *neighbor, r *record) bool { return r.Holds }
+	o.task.left, err = o.run.engine.holders(ctx, o.run.id, o.cluster.id, o.task.objects(), o.task.others, holds)
+	return err
+}
+
+// holders returns who holds which of some objects of a context on a cluster, or what is in them. Neighbors for which holds is false
+// do not count.
+func (e *Engine) holders(
+	ctx context.Context, id string, c appcontext.ClusterID, all map[appcontext.Object]bool, records *others, holds func(*neighbor, *record) bool,
+) (map[appcontext.Object]holder, error) {
 	objects := map[token][]appcontext.Object{}
 	tokens := map[token]bool{}
 	add := func(t token, object appcontext.Object) {
 		tokens[t] = true
 		objects[t] = append(objects[t], object)
 	}
-	for object := range o.task.objects() {
+	for object := range all {
 		add(objectToken(object), object)
 		if t, ok := provides(object); ok {
 			add(t.inside(), object)
 		}
 	}
-	neighbors, err := o.run.engine.neighbors(ctx, o.run.id, o.cluster.id, tokens)
+	neighbors, err := e.neighbors(ctx, id, c, tokens)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	left := map[appcontext.Object]holder{}
 	for _, n := range neighbors {
-		r, err := o.task.others.record(ctx, o.run.engine, &n)
+		r, err := records.record(ctx, e, &n)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !r.Holds {
+		if !holds(&n, &r) {
 			continue
 		}
 		for t := range n.common {
@@ -135,8 +145,7 @@ func (o *op) findHolders(ctx context.Context) error {
 			}
 		}
 	}
-	o.task.left = left
-	return nil
+	return left, nil
 }
 
 // yields reports whether the manifest of another holder is the one that counts: that of a context which an
@@ -206,21 +215,20 @@ func (o *op) holder(ctx context.Context, object appcontext.Object) (string, erro
 	if err != nil {
 		return "", storeTrouble(err)
 	}
-	neighbors, err := o.run.engine.neighbors(ctx, o.run.id, o.cluster.id, map[token]bool{objectToken(object): true})
+	return o.run.engine.otherHolder(ctx, o.run.id, own.Previous, o.cluster.id, object)
+}
+
+// otherHolder returns a context that holds an object, is not the one of that ID, and is not replaced by it.
+func (e *Engine) otherHolder(
+	ctx context.Context, id string, replaced []string, c appcontext.ClusterID, object appcontext.Object,
+) (string, error) {
+	holds := func(n *neighbor, r *record) bool { return r.Holds && !slices.Contains(replaced, n.id) }
+	found, err := e.holders(ctx, id, c, map[appcontext.Object]bool{object: true}, &others{}, holds)
 	if err != nil {
 		return "", storeTrouble(err)
 	}
-	for i := range neighbors {
-		n := &neighbors[i]
-		if slices.Contains(own.Previous, n.id) {
-			continue
-		}
-		switch r, err := o.run.engine.recordOf(ctx, n); {
-		case err != nil:
-			return "", storeTrouble(err)
-		case r.Holds:
-			return n.String(), nil
-		}
+	if h, ok := found[object]; ok {
+		return h.String(), nil
 	}
 	return "", nil
 }
@@ -300,29 +308,40 @@ func storeTrouble(err error) error { return errors.New("read other app contexts:
 func (o *op) applyFor(
 	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource,
 ) (bool, error) {
-	theirs, err := o.run.engine.resourcesOf(ctx, &h.neighbor, o.cluster.id)
+	theirs, err := o.run.engine.handedOver(ctx, h, o.cluster.id, resources)
 	if err != nil {
 		return false, storeTrouble(err)
 	}
-	batch := connector.Batch{
-		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Progress: func(int) { o.progress(handedOver) },
-		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // it stays what it is
-	}
-	p := planner{changed: o.run.engine.options.Comparer}
-	for i := range theirs {
-		mine := slices.IndexFunc(resources, func(r appcontext.Resource) bool { return r.Object == theirs[i].Object })
-		if mine >= 0 && !isEnd(&theirs[i]) && (p.compare(&resources[mine], &theirs[i]) || p.broken != "") {
-			batch.Resources = append(batch.Resources, theirs[i])
-		}
-	}
-	if len(batch.Resources) == 0 {
+	if len(theirs) == 0 {
 		return false, nil
 	}
-	err = conn.Apply(ctx, batch)
+	err = conn.Apply(ctx, connector.Batch{
+		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Resources: theirs, Progress: func(int) { o.progress(handedOver) },
+		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // it stays what it is
+	})
 	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
 		err = nil
 	}
 	return true, err
+}
+
+// handedOver returns the manifests that a holder has of objects, where they are others than those of the resources.
+func (e *Engine) handedOver(
+	ctx context.Context, h *holder, c appcontext.ClusterID, resources []appcontext.Resource,
+) ([]appcontext.Resource, error) {
+	theirs, err := e.resourcesOf(ctx, &h.neighbor, c)
+	if err != nil {
+		return nil, err
+	}
+	var out []appcontext.Resource
+	p := planner{changed: e.options.Comparer}
+	for i := range theirs {
+		mine := slices.IndexFunc(resources, func(r appcontext.Resource) bool { return r.Object == theirs[i].Object })
+		if mine >= 0 && !isEnd(&theirs[i]) && (p.compare(&resources[mine], &theirs[i]) || p.broken != "") {
+			out = append(out, theirs[i])
+		}
+	}
+	return out, nil
 }
 
 // leftMessage names objects that were left, and who holds them.

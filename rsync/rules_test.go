@@ -101,7 +101,7 @@ var rules = []ruletest.Rule{
 
 	// Ownership.
 	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
-		{"ownership.go", "		if !r.Holds {\n			continue\n", "		if r.Version > 0 {\n			continue\n"}}},
+		{"ownership.go", "	holds := func(_ *neighbor, r *record) bool { return r.Holds }\n	o.task.left", "	holds := func(_ *neighbor, r *record) bool { return false }\n	o.task.left"}}},
 	{Name: "the hold is written with the state", Test: "TestHoldIsWrittenWithTheState", Edits: edits{
 		{"run_next.go", "next.State, next.Holds = row.Current, !e.Event.removes()", "next.State = row.Current"}}},
 	{Name: "what is applied waits for events that delete it", Test: "TestInstantiateWhileTerminating", Edits: edits{
@@ -109,7 +109,7 @@ var rules = []ruletest.Rule{
 	{Name: "a namespace stays while others have objects in it", Test: "TestNamespaceOfOthersIsLeft", Edits: edits{
 		{"ownership.go", "			add(t.inside(), object)\n", "			_ = t\n"}}},
 	{Name: "what is left gets the manifest of its holder", Test: "TestHandOver", Edits: edits{
-		{"ownership.go", "	if len(batch.Resources) == 0 {\n", "	if len(batch.Resources) >= 0 {\n"}}},
+		{"ownership.go", "	if len(theirs) == 0 {\n", "	if len(theirs) >= 0 {\n"}}},
 	{Name: "that of an update rather than that of what it is from", Test: "TestHandOver", Edits: edits{
 		{"lineage.go", "		next.Previous = append(next.Previous, id)\n", ""}}},
 	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
@@ -118,6 +118,12 @@ var rules = []ruletest.Rule{
 		{"ownership.go", "		if !now.Holds {\n", "		if !now.Holds && now.Version == 0 {\n"}}},
 	{Name: "and then to the next holder", Test: "TestNextHolderKeepsObject", Edits: edits{
 		{"ownership.go", "			o.task.others.forget(&p.neighbor)\n			released = true\n", "			for _, r := range p.resources {\n				delete(o.task.left, r.Object)\n			}\n"}}},
+	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffIsWhatHappens", Edits: edits{
+		{"diff_plan.go", "return r.Holds && !slices.Contains(p.replaced, n.id)", "return r.Holds"}}},
+	{Name: "and takes the one that the update leads to for one", Test: "TestDiffLeavesNamespaces", Edits: edits{
+		{"diff_plan.go", "		if n.id == p.target {\n", "		if false {\n"}}},
+	{Name: "Diff applies everything where the event does", Test: "TestDiffIsWhatHappens", Edits: edits{
+		{"diff_plan.go", "plan.replaced, p.whole = next.Previous, next.Whole", "plan.replaced = next.Previous"}}},
 	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{
 		{"contexts.go", "whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))", "whole = ops"}}},
 

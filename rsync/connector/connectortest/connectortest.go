@@ -41,6 +41,7 @@ func Run(t *testing.T, newCluster func(t *testing.T) Cluster) {
 		"ApplyAgain":      testApplyAgain,
 		"Delete":          testDelete,
 		"DeleteWhatIsNot": testDeleteWhatIsNot,
+		"Diff":            testDiff,
 		"Unreachable":     testUnreachable,
 		"ContextEnds":     testContextEnds,
 		"Concurrent":      testConcurrent,
@@ -181,14 +182,64 @@ func testUnreachable(t *testing.T, s *suite) {
 	}
 }
 
+// testDiff: a connector that can compare reports what Apply and Delete would do, and does nothing.
+func testDiff(t *testing.T, s *suite) {
+	differ, ok := s.Connector.(connector.Differ)
+	if !ok {
+		t.Skip("this connector cannot compare")
+	}
+	diff := func(value string, want ...connector.ChangeKind) []connector.Change {
+		t.Helper()
+		apply, remove := s.batch(value, "a", "b"), s.batch(value, "a", "b")
+		changes, err := differ.Diff(t.Context(), connector.DiffBatch{
+			AppContextID: apply.AppContextID, App: apply.App, Cluster: s.ID, Apply: apply.Resources, Delete: remove.Resources,
+		})
+		if err != nil {
+			t.Fatalf("Diff: %v", err)
+		}
+		var kinds []connector.ChangeKind
+		for i, c := range changes {
+			if i < len(want) && c.Object != append(apply.Resources, remove.Resources...)[i].Object {
+				t.Errorf("the change at place %d is of %s", i, c.Object)
+			}
+			kinds = append(kinds, c.Kind)
+		}
+		if d := cmp.Diff(want, kinds); d != "" {
+			t.Errorf("Diff: %s", d)
+		}
+		return changes
+	}
+	diff("1", connector.ChangeCreate, connector.ChangeCreate, connector.ChangeNone, connector.ChangeNone)
+	s.expect(t, s.batch("1", "a", "b"), false, false)
+	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
+		t.Fatalf("Apply: %v", err)
+	}
+	s.expect(t, s.batch("1", "a", "b"), true, false)
+	diff("1", connector.ChangeNone, connector.ChangeCreate, connector.ChangeDelete, connector.ChangeNone)
+	changes := diff("2", connector.ChangeUpdate, connector.ChangeCreate, connector.ChangeDelete, connector.ChangeNone)
+	want := []connector.FieldChange{{Path: ".data.key", Before: `"1"`, After: `"2"`}}
+	if d := cmp.Diff(want, changes[0].Fields); d != "" {
+		t.Errorf("the fields: %s", d)
+	}
+	s.expect(t, s.batch("1", "a", "b"), true, false)
+	s.expectValue(t, "1", "a")
+}
+
 // calls are all that can be called, about one object.
 func (s *suite) calls() map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
+	calls := map[string]func(context.Context) error{
 		"Apply":  func(ctx context.Context) error { return s.Connector.Apply(ctx, s.batch("1", "a")) },
 		"Delete": func(ctx context.Context) error { return s.Connector.Delete(ctx, s.batch("1", "a")) },
 		"Get":    func(ctx context.Context) error { _, err := s.Connector.Get(ctx, s.batch("1", "a")); return err },
 		"Probe":  s.Connector.Probe,
 	}
+	if differ, ok := s.Connector.(connector.Differ); ok {
+		calls["Diff"] = func(ctx context.Context) error {
+			_, err := differ.Diff(ctx, connector.DiffBatch{AppContextID: "conformance", App: "app", Cluster: s.ID, Apply: s.batch("1", "a").Resources})
+			return err
+		}
+	}
+	return calls
 }
 
 // testContextEnds: a call without time does nothing, and says so; that is no reason to give up.

@@ -42,7 +42,7 @@ func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) e
 	if verb == Probe {
 		delay = 0
 	}
-	if verb == Probe || verb == Get {
+	if verb == Probe || verb == Get || verb == Diff {
 		delay += c.latency
 	}
 	c.mu.Unlock()

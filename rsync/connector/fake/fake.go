@@ -75,6 +75,7 @@ const (
 	Delete Verb = "Delete"
 	Get    Verb = "Get"
 	Probe  Verb = "Probe"
+	Diff   Verb = "Diff"
 )
 
 // Call is something that a cluster did with an object.

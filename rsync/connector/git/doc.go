@@ -50,6 +50,11 @@
 // commit only, and Terminated means that the files are gone. [Options].Status can say more: it sees each answer of Get before the
 // engine does, and may ask the cluster.
 //
+// # Differences
+//
+// The connector is a [connector.Differ]: it compares manifests with the files at the tip of the branch, and fetches the files that
+// differ. A server with uploadpack.allowReachableSHA1InWant sends only these, others send all files of the commit, within MaxFetchBytes.
+//
 // # Guarantees
 //
 //   - A batch is committed as a whole or not at all, and one that changes nothing makes no commit.

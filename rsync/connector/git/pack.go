@@ -21,23 +21,24 @@ var errTooLarge = errors.New("the answer is larger than Options.MaxFetchBytes")
 // objectCost is the memory for the record of an object, in bytes. An object takes nine bytes of a pack.
 const objectCost = 100
 
-// packReader reads a pack as it comes, and keeps folders and commits only. A delta's base always comes before it, and is
-// of the same type, so the content of files is never kept, not even for a moment.
+// packReader reads a pack as it comes, and keeps folders and commits only, unless files is set. A delta's base always comes before
+// it, and is of the same type, so without it the content of files is never kept, not even for a moment.
 type packReader struct {
 	limit int64 // bytes that may be kept
+	files bool
 	kept  map[plumbing.Hash]packed
 	at    map[int64]packed // by offset in the pack
 }
 
-// packed is an object of a pack. raw is nil for a file and a tag.
+// packed is an object of a pack. raw is nil for a tag, and for a file that is not kept.
 type packed struct {
 	kind plumbing.ObjectType
 	raw  []byte
 }
 
-// readPack returns the folders and commits of a pack.
-func readPack(r io.Reader, limit int64) (map[plumbing.Hash]packed, error) {
-	p := &packReader{limit: limit, kept: map[plumbing.Hash]packed{}, at: map[int64]packed{}}
+// readPack returns the folders and commits of a pack, and the files if files is set.
+func readPack(r io.Reader, limit int64, files bool) (map[plumbing.Hash]packed, error) {
+	p := &packReader{limit: limit, files: files, kept: map[plumbing.Hash]packed{}, at: map[int64]packed{}}
 	scanner := packfile.NewScanner(r)
 	_, count, err := scanner.Header()
 	if errors.Is(err, packfile.ErrEmptyPackfile) {
@@ -72,7 +73,7 @@ func (p *packReader) object(scanner *packfile.Scanner) error {
 		base = p.kept[header.Reference]
 		kind = base.kind // zero for a file, whose hash was not computed
 	}
-	if kind != plumbing.TreeObject && kind != plumbing.CommitObject {
+	if kind != plumbing.TreeObject && kind != plumbing.CommitObject && (kind != plumbing.BlobObject || !p.files) {
 		_, _, err := scanner.NextObject(io.Discard)
 		p.at[header.Offset] = packed{kind: kind}
 		return err

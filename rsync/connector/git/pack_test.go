@@ -63,16 +63,18 @@ func TestHostilePacks(t *testing.T) {
 		"a file larger than said":   packOf(packedObject(fileObject, 10, "", zeros)),
 		"a delta of 2 GiB":          packOf(base, packedObject(offsetDelta, len(delta), string([]byte{byte(len(base))}), delta)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, err := git.ReadPack(bytes.NewReader(pack), packLimit)
-			runtime.ReadMemStats(&after)
-			allocated := after.TotalAlloc - before.TotalAlloc
-			if err == nil || !raceEnabled && allocated > 16*packLimit { // the race detector empties pools
-				t.Errorf("%v, %d MiB were allocated", err, allocated>>20)
-			}
-		})
+		for _, files := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, files %t", name, files), func(t *testing.T) {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, err := git.ReadPack(bytes.NewReader(pack), packLimit, files)
+				runtime.ReadMemStats(&after)
+				allocated := after.TotalAlloc - before.TotalAlloc
+				if err == nil || !raceEnabled && allocated > 16*packLimit { // the race detector empties pools
+					t.Errorf("%v, %d MiB were allocated", err, allocated>>20)
+				}
+			})
+		}
 	}
 }
 
@@ -87,8 +89,10 @@ func FuzzPack(f *testing.F) {
 	f.Add(packOf(packedObject(offsetDelta, len(delta), "\x01", delta))) // of nothing
 	f.Add([]byte(fmt.Sprintf("PACK\x00\x00\x00\x02\xff\xff\xff\xff%s", base)))
 	f.Fuzz(func(t *testing.T, pack []byte) {
-		if size, _ := git.ReadPack(bytes.NewReader(pack), packLimit); size > packLimit {
-			t.Errorf("%d bytes are kept", size)
+		for _, files := range []bool{false, true} {
+			if size, _ := git.ReadPack(bytes.NewReader(pack), packLimit, files); size > packLimit {
+				t.Errorf("%d bytes are kept", size)
+			}
 		}
 	})
 }

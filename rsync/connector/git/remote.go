@@ -148,6 +148,24 @@ func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPa
 	return request
 }
 
+// filesRequest asks for files by their hashes, where the server allows it, or else for all that a commit has.
+func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash) *packp.UploadPackRequest {
+	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	request.Wants = []plumbing.Hash{tip}
+	byHash := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want")
+	switch {
+	case byHash:
+		request.Wants = hashes
+	case refs.Capabilities.Supports(capability.Shallow):
+		_ = request.Capabilities.Set(capability.Shallow)
+		request.Depth = packp.DepthCommits(1)
+	}
+	if refs.Capabilities.Supports("no-progress") {
+		_ = request.Capabilities.Set("no-progress")
+	}
+	return request
+}
+
 // pushRequest moves our branch from a commit to another, if it still is there: the server compares.
 func (r *remote) pushRequest(refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser) *packp.ReferenceUpdateRequest {
 	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)

@@ -21,6 +21,7 @@ type kind int
 const (
 	probing kind = iota
 	asking
+	comparing
 	writing
 )
 
@@ -32,6 +33,9 @@ type call struct {
 	folder []string // of the cluster
 	commit Commit
 	found  []bool
+	// files and contents are the answer to comparing: the files, nil where there is none, and what is in those that differ.
+	files    []*object.TreeEntry
+	contents map[plumbing.Hash]packed
 
 	answered bool
 	err      error
@@ -229,6 +233,9 @@ func (r *repository) answerAll(ctx context.Context, calls []*call, update bool) 
 	for i := 0; i < len(calls) && err == nil; i++ {
 		err = r.find(calls[i])
 	}
+	if err == nil {
+		err = r.read(ctx, calls)
+	}
 	return err
 }
 
@@ -241,7 +248,9 @@ func (r *repository) find(c *call) error {
 	for i := 0; i < len(c.edits) && err == nil; i++ {
 		var file *object.TreeEntry
 		file, err = d.file(c.edits[i].path)
-		c.found[i] = file != nil
+		if c.found[i] = file != nil; c.kind == comparing {
+			c.files[i] = file
+		}
 	}
 	return err
 }

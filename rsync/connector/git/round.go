@@ -52,7 +52,7 @@ func (r *repository) look(ctx context.Context, update bool) error {
 		return err
 	}
 	defer func() { _ = answer.Close() }()
-	got, err := readPack(demux(request.Capabilities, answer), r.options.MaxFetchBytes)
+	got, err := readPack(demux(request.Capabilities, answer), r.options.MaxFetchBytes, false)
 	if err != nil {
 		return err
 	}

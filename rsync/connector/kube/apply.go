@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,7 +93,7 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	}
 	u := unstructured.Unstructured{Object: content}
 	// What a server writes comes with manifests that were read from one, and would be a precondition, or an error.
-	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
+	for _, field := range serverFields {
 		unstructured.RemoveNestedField(content, "metadata", field)
 	}
 	m := &manifest{object: object, gvk: u.GroupVersionKind(), force: strings.EqualFold(u.GetAnnotations()[forceAnnotation], forceEnabled)}
@@ -126,27 +127,48 @@ func contentOf(manifest []byte) (map[string]any, error) {
 
 // apply applies one object, and replaces it where that is needed and wanted.
 func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest) error {
-	refused, err := c.patch(ctx, m)
+	_, refused := c.patch(ctx, m, false)
 	if refused == nil {
-		return err
+		return nil
 	}
-	deleted, err := c.replace(ctx, batch, m, refused)
+	if refused.fields() == nil {
+		return refused.err
+	}
+	deleted, err := c.replace(ctx, batch.Holder, m, refused)
 	if err != nil {
 		return err
 	}
-	if refused, err = c.patch(ctx, m); refused != nil && deleted {
+	switch _, refused := c.patch(ctx, m, false); {
+	case refused == nil:
+		return nil
+	case deleted && refused.fields() != nil:
 		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object is still there
+	default:
+		return refused.err
 	}
-	return err
 }
 
-// patch applies one object. The refusal is not nil if fields of it were refused, and has the same error.
-func (c *cluster) patch(ctx context.Context, m *manifest) (refused *refusal, err error) {
+// refusal is why the cluster did not take an object.
+type refusal struct {
+	err    error // classified
+	answer error // as client-go returned it; nil if there was no request
+}
+
+// fields are those that were refused, see [kubefields.Refused].
+func (r *refusal) fields() []string { return kubefields.Refused(r.answer) }
+
+// patch applies one object, or tries to, which returns the object as it would be.
+func (c *cluster) patch(ctx context.Context, m *manifest, dry bool) (body []byte, refused *refusal) {
 	o := m.object
-	var fields []string
-	err = c.call(ctx, o, "apply", func(ctx context.Context, cl *client) error {
+	doing := "apply"
+	if dry {
+		doing = "try to apply"
+	} else {
 		c.interest.want(m.gvk, o, present)
-		return c.retryFresh(func(fresh bool) error {
+	}
+	var answer error
+	err := c.call(ctx, o, doing, func(ctx context.Context, cl *client) error {
+		answer = c.retryFresh(func(fresh bool) error {
 			k, err := c.kinds.find(ctx, cl, m.gvk, fresh)
 			switch {
 			case err != nil:
@@ -159,22 +181,27 @@ func (c *cluster) patch(ctx context.Context, m *manifest) (refused *refusal, err
 				return errNamespace
 			}
 			request := cl.rest.Patch(types.ApplyPatchType).AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).
-				SetHeader("Accept", metadataOnly).Param("fieldManager", c.options.FieldManager).Body(m.json)
+				Param("fieldManager", c.options.FieldManager).Body(m.json)
 			if c.options.Force {
 				request = request.Param("force", "true")
 			}
-			body, err := raw(request.Do(ctx))
-			fields = kubefields.Refused(err)
-			if err == nil && isLeaving(body) {
+			if dry {
+				request = request.Param("dryRun", metav1.DryRunAll)
+			} else {
+				request = request.SetHeader("Accept", metadataOnly)
+			}
+			body, err = raw(request.Do(ctx))
+			if err == nil && !dry && isLeaving(body) {
 				return errLeaving
 			}
 			return err
 		})
+		return answer
 	})
-	if err != nil && fields != nil {
-		refused = &refusal{err, fields}
+	if err != nil {
+		return nil, &refusal{err, answer}
 	}
-	return refused, err
+	return body, nil
 }
 
 // metadataOnly accepts the metadata of an object in place of the object.

@@ -52,6 +52,13 @@
 // said not to serve, or one that could never have been applied, is no error. The namespaces default, kube-system,
 // kube-public and kube-node-lease are neither deleted nor applied.
 //
+// # Differences
+//
+// The connector is a [connector.Differ]. It compares the live object with the result of a server-side dry run, so defaults, removed
+// fields and the fields of others are those of the real apply. Three things differ: values that the API server draws at random, such as
+// node ports; objects in a Namespace or of a kind that does not exist yet, which are reported as created and not checked; and fields
+// of replaced objects, of which only those in the manifest are known. Values of Secrets and their annotations are hidden.
+//
 // # States
 //
 // An object is ready when kstatus, which kubectl's successors use, calls it current, with two differences: a Job is ready when it is
@@ -85,7 +92,7 @@
 //
 // # Rights
 //
-// The user needs patch, create, get and delete on what it is to apply; list is used where it is allowed; list and watch are for being told
+// The user needs patch, create, get and delete on what it is to apply, also for differences; list is used where it is allowed; list and watch are for being told
 // of changes. Kubeconfigs may name programs to run: take them from nobody you do not trust. Such a program cannot ask anybody
 // questions. A call does not wait for one beyond its time, and says which it was; what it writes to standard error goes to that of this process.
 package kube

@@ -115,6 +115,11 @@ func (c *cluster) getObject(ctx context.Context, gvk schema.GroupVersionKind, o 
 	if err != nil || body == nil {
 		return nil, err
 	}
+	return decode(body, o)
+}
+
+// decode reads an answer that has an object.
+func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
 		return nil, fault(connector.ErrRetryable, o, "get: the answer is no object")

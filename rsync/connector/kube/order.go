@@ -36,12 +36,19 @@ func groupKind(o appcontext.Object) schema.GroupKind {
 func foundation(o appcontext.Object) int {
 	switch {
 	case o.Group == "" && o.Kind == "Namespace":
-		return 0
+		return namespaces
 	case isDefinition(o):
-		return 1
+		return definitions
 	}
-	return 2
+	return objects
 }
+
+// The ranks of foundation.
+const (
+	namespaces = iota
+	definitions
+	objects
+)
 
 // applySteps divides resources into steps to apply one after the other; the objects of a step may be applied in parallel. Namespaces
 // and definitions come first. The rest stays in its order: neighbours are one step if they are of the same kind, or of

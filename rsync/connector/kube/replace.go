@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
@@ -27,35 +28,32 @@ const (
 // errLeaving: what is applied to an object that is being deleted goes with it.
 var errLeaving = errors.New("the object is being deleted, and is applied again when it is gone")
 
-// refusal is why the cluster did not take an object.
-type refusal struct {
-	err    error    // classified
-	fields []string // those that were refused, see [kubefields.Refused]
-}
+// holderFunc is that of [connector.Batch].
+type holderFunc = func(ctx context.Context, object appcontext.Object) (string, error)
 
 // replace decides what becomes of an object whose update was refused: if it was because of immutable fields, the object is deleted,
 // so that applying it again creates it. It deletes only an object that the API server would create, that this connector applied,
 // and that belongs to nobody else. It returns no error and deletes nothing if the object is gone already.
-func (c *cluster) replace(ctx context.Context, batch *connector.Batch, m *manifest, refused *refusal) (deleted bool, err error) {
-	if foundation(m.object) < 2 { // with it would go what is in it
+func (c *cluster) replace(ctx context.Context, holder holderFunc, m *manifest, refused *refusal) (deleted bool, err error) {
+	if foundation(m.object) != objects { // with it would go what is in it
 		return false, refused.err
 	}
 	live, err := c.getObject(ctx, m.gvk, m.object)
 	if err != nil || live == nil {
 		return false, err
 	}
-	if err := c.mayReplace(ctx, batch, m, live, refused); err != nil {
+	if err := c.mayReplace(ctx, holder, m, live, refused); err != nil {
 		return false, err
 	}
 	return true, c.remove(ctx, m, live)
 }
 
 // mayReplace returns why an object may not be replaced.
-func (c *cluster) mayReplace(ctx context.Context, batch *connector.Batch, m *manifest, live *unstructured.Unstructured, refused *refusal) error {
+func (c *cluster) mayReplace(ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal) error {
 	if live.GetDeletionTimestamp() != nil {
 		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
 	}
-	fields := strings.Join(some(refused.fields), ", ")
+	fields := strings.Join(some(refused.fields()), ", ")
 	switch err := c.tryCreate(ctx, m, live); {
 	case err != nil && (m.force || !errors.Is(connector.ClassOf(err), connector.ErrTerminal)):
 		return fault(connector.ClassOf(err), m.object, "immutable fields (%s): the object is not replaced, because it could not be created again: %w",
@@ -69,13 +67,13 @@ func (c *cluster) mayReplace(ctx context.Context, batch *connector.Batch, m *man
 	if why := c.foreign(m, live); why != "" {
 		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s", fields, why)
 	}
-	if batch.Holder != nil {
-		holder, err := batch.Holder(ctx, m.object)
+	if holder != nil {
+		other, err := holder(ctx, m.object)
 		if err != nil {
 			return fault(connector.ErrRetryable, m.object, "find app contexts that hold it: %w", err)
 		}
-		if holder != "" {
-			return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s holds it too", fields, holder)
+		if other != "" {
+			return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s holds it too", fields, other)
 		}
 	}
 	return nil

@@ -58,6 +58,11 @@
 // so a little early; one that cannot apply some other object of the work has not confirmed anything, and the engine
 // goes on waiting.
 //
+// # Differences
+//
+// The connector is a [connector.Differ]: it compares manifests with those in the works. Agents do not report whole objects, so changes
+// that others make on the cluster are not in the difference.
+//
 // # Guarantees
 //
 //   - No object is moved between works, so none is deleted and made anew that stays.

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package connector
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/spokewire/sdk-go/internal/fielddiff"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// Differ is an optional ability of a Connector: to report what Apply and Delete would change, without a change.
+type Differ interface {
+	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in their order: as many, else the
+	// engine rejects the answer. What cannot be found out about one object is a Change of kind ChangeUnknown. An error is about the
+	// whole cluster, and has a class as that of Apply.
+	Diff(ctx context.Context, batch DiffBatch) ([]Change, error)
+}
+
+// DiffBatch is what an event would apply and delete of one app on one cluster. Drivers do not change it.
+type DiffBatch struct {
+	AppContextID, App string
+	Cluster           appcontext.ClusterID
+	Apply, Delete     []appcontext.Resource
+	// Holder is as in [Batch].
+	Holder func(ctx context.Context, object appcontext.Object) (string, error)
+}
+
+// ChangeKind is what would become of an object.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeNone    ChangeKind = "None"    // it stays as it is
+	ChangeCreate  ChangeKind = "Create"  // it does not exist, and would be created
+	ChangeUpdate  ChangeKind = "Update"  // some of its fields would change
+	ChangeReplace ChangeKind = "Replace" // it would be deleted and created again, because immutable fields change
+	ChangeDelete  ChangeKind = "Delete"  // it would be deleted
+	ChangeRefused ChangeKind = "Refused" // the cluster would reject it
+	ChangeUnknown ChangeKind = "Unknown" // the driver cannot find out
+)
+
+// Change is what would become of an object.
+type Change struct {
+	appcontext.Object
+	Kind ChangeKind `json:"change"`
+	// Fields are those that would change, ordered by their paths, for ChangeUpdate. For ChangeReplace they are those of the manifest
+	// that differ: what the cluster itself would set in the new object is not known.
+	Fields []FieldChange `json:"fields,omitempty"`
+	// FieldsOmitted counts fields beyond the limits.
+	FieldsOmitted int `json:"fieldsOmitted,omitempty"`
+	// Message gives the reason for ChangeRefused and ChangeUnknown, and what was not checked for the others. It has no content of
+	// the object.
+	Message string `json:"message,omitempty"`
+}
+
+// FieldChange is a field that would change.
+type FieldChange struct {
+	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list whose
+	// items have no names has its index.
+	Path string `json:"path"`
+	// Before and After are the values as JSON; empty where there is no field. A value of more than 512 bytes is cut, and ends with
+	// "…". A value of a Secret is the text "(redacted)".
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// Size returns the bytes of the path and the values.
+func (f *FieldChange) Size() int { return len(f.Path) + len(f.Before) + len(f.After) }
+
+// Limits of the fields of one object, in bytes.
+const (
+	maxFieldValue  = 512
+	maxFieldsBytes = 16 << 10
+)
+
+// SetFields sets Fields and FieldsOmitted to the differences between two objects, which are as encoding/json decodes them. It hides
+// values of Secrets, and omits fields after 16 KiB. It is for drivers.
+func (c *Change) SetFields(before, after map[string]any) {
+	changes := fielddiff.Between(before, after)
+	if c.Group == "" && c.Object.Kind == "Secret" {
+		fielddiff.Redact(changes)
+	}
+	size := 0
+	for i := range changes {
+		f := FieldChange{clip(changes[i].Path), valueText(changes[i].Before), valueText(changes[i].After)}
+		if size += f.Size(); size > maxFieldsBytes {
+			c.FieldsOmitted = len(changes) - i
+			return
+		}
+		c.Fields = append(c.Fields, f)
+	}
+}
+
+func valueText(v any) string {
+	if v == nil {
+		return ""
+	}
+	if v == any(fielddiff.Redacted) {
+		return fielddiff.Redacted
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return clip(string(text))
+}
+
+func clip(s string) string {
+	if len(s) > maxFieldValue {
+		s = strings.ToValidUTF8(s[:maxFieldValue], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/spokewire/sdk-go/internal/yamldoc"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var _ connector.Differ = &conn{}
+
+// Diff compares manifests with the objects of the cluster.
+func (c *Cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
+	as := connector.Batch{AppContextID: batch.AppContextID, App: batch.App, Cluster: batch.Cluster, Resources: slices.Concat(batch.Apply, batch.Delete)}
+	if err := c.begin(ctx, Diff, as); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]connector.Change, len(as.Resources))
+	for i, r := range as.Resources {
+		change := &out[i]
+		change.Object, change.Kind = r.Object, connector.ChangeNone
+		have := c.objects[r.Object]
+		switch {
+		case i >= len(batch.Apply) && have != nil:
+			change.Kind = connector.ChangeDelete
+		case i >= len(batch.Apply):
+		case have == nil:
+			change.Kind = connector.ChangeCreate
+		case !bytes.Equal(have.manifest, r.Manifest):
+			change.Kind = connector.ChangeUpdate
+			change.SetFields(contentOf(have.manifest), contentOf(r.Manifest))
+		}
+	}
+	return out, nil
+}
+
+// contentOf reads a manifest; nil for one that is broken, which this cluster takes.
+func contentOf(manifest []byte) (content map[string]any) {
+	if text, err := yamldoc.JSON(manifest); err != nil || json.Unmarshal(text, &content) != nil {
+		return nil
+	}
+	return content
+}

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/internal/fielddiff"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var _ connector.Differ = &cluster{}
+
+// Diff compares each object with what a dry run of its apply returns. It sends two requests for an object to apply, and a
+// third one if immutable fields change; one for an object to delete.
+func (c *cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
+	resources := slices.Concat(batch.Apply, batch.Delete)
+	changes := make([]connector.Change, len(resources))
+	all := make([]int, len(resources))
+	for i := range all {
+		all[i] = i
+	}
+	err := c.parallel(all, func(i int) (err error) {
+		change := &changes[i]
+		change.Object = resources[i].Object
+		if i < len(batch.Apply) {
+			err = c.diffApply(ctx, batch.Holder, &resources[i], change)
+		} else {
+			err = c.diffDelete(ctx, &resources[i], change)
+		}
+		return unknown(change, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changes, nil
+}
+
+// unknown turns a terminal error about an object into a change.
+func unknown(change *connector.Change, err error) error {
+	if err == nil || !errors.Is(err, connector.ErrTerminal) {
+		return err
+	}
+	change.Kind, change.Message = connector.ChangeUnknown, causeOf(err).Error()
+	return nil
+}
+
+func (c *cluster) diffDelete(ctx context.Context, r *appcontext.Resource, change *connector.Change) error {
+	if isProtected(r.Object) {
+		change.Kind, change.Message = connector.ChangeRefused, "the namespace is protected, and is not deleted"
+		return nil
+	}
+	live, err := c.getObject(ctx, c.kindOf(r), r.Object)
+	if err == nil && live != nil {
+		change.Kind = connector.ChangeDelete
+	} else {
+		change.Kind = connector.ChangeNone
+	}
+	return err
+}
+
+func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontext.Resource, change *connector.Change) error {
+	m, err := c.read(r)
+	if err != nil {
+		change.Kind, change.Message = connector.ChangeRefused, causeOf(err).Error()
+		return nil
+	}
+	live, err := c.getObject(ctx, m.gvk, m.object)
+	if err != nil {
+		return err
+	}
+	body, refused := c.patch(ctx, m, true)
+	if refused != nil {
+		return c.diffRefused(ctx, holder, m, live, refused, change)
+	}
+	switch {
+	case live == nil:
+		change.Kind = connector.ChangeCreate
+	case live.GetDeletionTimestamp() != nil:
+		change.Kind, change.Message = connector.ChangeCreate, errLeaving.Error()
+	default:
+		next, err := decode(body, m.object)
+		if err != nil {
+			return err
+		}
+		compare(change, live, next.Object)
+	}
+	return nil
+}
+
+// diffRefused reports what would become of an object whose dry run was refused.
+func (c *cluster) diffRefused(
+	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal, change *connector.Change,
+) error {
+	err := refused.err
+	immutable := live != nil && refused.fields() != nil && foundation(m.object) == objects
+	if immutable {
+		err = c.mayReplace(ctx, holder, m, live, refused)
+	}
+	switch {
+	case immutable && err == nil:
+		compare(change, live, written(live, m))
+		change.Kind = connector.ChangeReplace
+	case live != nil && live.GetDeletionTimestamp() != nil:
+		change.Kind, change.Message = connector.ChangeCreate, errLeaving.Error()
+	case live == nil && isPremature(refused.answer):
+		change.Kind, change.Message = connector.ChangeCreate, "not checked: "+causeOf(err).Error()
+	case isDryRunRefused(refused.answer):
+		change.Kind = connector.ChangeCreate
+		if live != nil {
+			compare(change, live, written(live, m))
+		}
+		change.Message = "not checked: a webhook of the cluster does not support dry runs"
+	case errors.Is(connector.ClassOf(err), connector.ErrTerminal):
+		change.Kind, change.Message = connector.ChangeRefused, causeOf(err).Error()
+	default:
+		return err
+	}
+	return nil
+}
+
+// written returns a live object with the fields of a manifest.
+func written(live *unstructured.Unstructured, m *manifest) map[string]any {
+	content, err := contentOf(m.json)
+	if err != nil { // it was made of content
+		content = nil
+	}
+	return fielddiff.Overlay(live.Object, content)
+}
+
+// isPremature reports whether an error may be due to a Namespace or a definition that the event itself applies before.
+func isPremature(err error) bool {
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		details := status.Status().Details
+		return details != nil && details.Kind == "namespaces"
+	}
+	return errors.Is(err, errNotServed)
+}
+
+// isDryRunRefused reports whether a webhook has refused a request only because it was a dry run.
+func isDryRunRefused(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
+}
+
+// serverFields are the fields of the metadata that the API server sets with each write.
+var serverFields = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
+
+// compare sets what would change of a live object.
+func compare(change *connector.Change, live *unstructured.Unstructured, next map[string]any) {
+	before, after := withoutServerFields(live.Object), withoutServerFields(next)
+	change.SetFields(before, after)
+	change.Kind = connector.ChangeUpdate
+	if len(change.Fields)+change.FieldsOmitted == 0 {
+		change.Kind = connector.ChangeNone
+	}
+}
+
+// withoutServerFields returns a copy of an object that shares its fields.
+func withoutServerFields(object map[string]any) map[string]any {
+	out := maps.Clone(object)
+	if metadata, ok := out["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		for _, field := range serverFields {
+			delete(metadata, field)
+		}
+		out["metadata"] = metadata
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifestwork
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+var _ connector.Differ = &conn{}
+
+// Diff compares manifests with those in the works. Agents do not report objects as a whole, so what others have changed on the
+// cluster is not known. A message names unchanged objects whose work the agent has not applied.
+func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	resources := slices.Concat(batch.Apply, batch.Delete)
+	objects := make([]appcontext.Object, len(resources))
+	for i := range resources {
+		objects[i] = resources[i].Object
+	}
+	works, err := c.find(ctx, workName(c.options.Manager, batch.AppContextID, batch.App), objects, held)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]connector.Change, len(resources))
+	for i := range resources {
+		out[i] = connector.Change{Object: objects[i], Kind: connector.ChangeNone}
+		if i < len(batch.Apply) {
+			diffApply(&out[i], works, &resources[i])
+		} else {
+			diffDelete(&out[i], works)
+		}
+	}
+	return out, nil
+}
+
+func diffApply(change *connector.Change, works []*holder, r *appcontext.Resource) {
+	entries, err := entriesOf([]appcontext.Resource{*r})
+	if err != nil {
+		change.Kind, change.Message = connector.ChangeRefused, refusal(err)
+		return
+	}
+	h := holderOf(works, r.Object)
+	if h == nil || !held(h, r.Object) {
+		change.Kind = connector.ChangeCreate
+		return
+	}
+	if h.work.DeletionTimestamp != nil {
+		change.Kind, change.Message = connector.ChangeCreate, errDeleting.Error()
+		return
+	}
+	if raw := h.work.Spec.Workload.Manifests[h.at[r.Object]].Raw; !sameJSON(raw, entries[0].raw) {
+		change.Kind = connector.ChangeUpdate
+		change.SetFields(fieldsOf(raw), fieldsOf(entries[0].raw))
+	} else if err := reported(h.work); err != nil {
+		change.Message = err.Error()
+	}
+}
+
+func diffDelete(change *connector.Change, works []*holder) {
+	for _, h := range works {
+		switch {
+		case held(h, change.Object) && h.work.DeletionTimestamp == nil:
+			change.Kind, change.Message = connector.ChangeDelete, ""
+			return
+		case known(h, change.Object):
+			change.Message = "it is being removed: " + removing(h.work)
+		}
+	}
+}
+
+// refusal returns the cause of an error about an object.
+func refusal(err error) string {
+	var known *connector.Error
+	if errors.As(err, &known) && known.Err != nil {
+		return known.Err.Error()
+	}
+	return err.Error()
+}
+
+// fieldsOf reads a manifest; nil for one that is no object.
+func fieldsOf(raw []byte) map[string]any {
+	content, err := contentOf(raw)
+	if err != nil {
+		return nil
+	}
+	fields, _ := content.(map[string]any)
+	return fields
+}

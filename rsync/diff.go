@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+const (
+	// diffClusters is how many clusters one call of Diff asks at a time, and diffObjects how many objects in one call of a connector.
+	diffClusters = 32
+	diffObjects  = 100
+	// maxDiffFields bounds the fields of a Diff, in bytes. Each app on a cluster has the same share.
+	maxDiffFields = 32 << 20
+)
+
+// Diff is what an event would change on the clusters.
+type Diff struct {
+	AppContextID string    `json:"appContextID"`
+	Event        EventType `json:"event"`
+	// From is the context that an Update is from.
+	From string `json:"from,omitempty"`
+	// Clusters are in the order of clusters, apps and contexts.
+	Clusters []ClusterDiff `json:"clusters"`
+}
+
+// ClusterDiff is what an event would change of one app on one cluster.
+type ClusterDiff struct {
+	Cluster appcontext.ClusterID `json:"cluster"`
+	App     string               `json:"app"`
+	// AppContextID is the context whose app it is: an Update deletes objects of the contexts that it replaces.
+	AppContextID string `json:"appContextID"`
+	// Reason is empty if the cluster answered. Otherwise it is not known what would change: ReasonUnreachable, ReasonRefusedForNow, or
+	// ReasonRefused, also for a connector that is no [connector.Differ]. Message has the cause.
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Changes are those of the objects that the event applies or deletes, in the order of objects. Some of them may stay as they are.
+	Changes []connector.Change `json:"changes,omitempty"`
+}
+
+// Count returns how many objects would change in one of some ways.
+func (d *Diff) Count(of ...connector.ChangeKind) int {
+	n := 0
+	for i := range d.Clusters {
+		for j := range d.Clusters[i].Changes {
+			if slices.Contains(of, d.Clusters[i].Changes[j].Kind) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Err returns nil if all clusters answered. Otherwise the error names the others. It wraps ErrUnreachable or ErrFailed.
+func (d *Diff) Err() error {
+	var errs []error
+	for i := range d.Clusters {
+		c := &d.Clusters[i]
+		switch {
+		case c.Reason == "":
+		case len(errs) == maxNamed:
+			return fmt.Errorf("%w; and more", errors.Join(errs...))
+		default:
+			errs = append(errs, fmt.Errorf("%s on %s: %w: %s", c.App, c.Cluster, c.Reason.sentinel(), c.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Diff returns what an event would change if it began now, without a change on a cluster or in the store. The event is
+// Instantiate, Terminate, or Update, for which from is the context to update from; from is empty for the others. The engine need
+// not be started.
+//
+// Connectors must implement [connector.Differ]. Diff asks 32 clusters at a time. One that does not answer within Options.CallTimeout, or
+// until ctx ends, is reported with its Reason in the result, and is no error. Objects that another context holds stay, as in the
+// event. A hook that the event applies and deletes is a change with a message. The fields of all changes take at most 32 MiB; others
+// are counted.
+//
+// It returns ErrNotFound, ErrInvalidInput, ErrInvalidState if the event cannot begin, and ErrBroken.
+func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*Diff, error) {
+	parts, err := e.diffParts(ctx, event, id, from)
+	if err != nil {
+		return nil, err
+	}
+	clusters := map[appcontext.ClusterID][]*diffPart{}
+	for _, p := range parts {
+		clusters[p.Cluster] = append(clusters[p.Cluster], p)
+	}
+	budget := maxDiffFields / max(len(parts), 1)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	turns := make(chan struct{}, diffClusters)
+	out := &Diff{AppContextID: id, Event: event, From: from, Clusters: []ClusterDiff{}}
+	for cluster, parts := range clusters {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			diffs := e.diffCluster(ctx, cluster, parts, budget)
+			mu.Lock()
+			defer mu.Unlock()
+			out.Clusters = append(out.Clusters, diffs...)
+		})
+	}
+	all.Wait()
+	slices.SortFunc(out.Clusters, func(a, b ClusterDiff) int {
+		return cmp.Or(cmp.Compare(a.Cluster.String(), b.Cluster.String()), cmp.Compare(a.App, b.App), cmp.Compare(a.AppContextID, b.AppContextID))
+	})
+	return out, nil
+}
+
+// diffCluster asks one cluster. When it has failed, it is not asked again.
+func (e *Engine) diffCluster(ctx context.Context, cluster appcontext.ClusterID, parts []*diffPart, budget int) []ClusterDiff {
+	var failure error
+	conn, err := e.differ(ctx, cluster)
+	if err != nil {
+		failure = err
+	} else {
+		defer func() { _ = conn.Close() }()
+	}
+	out := make([]ClusterDiff, len(parts))
+	for i, p := range parts {
+		d := &out[i]
+		d.Cluster, d.App, d.AppContextID = cluster, p.App, p.AppContextID
+		if failure == nil {
+			d.Changes, failure = e.diffPart(ctx, conn.(connector.Differ), p, budget) //nolint:forcetypeassert // differ has checked it
+		}
+		if failure != nil {
+			d.Changes, d.Reason, d.Message = nil, diffReason(ctx, failure), shorten(failure)
+		}
+	}
+	return out
+}
+
+// differ opens a connector that can compare.
+func (e *Engine) differ(ctx context.Context, cluster appcontext.ClusterID) (conn connector.Connector, err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, e.options.CallTimeout)
+	defer cancel()
+	if conn, err = e.connectors.Connector(ctx, cluster.Provider, cluster.Name); err != nil {
+		return nil, err
+	}
+	if _, ok := conn.(connector.Differ); !ok {
+		_ = conn.Close()
+		return nil, &connector.Error{Class: connector.ErrTerminal, Err: errors.New("its connector cannot compare: it does not implement connector.Differ")}
+	}
+	return conn, nil
+}
+
+func diffReason(ctx context.Context, err error) Reason {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, connector.ErrUnreachable):
+		return ReasonUnreachable
+	case errors.Is(err, connector.ErrTerminal):
+		return ReasonRefused
+	}
+	return ReasonRefusedForNow
+}
+
+// diffPart asks about one app, some objects at a time.
+func (e *Engine) diffPart(ctx context.Context, conn connector.Differ, p *diffPart, budget int) ([]connector.Change, error) {
+	if err := e.share(ctx, p); err != nil {
+		return nil, storeTrouble(err)
+	}
+	out := slices.Clone(p.known)
+	for apply, remove := p.Apply, p.Delete; len(apply)+len(remove) > 0; {
+		batch := p.DiffBatch
+		batch.Apply, apply = apply[:min(len(apply), diffObjects)], apply[min(len(apply), diffObjects):]
+		room := min(diffObjects-len(batch.Apply), len(remove))
+		batch.Delete, remove = remove[:room], remove[room:]
+		changes, err := e.callDiff(ctx, conn, batch)
+		if err != nil {
+			return nil, err
+		}
+		for i := range changes {
+			c := &changes[i]
+			c.Message = shorten(errors.New(joined(c.Message, p.notes[c.Object])))
+			for n := range c.Fields {
+				if budget -= c.Fields[n].Size(); budget < 0 {
+					c.FieldsOmitted += len(c.Fields) - n
+					c.Fields = slices.Clone(c.Fields[:n])
+					break
+				}
+			}
+		}
+		out = append(out, changes...)
+	}
+	slices.SortStableFunc(out, func(a, b connector.Change) int { return a.Object.Compare(b.Object) })
+	return out, nil
+}
+
+func joined(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
+}
+
+func (e *Engine) callDiff(ctx context.Context, conn connector.Differ, batch connector.DiffBatch) (changes []connector.Change, err error) {
+	defer recovered(&err)
+	limited, cancel := context.WithTimeout(ctx, e.options.CallTimeout)
+	defer cancel()
+	if changes, err = conn.Diff(limited, batch); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf("no answer within %s", e.options.CallTimeout)}
+		}
+		return nil, err
+	}
+	asked := slices.Concat(batch.Apply, batch.Delete)
+	if !slices.EqualFunc(changes, asked, func(c connector.Change, r appcontext.Resource) bool { return c.Object == r.Object }) {
+		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector returned other changes (%d) than those of the %d objects", len(changes), len(asked))}
+	}
+	return changes, nil
+}

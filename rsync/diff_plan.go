@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// diffPart is what an event does with one app on one cluster.
+type diffPart struct {
+	connector.DiffBatch
+
+	notes map[appcontext.Object]string // what to add to the messages of changes
+	known []connector.Change           // of objects about which the cluster is not asked
+
+	event    EventType
+	target   string   // the context of the event
+	replaced []string // the contexts that an update replaces
+	records  *others
+}
+
+// diffParts plans an event as if it began now.
+func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string) ([]*diffPart, error) {
+	img, err := e.diffContext(ctx, event, id, event)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := e.loadSpec(ctx, &img.head)
+	if err != nil {
+		return nil, err
+	}
+	plan := &diffPlan{engine: e, target: id}
+	p := planner{event: event, context: spec, order: e.options.DeleteOrder, changed: e.options.Comparer}
+	if event != Update {
+		if from != "" {
+			return nil, fmt.Errorf("%w: from is %q: only an Update has one", ErrInvalidInput, from)
+		}
+		err := plan.add(&p, id)
+		return plan.parts, err
+	}
+	if id == from {
+		return nil, fmt.Errorf("%w: the update of app context %q is from itself", ErrInvalidInput, id)
+	}
+	initial, err := e.diffContext(ctx, event, from, UpdateDelete)
+	if err != nil {
+		return nil, err
+	}
+	next := img.record
+	if _, _, err := (&run{engine: e, id: id}).replaces(ctx, from, &initial.record, &next); err != nil {
+		return nil, err
+	}
+	plan.replaced, p.whole = next.Previous, next.Whole
+	var removes []planner
+	for _, old := range next.Previous {
+		other, err := e.AppContext(ctx, old)
+		if err != nil {
+			return nil, err
+		}
+		if old == from {
+			p.other = other
+		}
+		removes = append(removes, planner{event: UpdateDelete, context: other, other: spec, order: p.order, changed: p.changed})
+	}
+	if err := plan.add(&p, id); err != nil {
+		return nil, err
+	}
+	for i := range removes {
+		if err := plan.add(&removes[i], removes[i].context.ID); err != nil {
+			return nil, err
+		}
+	}
+	return plan.parts, nil
+}
+
+// diffContext reads a context, in whose state an event must be able to begin.
+func (e *Engine) diffContext(ctx context.Context, event EventType, id string, begins EventType) (*image, error) {
+	if event != Instantiate && event != Terminate && event != Update {
+		return nil, fmt.Errorf("%w: event %q: must be Instantiate, Terminate or Update", ErrInvalidInput, event)
+	}
+	img, err := e.image(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, valid := e.options.Transitions.Of(begins, img.record.State); !valid {
+		return nil, fmt.Errorf("app context %q is %s, in which %s cannot begin: %w", id, img.record.State, begins, ErrInvalidState)
+	}
+	return img, nil
+}
+
+// diffPlan collects the parts of an event.
+type diffPlan struct {
+	engine   *Engine
+	target   string
+	replaced []string
+	parts    []*diffPart
+	gone     map[appcontext.Identity]bool // what is deleted by parts before
+}
+
+// add plans what is done with the apps of one context.
+func (d *diffPlan) add(p *planner, id string) error {
+	tasks := p.plan()
+	if p.broken != "" {
+		return fmt.Errorf("app context %q: %s: %w", id, p.broken, ErrBroken)
+	}
+	records := &others{}
+	for _, t := range tasks {
+		part := &diffPart{
+			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster}, notes: map[appcontext.Object]string{},
+			event: p.event, target: d.target, replaced: d.replaced, records: records,
+		}
+		part.Holder = func(ctx context.Context, o appcontext.Object) (string, error) {
+			return d.engine.otherHolder(ctx, d.target, d.replaced, t.cluster, o)
+		}
+		d.collect(part, t)
+		if len(part.Apply)+len(part.Delete) > 0 {
+			d.parts = append(d.parts, part)
+		}
+	}
+	return nil
+}
+
+// collect brings the phases of a task together. What it applies and deletes is a hook.
+func (d *diffPlan) collect(part *diffPart, t *task) {
+	applied := map[appcontext.Object]bool{}
+	for _, phase := range t.phases {
+		for _, r := range phase.resources {
+			at := appcontext.Identity{Cluster: t.cluster, Object: r.Object}
+			switch {
+			case phase.verb == applyVerb && !applied[r.Object]:
+				applied[r.Object] = true
+				part.Apply = append(part.Apply, r)
+			case phase.verb == deleteVerb && applied[r.Object]:
+				part.notes[r.Object] = "a hook, which is deleted when it is done"
+			case phase.verb == deleteVerb && !d.gone[at]:
+				if d.gone == nil {
+					d.gone = map[appcontext.Identity]bool{}
+				}
+				d.gone[at] = true
+				part.Delete = append(part.Delete, r)
+			}
+		}
+	}
+}
+
+// share takes objects that other contexts hold out of those to delete, as the event does: such an object stays, and gets the manifest of
+// the context that holds it.
+func (e *Engine) share(ctx context.Context, p *diffPart) error {
+	if !p.event.removes() {
+		return nil
+	}
+	objects := map[appcontext.Object]bool{}
+	for _, r := range p.Delete {
+		objects[r.Object] = true
+	}
+	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, func(n *neighbor, r *record) bool {
+		if n.id == p.target { // it holds its objects from the begin of the event
+			return r.Generation == n.generation
+		}
+		return r.Holds && !slices.Contains(p.replaced, n.id)
+	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	byHolder := map[string][]appcontext.Resource{}
+	names := map[string]holder{}
+	p.Delete = slices.DeleteFunc(slices.Clone(p.Delete), func(r appcontext.Resource) bool {
+		h, ok := left[r.Object]
+		if ok {
+			names[h.String()] = h
+			byHolder[h.String()] = append(byHolder[h.String()], r)
+		}
+		return ok
+	})
+	for _, name := range slices.Sorted(maps.Keys(byHolder)) {
+		h := names[name]
+		theirs, err := e.handedOver(ctx, &h, p.Cluster, byHolder[name])
+		if err != nil {
+			return err
+		}
+		p.Apply = append(slices.Clone(p.Apply), theirs...)
+		for _, r := range byHolder[name] {
+			note := "left for " + name
+			if slices.ContainsFunc(theirs, func(t appcontext.Resource) bool { return t.Object == r.Object }) {
+				p.notes[r.Object] = note
+			} else {
+				p.known = append(p.known, connector.Change{Object: r.Object, Kind: connector.ChangeNone, Message: note})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+)
+
+// TestDiffText: the text of a difference has a line for each object and each field, in one order.
+func TestDiffText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{CallTimeout: 5 * time.Second})
+		s.create("v1", "web@c1 same=1 changed=1 gone=1; web@c2 x=1; db@c2 y=1 pre-delete!bye=1")
+		s.create("v2", "web@c1 same=1 changed=2 new=1; web@c2 x=2; web@c3 z=1; web@c4 z=1")
+		s.create("guest", "other@c1 gone=2")
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		s.done(s.engine.Instantiate(t.Context(), "guest"))
+		s.clusters.Cluster("edge", "c3").SetMode(fake.BlackHole)
+		s.clusters.Cluster("edge", "c4").SetMode(fake.Refusing)
+		before := s.objects("c1") + s.objects("c2")
+		diff, err := s.engine.Diff(t.Context(), rsync.Update, "v2", "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `Update of v2 from v1: 2 to create, 2 to change, 0 to replace, 1 to delete, 1 unchanged; unknown for 2 apps on clusters
+edge+c1
+  web of v1
+    = ConfigMap default/gone: left for app other of app context guest
+  web of v2
+    ~ ConfigMap default/changed
+        .value: 1 -> 2
+    + ConfigMap default/new
+edge+c2
+  db of v1
+    - ConfigMap default/y
+    + Job default/bye: a hook, which is deleted when it is done
+  web of v2
+    ~ ConfigMap default/x
+        .value: 1 -> 2
+edge+c3
+  web of v2
+    ? Unreachable: the cluster does not answer: no answer within 5s
+edge+c4
+  web of v2
+    ? Refused: the cluster refused: the fake cluster is told to
+`
+		if got := diff.String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		if err := diff.Err(); !errors.Is(err, rsync.ErrUnreachable) || !errors.Is(err, rsync.ErrFailed) || !strings.Contains(err.Error(), "web on edge+c3") {
+			t.Errorf("Err: %v", err)
+		}
+		if after := s.objects("c1") + s.objects("c2"); after != before {
+			t.Errorf("the clusters have %s, before %s", after, before)
+		}
+		s.state("v2", rsync.Created)
+	})
+}
+
+// TestDiffInput: what cannot be compared is an error that gives the reason.
+func TestDiffInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("v1", "web@c1 x=1")
+		s.create("v2", "web@c1 x=2")
+		for _, tt := range []struct {
+			event    rsync.EventType
+			id, from string
+			want     error
+		}{
+			{rsync.Read, "v1", "", rsync.ErrInvalidInput},
+			{rsync.UpdateDelete, "v1", "v2", rsync.ErrInvalidInput},
+			{rsync.Instantiate, "v1", "v2", rsync.ErrInvalidInput},
+			{rsync.Update, "v1", "", rsync.ErrInvalidInput},
+			{rsync.Update, "v1", "v1", rsync.ErrInvalidInput},
+			{rsync.Instantiate, "v3", "", rsync.ErrNotFound},
+			{rsync.Update, "v2", "v3", rsync.ErrNotFound},
+			{rsync.Update, "v2", "v1", rsync.ErrInvalidState},
+			{rsync.Terminate, "v1", "", rsync.ErrInvalidState},
+		} {
+			if _, err := s.engine.Diff(t.Context(), tt.event, tt.id, tt.from); !errors.Is(err, tt.want) {
+				t.Errorf("%s of %s from %q: %v, want %v", tt.event, tt.id, tt.from, err, tt.want)
+			}
+		}
+	})
+}
+
+// TestDiffLeavesNamespaces: a Namespace stays if the context that the update leads to, or another one, has objects in it.
+func TestDiffLeavesNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		namespace := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")
+		for id, inside := range map[string]bool{"v1": true, "v2": true, "v3": false} {
+			b := appcontext.NewBuilder(id)
+			app := b.App("web").Cluster("edge", "c1").Resource("edge", "c1", []byte("{apiVersion: v1, kind: Node, metadata: {name: one}}"))
+			if id == "v1" {
+				app.Resource("edge", "c1", namespace)
+			}
+			if inside {
+				app.Resource("edge", "c1", manifest("ConfigMap", "x", "1"))
+			}
+			c, err := b.Build()
+			if err == nil {
+				err = s.engine.Create(t.Context(), c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		for to, want := range map[string]string{"v2": "= Namespace default: left for app web of app context v2", "v3": "- Namespace default\n"} {
+			diff, err := s.engine.Diff(t.Context(), rsync.Update, to, "v1")
+			if err != nil || !strings.Contains(diff.String(), want) {
+				t.Errorf("to %s: %s, %v, want %q", to, diff, err, want)
+			}
+		}
+		s.done(s.engine.Update(t.Context(), "v1", "v2"))
+		time.Sleep(time.Minute)
+		if _, there := s.clusters.Cluster("edge", "c1").Objects()[appcontext.Object{Kind: "Namespace", Name: "default"}]; !there {
+			t.Error("the update deleted the Namespace")
+		}
+	})
+}
+
+// odd is a connector whose Diff does something odd.
+type odd struct {
+	connector.Connector
+
+	diff func(batch connector.DiffBatch) ([]connector.Change, error)
+}
+
+func (o odd) Diff(_ context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
+	return o.diff(batch)
+}
+
+// TestDiffOfOddConnectors: a connector that cannot compare, that panics, or that returns other objects, is reported. Large answers are cut.
+func TestDiffOfOddConnectors(t *testing.T) {
+	clusters := fake.New()
+	large := strings.Repeat("x", 1<<20)
+	many := func(batch connector.DiffBatch) (out []connector.Change, _ error) {
+		for _, r := range batch.Apply {
+			c := connector.Change{Object: r.Object, Kind: connector.ChangeUpdate}
+			for range 40 {
+				c.Fields = append(c.Fields, connector.FieldChange{Path: ".a", After: large})
+			}
+			out = append(out, c)
+		}
+		return out, nil
+	}
+	all := connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+		conn, err := clusters.Connector(ctx, provider, name)
+		switch name {
+		case "plain":
+			return struct{ connector.Connector }{conn}, err
+		case "panics":
+			return odd{conn, func(connector.DiffBatch) ([]connector.Change, error) { panic("s3cr3t") }}, err
+		case "short":
+			return odd{conn, func(connector.DiffBatch) ([]connector.Change, error) { return nil, nil }}, err
+		case "fails":
+			return nil, errors.Join(conn.Close(), errors.New("no way there"))
+		}
+		return odd{conn, many}, err
+	})
+	engine, err := rsync.New(memstore.New(memstore.Options{}), all, rsync.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Create(t.Context(), parse(t, "v1", "a@plain x=1; a@panics x=1; a@short x=1; a@fails x=1; a@large x=1")); err != nil {
+		t.Fatal(err)
+	}
+	diff, err := engine.Diff(t.Context(), rsync.Instantiate, "v1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, c := range diff.Clusters {
+		got += fmt.Sprintf("%s: %s %s; ", c.Cluster.Name, c.Reason, c.Message)
+		for _, change := range c.Changes {
+			got += fmt.Sprintf("%d fields, %d omitted; ", len(change.Fields), change.FieldsOmitted)
+		}
+	}
+	want := "fails: RefusedForNow no way there; large:  ; 6 fields, 34 omitted; " +
+		"panics: Refused the cluster refused: its connector panicked with a string; " +
+		"plain: Refused the cluster refused: its connector cannot compare: it does not implement connector.Differ; " +
+		"short: Refused the cluster refused: its connector returned other changes (0) than those of the 1 objects; "
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if n := clusters.Open(); n != 0 {
+		t.Errorf("%d connectors are open", n)
+	}
+}
+
+// TestDiffIsWhatHappens: before each of many random events, on contexts that have objects in common and of which some have failed, Diff
+// returns what the event then does on each cluster, or that it cannot begin.
+func TestDiffIsWhatHappens(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i], _ = drawText(rt)
+		}
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+			return step{
+				What: rapid.SampledFrom([]string{"instantiate", "terminate", "update", "update", "update"}).Draw(t, "what"),
+				ID:   rapid.IntRange(0, n-1).Draw(t, "id"), Next: rapid.IntRange(0, n-1).Draw(t, "next"),
+				Cluster: rapid.IntRange(0, 5).Draw(t, "cluster"), // the one that refuses; beyond 2 none does
+			}
+		}), 3, 15).Draw(rt, "steps")
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			for i, text := range texts {
+				s.create(fmt.Sprint("id", i), text)
+			}
+			for _, step := range steps {
+				s.foretold(step)
+			}
+			if t.Failed() {
+				t.Logf("contexts %q, steps %+v", texts, steps)
+			}
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// foretold takes a step, and compares it with its difference.
+func (s *scene) foretold(next step) {
+	id, from := fmt.Sprint("id", next.Next), ""
+	var event rsync.EventType
+	switch next.What {
+	case "instantiate":
+		event = rsync.Instantiate
+	case "terminate":
+		event = rsync.Terminate
+	case "update":
+		if event, from = rsync.Update, fmt.Sprint("id", next.ID); from == id {
+			return
+		}
+	}
+	diff, err := s.engine.Diff(s.t.Context(), event, id, from)
+	if err != nil && !errors.Is(err, rsync.ErrInvalidState) {
+		s.t.Fatal(err)
+	}
+	before := s.allObjects()
+	refuses := s.clusters.Cluster("edge", fmt.Sprint("c", next.Cluster))
+	refuses.SetMode(fake.Refusing)
+	defer refuses.SetMode(fake.Works)
+	var ref rsync.EventRef
+	var queued error
+	switch event {
+	case rsync.Instantiate:
+		ref, queued = s.engine.Instantiate(s.t.Context(), id)
+	case rsync.Terminate:
+		ref, queued = s.engine.Terminate(s.t.Context(), id)
+	default:
+		ref, queued = s.engine.Update(s.t.Context(), from, id)
+	}
+	_, failure := s.wait(ref, queued)
+	time.Sleep(time.Hour) // until the events that follow have ended too
+	var ended *rsync.EventError
+	if invalid := errors.As(failure, &ended) && ended.Reason == rsync.ReasonInvalidState; invalid != (err != nil) {
+		s.t.Errorf("%s of %s from %q: Diff: %v, the event: %v", event, id, from, err, failure)
+	}
+	if failure != nil || diff == nil || next.Cluster < 3 {
+		return // a cluster refused
+	}
+	if err := diff.Err(); err != nil {
+		s.t.Error(err)
+	}
+	got, want := s.allObjects(), predict(s.t, before, diff)
+	for at, value := range want {
+		if _, there := got[at]; there && value == "?" {
+			want[at] = got[at]
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		s.t.Errorf("%s of %s from %q\nbefore %v\nafter  %v\nwant   %v\n%s", event, id, from, before, got, want, diff)
+	}
+}
+
+func (s *scene) allObjects() map[appcontext.Identity]string {
+	out := map[appcontext.Identity]string{}
+	for c := range 3 {
+		cluster := appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", c)}
+		for o, text := range s.clusters.Cluster(cluster.Provider, cluster.Name).Objects() {
+			_, value, _ := strings.Cut(text, "value: ")
+			out[appcontext.Identity{Cluster: cluster, Object: o}] = strings.TrimSpace(value)
+		}
+	}
+	return out
+}
+
+// predict returns what clusters have after a difference, for values of one field.
+func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Diff) map[appcontext.Identity]string {
+	t.Helper()
+	out := map[appcontext.Identity]string{}
+	for at, value := range before {
+		out[at] = value
+	}
+	seen := map[appcontext.Identity]bool{}
+	for _, c := range diff.Clusters {
+		for _, change := range c.Changes {
+			at := appcontext.Identity{Cluster: c.Cluster, Object: change.Object}
+			if seen[at] {
+				t.Errorf("%s is there twice", at)
+			}
+			seen[at] = true
+			_, exists := before[at]
+			switch change.Kind {
+			case connector.ChangeCreate:
+				if exists {
+					t.Errorf("%s exists", at)
+				}
+				out[at] = "?"
+			case connector.ChangeUpdate:
+				if f := change.Fields; !exists || len(f) != 1 || f[0].Path != ".value" || f[0].Before != before[at] {
+					t.Errorf("%s has %q: %+v", at, before[at], change)
+				}
+				out[at] = change.Fields[0].After
+			case connector.ChangeDelete:
+				if !exists {
+					t.Errorf("%s does not exist", at)
+				}
+				delete(out, at)
+			}
+			if strings.Contains(change.Message, "a hook") {
+				delete(out, at)
+			}
+		}
+	}
+	return out
+}
