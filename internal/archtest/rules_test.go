@@ -126,7 +126,7 @@ var rules = []rule{
 	{packages: "internal/..."},
 	{packages: "internal/metertest", may: []string{"github.com/prometheus/client_golang/prometheus/testutil/promlint"}},
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
-	{packages: "internal/yamldoc", may: []string{"go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
+	{packages: "internal/yamldoc", may: []string{"internal/turns", "go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
 	{packages: "internal/rawjson", may: []string{apimachinery}},
 	{packages: "internal/kubefields", may: []string{apimachinery}},
 	{packages: "internal/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},

@@ -8,24 +8,26 @@
 // document with its aliases replaced may have [MaxExpanded] bytes. YAML parsers bound the number of
 // values, but not their size, and 170 kB can become 4.3 GiB.
 //
-// A parser allocates up to 500 times the size of a document. The package therefore parses large
-// documents, and documents with aliases, one at a time.
+// A parser allocates up to 280 times the size of a document. The package therefore refuses documents
+// with very many small parts, and bounds the memory of all documents that are parsed at a time.
 //
 // Errors never quote a value of a document.
 package yamldoc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"regexp"
 	"strings"
-	"sync"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/internal/turns"
 )
 
 const (
@@ -41,8 +43,14 @@ const (
 	// growth is the size limit of a file's documents in JSON: this many times the size of the file. JSON may
 	// have six bytes for a character.
 	growth = 8
-	// small documents without aliases are parsed at the same time as others.
-	small = 64 << 10
+
+	// maxMemory is about how many bytes a document may take while it is parsed, and maxTogether those of
+	// all documents that are parsed at a time.
+	maxMemory, maxTogether = 128 << 20, 172 << 20
+	// small documents do not wait for larger ones.
+	small = 1 << 20
+	// These are the parser's memory for a byte of a long string, for a value, and for an object.
+	textCost, nodeCost, objectCost = 12, 160, 640
 )
 
 // LimitError is returned for a document or a file that exceeds a limit. Its text quotes nothing.
@@ -65,17 +73,64 @@ func StrictJSON(text []byte) ([]byte, error) {
 	return convert(text, yaml.YAMLToJSONStrict)
 }
 
-// turn is held while a document is parsed that may need much memory.
-var turn sync.Mutex
+var parsing = turns.New(maxTogether)
 
-// takeTurn locks turn for a large document, or one with aliases. It returns the function that
-// unlocks it.
+// takeTurn waits until there is memory to parse a document, and returns the function that frees it.
 func takeTurn(text []byte) (release func()) {
-	if !hasAliases(text) && len(text) <= small {
-		return func() {}
+	size, client := memory(text), "small"
+	if hasAliases(text) {
+		size = maxMemory
 	}
-	turn.Lock()
-	return turn.Unlock
+	if size > maxMemory || len(text) > MaxBytes {
+		return func() {} // it is refused
+	}
+	if size > small {
+		client = "large"
+	}
+	release, err := parsing.Take(context.Background(), client, size)
+	if err != nil {
+		return func() {} // contexts that do not end have no error
+	}
+	return release
+}
+
+// memory returns about how much memory a parser takes for a text, or more: characters that separate
+// values also count where they are part of a string. Each value has one of them before or after it.
+func memory(text []byte) int {
+	anchors := bytes.IndexByte(text, '&') >= 0
+	size := 0
+	for i, c := range text {
+		switch c {
+		case ',', '[':
+			size += nodeCost
+		case '{':
+			size += nodeCost + objectCost
+		case '?':
+			size += 2*nodeCost + objectCost
+		case '-':
+			if endsWord(text, i+1) {
+				size += nodeCost
+			}
+		case ':':
+			// In the middle of a word it is part of the word. An anchor ends before it.
+			if anchors || endsWord(text, i+1) || !inWord(text, i-1) {
+				size += 2*nodeCost + objectCost
+			}
+		}
+	}
+	return max(size, textCost*len(text))
+}
+
+func endsWord(text []byte, i int) bool {
+	return i >= len(text) || text[i] <= ' ' || text[i] >= 0x80 // line breaks of Unicode, too
+}
+
+func inWord(text []byte, i int) bool {
+	if i < 0 {
+		return false
+	}
+	c := text[i]
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' || c == '/'
 }
 
 func hasAliases(text []byte) bool {
@@ -85,6 +140,9 @@ func hasAliases(text []byte) bool {
 func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 	if len(text) > MaxBytes {
 		return nil, limit("the document has %d bytes, and %d are allowed", len(text), MaxBytes)
+	}
+	if memory(text) > maxMemory {
+		return nil, tooMany()
 	}
 	if hasAliases(text) {
 		if err := checkAliases(text); err != nil {
@@ -99,6 +157,11 @@ func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 		return nil, tooDeep()
 	}
 	return out, nil
+}
+
+func tooMany() error {
+	return limit("the document has so many small parts that it would take more than %d bytes of memory: make it simpler",
+		maxMemory)
 }
 
 func tooDeep() error { return limit("the document has more than %d levels", MaxDepth) }
@@ -116,8 +179,8 @@ func checkAliases(text []byte) error {
 
 // size is the size of a node with its aliases replaced. A node that contains itself has a pending size.
 type size struct {
-	bytes, depth int
-	pending      bool
+	bytes, memory, depth int
+	pending              bool
 }
 
 type counter struct{ anchors map[*yamlv3.Node]size }
@@ -133,16 +196,23 @@ func (c counter) count(n *yamlv3.Node) (size, error) {
 	if n.Anchor != "" {
 		c.anchors[n] = size{pending: true}
 	}
-	s := size{bytes: 1 + len(n.Value)}
+	s := size{bytes: 1 + len(n.Value), memory: nodeCost}
+	if n.Kind == yamlv3.MappingNode {
+		s.memory += objectCost
+	}
 	for _, child := range n.Content {
 		part, err := c.count(child)
 		if err != nil {
 			return s, err
 		}
 		s.bytes += part.bytes
+		s.memory += part.memory
 		s.depth = max(s.depth, 1+part.depth)
 		if s.bytes > MaxExpanded {
 			return s, limit("the document has more than %d bytes with its aliases replaced", MaxExpanded)
+		}
+		if s.memory > maxMemory {
+			return s, tooMany()
 		}
 		if s.depth > MaxDepth {
 			return s, tooDeep()
@@ -207,8 +277,8 @@ func (d Document) JSON() ([]byte, error) { return d.spend(JSON(d.Text)) }
 // StrictJSON is like the function [StrictJSON]. In addition it bounds the file as a whole.
 func (d Document) StrictJSON() ([]byte, error) { return d.spend(StrictJSON(d.Text)) }
 
-// UseStrictJSON calls use with the result of [Document.StrictJSON]. No other large document is
-// parsed before use returns, so that the memory of several documents does not add up. Function use
+// UseStrictJSON calls use with the result of [Document.StrictJSON]. The document counts as being
+// parsed until use returns, so that the memory of several documents does not add up. Function use
 // must not call this package.
 func (d Document) UseStrictJSON(use func(text []byte, err error)) {
 	defer takeTurn(d.Text)()
