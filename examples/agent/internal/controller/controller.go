@@ -30,6 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+	"github.com/spokewire/sdk-go/internal/turns"
 )
 
 const (
@@ -92,6 +93,8 @@ type Controller struct {
 	lister   worklisters.ManifestWorkNamespaceLister
 	builder  *status.Builder
 	metrics  *metrics
+	memory   *turns.Turns
+	large    sync.WaitGroup // goroutines that serve large works
 
 	mu       sync.Mutex
 	written  map[string]write // by the work's name, as are these:
@@ -118,7 +121,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
+	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory), written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()
 	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
@@ -182,6 +185,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	group.Wait()
+	c.large.Wait()
 	if watchesErr != nil {
 		return fmt.Errorf("watch the objects of works: %w", watchesErr)
 	}
@@ -197,11 +201,21 @@ func (c *Controller) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
+	if source, size := c.needs(name); size > smallWork {
+		c.large.Go(func() { c.nextLarge(ctx, name, source, size) })
+		return true
+	}
 	defer c.queue.Done(name)
+	c.serveNow(ctx, name, smallWork)
+	return true
+}
+
+// serveNow serves a work if its decoded manifests take no more than this memory.
+func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("cluster", c.o.ClusterName, "work", name))
 	var after time.Duration
 	err := recovery.Call(ctx, "serving the work", func() (err error) {
-		after, err = c.reconcile(ctx, name)
+		after, err = c.reconcile(ctx, name, memory)
 		return err
 	})
 	if panicked := (*recovery.PanicError)(nil); errors.As(err, &panicked) {
@@ -219,7 +233,6 @@ func (c *Controller) next(ctx context.Context) bool {
 			c.queue.AddAfter(name, after)
 		}
 	}
-	return true
 }
 
 // watcher is how the watches know a work.

@@ -16,18 +16,24 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// reconcile serves one work. After is when it is to be served again, should nothing change; 0 for not at all.
-func (c *Controller) reconcile(ctx context.Context, name string) (after time.Duration, err error) {
+// reconcile serves one work. After is when it is to be served again, should nothing change; 0 for not at all. A work that
+// needs more memory than it was given has grown: it returns to the queue.
+func (c *Controller) reconcile(ctx context.Context, name string, memory int) (after time.Duration, err error) {
 	cached, err := c.latest(name)
 	if apierrors.IsNotFound(err) {
 		return c.evict(ctx, name)
 	}
 	if err != nil {
 		return 0, err
+	}
+	if manifest.Memory(cached) > memory {
+		c.queue.Add(name)
+		return 0, nil
 	}
 	w := cached.DeepCopy()
 	if w.DeletionTimestamp != nil {

@@ -46,14 +46,26 @@ type Manifest struct {
 	Err error
 }
 
-// maxMemory is about how many bytes the decoded manifests of one work take. All of them are kept
+// MaxMemory is about how many bytes the decoded manifests of one work take. All of them are kept
 // while the work is served.
-const maxMemory = 256 << 20
+const MaxMemory = 192 << 20
+
+// Memory returns about how many bytes the decoded manifests of a work take, at most [MaxMemory].
+// Manifests that [Read] refuses do not count.
+func Memory(w *workv1.ManifestWork) (size int) {
+	for i := range w.Spec.Workload.Manifests {
+		n, err := rawjson.Memory(w.Spec.Workload.Manifests[i].Raw)
+		if err == nil && n <= MaxMemory-size {
+			size += n
+		}
+	}
+	return size
+}
 
 // Read returns the manifests of a work, in their order. Their rules come from the budget of ctx.
 func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
-	left := maxMemory
+	left := MaxMemory
 	for i := range manifests {
 		manifests[i].Ordinal = i
 		left -= manifests[i].decode(w.Spec.Workload.Manifests[i], left)
@@ -135,7 +147,7 @@ func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 	}
 	if size > left {
 		m.fail(fmt.Errorf("it is not decoded: all manifests of the work would take more than %d bytes of memory "+
-			"together: split the work", maxMemory))
+			"together: split the work", MaxMemory))
 		return 0
 	}
 	obj := &unstructured.Unstructured{}
