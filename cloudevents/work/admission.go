@@ -69,14 +69,16 @@ func validateChange(current, next *workv1.ManifestWork, specChanged bool, invali
 	return nil
 }
 
-// without returns the errors that are not among known.
+// without returns the errors that are not among known. The text of an error has its field.
 func without(errs, known field.ErrorList) field.ErrorList {
 	if len(known) == 0 {
 		return errs
 	}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool {
-		return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Field == e.Field && k.Error() == e.Error() })
-	})
+	texts := make(map[string]bool, len(known))
+	for _, k := range known {
+		texts[k.Error()] = true
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool { return texts[e.Error()] })
 }
 
 func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {
@@ -222,12 +224,12 @@ func newInvalid(kind schema.GroupKind, name string, errs field.ErrorList) error 
 	return apierrors.NewInvalid(kind, name, first(errs, 500))
 }
 
-// first returns the first errors of a list, and how many more there are.
+// first returns the first errors of a list, and that there are others.
 func first(errs field.ErrorList, n int) field.ErrorList {
 	if len(errs) <= n {
 		return errs
 	}
-	return append(errs[:n:n], field.Invalid(nil, nil, fmt.Sprintf("there are %d more errors", len(errs)-n)))
+	return append(errs[:n:n], field.Invalid(nil, nil, "there are more errors"))
 }
 
 // statusErrors returns what the CRD has against the first bad part of a status that a peer has

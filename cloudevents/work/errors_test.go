@@ -4,14 +4,17 @@
 package work_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -64,6 +67,61 @@ func TestManyErrors(t *testing.T) {
 		within(t, "status: Invalid value: is invalid, and too large for details", func() error {
 			return work.StatusError(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)})
 		})
+	})
+}
+
+// TestManyErrorsOfWrite: a write through a hub's own clientset with very many errors does not take much memory. A write with
+// few errors has all of them.
+func TestManyErrorsOfWrite(t *testing.T) {
+	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
+	manifest := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":` + list("{}", 50) + "}}"
+	specs := map[string]string{
+		"configurations": `{"manifestConfigs":` + list(`{"feedbackRules":[{}]}`, 10_000) + "}",
+		"rules":          `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"feedbackRules":` + list("{}", 20_000) + "}]}",
+		"manifests":      `{"workload":{"manifests":` + list("{}", 20_000) + "}}",
+		"owners":         `{"workload":{"manifests":` + list(manifest, 500) + "}}",
+		"conditions":     `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"conditionRules":` + list(`{"type":"CEL","condition":"a"}`, 5000) + "}]}",
+	}
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		h.create("cluster1", newWork("app", "1"))
+		works := h.Clientset().WorkV1().ManifestWorks("cluster1")
+		ctx := t.Context()
+		few := workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "few"}}
+		few.Spec.ManifestConfigs = make([]workv1.ManifestConfigOption, 40)
+		for i := range few.Spec.ManifestConfigs {
+			few.Spec.ManifestConfigs[i].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
+		}
+		_, err := works.Create(ctx, &few, metav1.CreateOptions{})
+		if n := strings.Count(fmt.Sprint(err), "feedbackRules[0].type: Unsupported value"); n != 40 {
+			t.Errorf("40 errors: %d in %v", n, err)
+		}
+		for name, spec := range specs {
+			var obj workv1.ManifestWork
+			if err := json.Unmarshal([]byte(spec), &obj.Spec); err != nil {
+				t.Fatal(err)
+			}
+			obj.Name = "evil"
+			write := func(how string, f func() error) {
+				var err error
+				bytes, _ := alloctest.Cost(func() { err = f() })
+				if !apierrors.IsInvalid(err) || len(err.Error()) > 1<<20 {
+					t.Errorf("%s, %s: %.300v", name, how, err)
+				}
+				if t.Logf("%s, %s: %d MiB", name, how, bytes>>20); bytes > 512<<20 {
+					t.Errorf("%s, %s: %d MiB", name, how, bytes>>20)
+				}
+			}
+			write("create", func() error { _, err := works.Create(ctx, &obj, metav1.CreateOptions{}); return err })
+			write("merge patch", func() error {
+				_, err := works.Patch(ctx, "app", types.MergePatchType, []byte(`{"spec":`+spec+"}"), metav1.PatchOptions{})
+				return err
+			})
+			write("JSON patch", func() error {
+				_, err := works.Patch(ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec","value":`+spec+"}]"), metav1.PatchOptions{})
+				return err
+			})
+		}
 	})
 }
 

@@ -3,6 +3,8 @@
 
 package crd
 
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
 // What the tests compare with the CRD.
 var (
 	Definition      = definition
@@ -11,3 +13,17 @@ var (
 	IsConditionType = isConditionType
 	IsSubdomain     = isSubdomain
 )
+
+// Constraints returns the errors of the API server's validator, which sees a value as a whole or the elements of long lists one at
+// a time.
+func Constraints(member string, value any, whole bool) field.ErrorList {
+	root, err := Schema()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	all := map[string]any{member: value}
+	if whole {
+		return validated(nil, "", all, root)
+	}
+	return constraints(nil, "", all, root)
+}

@@ -67,10 +67,11 @@ func shape(obj map[string]any) error {
 	}
 	Prune(obj, root, "")
 	dropNulls(obj, root)
-	visit(nil, obj, root, func(_ *field.Path, x any, s *spec.Schema) {
+	visit(nil, obj, root, func(_ *field.Path, x any, s *spec.Schema) bool {
 		if manifest, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			_ = shapeMetadata(manifest) // one that an API server would not have is left as it is
 		}
+		return true
 	})
 	return shapeMetadata(obj)
 }

@@ -138,25 +138,30 @@ func Malformed(member string, data []byte) *field.Error {
 		return nil
 	}
 	var first *field.Error
-	visit(field.NewPath(member), value, property(root, member), func(path *field.Path, x any, s *spec.Schema) {
-		obj, ok := x.(map[string]any)
-		if !ok || first != nil || !extension[bool](s, embedded) {
-			return
+	visit(field.NewPath(member), value, property(root, member), func(path *field.Path, x any, s *spec.Schema) bool {
+		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
+			first = malformed(path, obj)
 		}
-		for _, name := range []string{"apiVersion", "kind"} {
-			if v, ok := obj[name]; ok && first == nil {
-				if _, ok := v.(string); !ok {
-					first = field.Invalid(path.Child(name), v, "must be a string")
-				}
-			}
-		}
-		if metadata, ok := obj["metadata"]; ok && first == nil {
-			if _, err := decodeMetadata(metadata); err != nil {
-				first = field.Invalid(path.Child("metadata"), shown(metadata, err), err.Error())
-			}
-		}
+		return first == nil
 	})
 	return first
+}
+
+// malformed returns the first thing in the head of an embedded object that an API server cannot read.
+func malformed(path *field.Path, obj map[string]any) *field.Error {
+	for _, name := range []string{"apiVersion", "kind"} {
+		if v, ok := obj[name]; ok {
+			if _, ok := v.(string); !ok {
+				return field.Invalid(path.Child(name), v, "must be a string")
+			}
+		}
+	}
+	if metadata, ok := obj["metadata"]; ok {
+		if _, err := decodeMetadata(metadata); err != nil {
+			return field.Invalid(path.Child("metadata"), shown(metadata, err), err.Error())
+		}
+	}
+	return nil
 }
 
 func pathSegment(name string, prefix bool) []string {

@@ -6,7 +6,9 @@ package crd
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,9 +18,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
+// MaxErrors is the number of errors after which [Validate] does not look for others.
+const MaxErrors = 1000
+
 // Validate returns what the API server has against the value of one of the object's members, spec or status:
 // the schema's constraints, embedded resources, keys of lists that occur twice, and, if nothing worse was
-// found, the CEL rules. The order of the errors is that of their paths.
+// found, the CEL rules. The order of the errors is that of their paths. Of more than [MaxErrors] errors it
+// returns some.
 func Validate(member string, value any) field.ErrorList {
 	root, err := Schema()
 	if err != nil {
@@ -26,24 +32,26 @@ func Validate(member string, value any) field.ErrorList {
 	}
 	s, path := property(root, member), field.NewPath(member)
 	if member == Status { // a subresource has a validator of its own, whose texts begin there
-		return withStructure(path, value, s, constraints(path, value, s))
+		return withStructure(path, value, s, constraints(path, "", value, s))
 	}
-	return withStructure(path, value, s, constraints(nil, map[string]any{member: value}, root))
+	return withStructure(path, value, s, constraints(nil, "", map[string]any{member: value}, root))
 }
 
 // withStructure adds to the errors what the API server finds where constraints do not look.
 func withStructure(path *field.Path, value any, s *spec.Schema, errs field.ErrorList) field.ErrorList {
-	visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
+	visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) bool {
 		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			errs = append(errs, embeddedResource(path, obj)...)
 		}
 		if list, ok := x.([]any); ok && extension[string](s, listType) == "map" {
 			errs = append(errs, duplicates(path, list, s)...)
 		}
+		return len(errs) <= MaxErrors
 	})
 	if !slices.ContainsFunc(errs, blocksRules) {
-		visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) {
+		visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) bool {
 			errs = append(errs, rules(path, x, s)...)
+			return len(errs) <= MaxErrors
 		})
 	}
 	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
@@ -62,10 +70,86 @@ func MarkBlocked(errs field.ErrorList) field.ErrorList {
 
 const blockedRemark = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
-// constraints runs the API server's validator and turns its errors into field errors as the API server does.
-func constraints(path *field.Path, value any, s *spec.Schema) field.ErrorList {
+// constraints runs the API server's validator and turns its errors into field errors as the API server does. The
+// validator takes time with the square of the number of errors, so it sees the elements of long lists one at a time.
+// The name is that of the value below path.
+func constraints(path *field.Path, name string, value any, s *spec.Schema) field.ErrorList {
+	value, lists := withoutLongLists(name, value, s)
+	errs := validated(path, name, value, s)
+	for _, list := range lists {
+		for i, element := range list.elements {
+			errs = append(errs, constraints(path, indexed(list.name, i), element, list.schema)...)
+			if len(errs) > MaxErrors {
+				return errs
+			}
+		}
+	}
+	return errs
+}
+
+// longList is a list that the validator does not see as a whole.
+type longList struct {
+	name     string
+	elements []any
+	schema   *spec.Schema // of an element
+}
+
+// maxSeen is the length of the longest list that the validator sees as a whole.
+const maxSeen = 32
+
+// withoutLongLists returns a value with empty lists in the place of long ones.
+func withoutLongLists(name string, value any, s *spec.Schema) (any, []longList) {
+	switch x := value.(type) {
+	case map[string]any:
+		var lists []longList
+		out := x
+		for key, member := range x {
+			p := property(s, key)
+			if p == nil {
+				continue
+			}
+			short, more := withoutLongLists(strings.TrimPrefix(name+"."+key, "."), member, p)
+			if len(more) == 0 {
+				continue
+			}
+			if len(lists) == 0 {
+				out = maps.Clone(x)
+			}
+			out[key] = short
+			lists = append(lists, more...)
+		}
+		return out, lists
+	case []any:
+		element := items(s)
+		if element == nil {
+			return value, nil
+		}
+		if len(x) > maxSeen {
+			return []any{}, []longList{{name, x, element}}
+		}
+		var lists []longList
+		out := x
+		for i, member := range x {
+			short, more := withoutLongLists(indexed(name, i), member, element)
+			if len(more) == 0 {
+				continue
+			}
+			if len(lists) == 0 {
+				out = slices.Clone(x)
+			}
+			out[i] = short
+			lists = append(lists, more...)
+		}
+		return out, lists
+	}
+	return value, nil
+}
+
+func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+
+func validated(path *field.Path, name string, value any, s *spec.Schema) field.ErrorList {
 	var errs field.ErrorList
-	for _, err := range validate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(value).Errors {
+	for _, err := range validate.NewSchemaValidator(s, nil, name, strfmt.Default).Validate(value).Errors {
 		var v *openapierrors.Validation
 		if !errors.As(err, &v) {
 			errs = append(errs, field.Invalid(path, "", err.Error()))
@@ -120,20 +204,28 @@ func blocksRules(err *field.Error) bool {
 	return false
 }
 
-// visit calls f for each value that the schema describes.
-func visit(path *field.Path, x any, s *spec.Schema, f func(*field.Path, any, *spec.Schema)) {
+// visit calls f for each value that the schema describes, until f returns false.
+func visit(path *field.Path, x any, s *spec.Schema, f func(*field.Path, any, *spec.Schema) bool) bool {
 	if s == nil {
-		return
+		return true
 	}
-	f(path, x, s)
+	if !f(path, x, s) {
+		return false
+	}
 	switch x := x.(type) {
 	case map[string]any:
 		for name, value := range x {
-			visit(path.Child(name), value, property(s, name), f)
+			if !visit(path.Child(name), value, property(s, name), f) {
+				return false
+			}
 		}
 	case []any:
+		element := items(s)
 		for i, value := range x {
-			visit(path.Index(i), value, items(s), f)
+			if !visit(path.Index(i), value, element, f) {
+				return false
+			}
 		}
 	}
+	return true
 }
