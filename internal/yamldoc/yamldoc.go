@@ -46,7 +46,7 @@ const (
 
 	// maxMemory is about how many bytes a document may take while it is parsed, and maxTogether those of
 	// all documents that are parsed at a time.
-	maxMemory, maxTogether = 128 << 20, 172 << 20
+	maxMemory, maxTogether = 96 << 20, 128 << 20
 	// small documents do not wait for larger ones.
 	small = 1 << 20
 	// These are the parser's memory for a byte of a long string, for a value, and for an object.
@@ -87,7 +87,8 @@ func takeTurn(text []byte) (release func()) {
 	if size > small {
 		client = "large"
 	}
-	release, err := parsing.Take(context.Background(), client, size)
+	// Garbage of several documents is collected when the memory has doubled.
+	release, err := parsing.Take(context.Background(), client, min(2*size, maxMemory))
 	if err != nil {
 		return func() {} // contexts that do not end have no error
 	}
