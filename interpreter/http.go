@@ -22,6 +22,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spokewire/sdk-go/internal/bodies"
 )
 
 // DefaultTimeout is how long a handler has by default. It is the most that a configuration can give it.
@@ -139,12 +141,12 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
 	}
-	body := e.memory.borrow(r.RemoteAddr)
-	defer body.release()
+	body := e.memory.bodies.Borrow(r.RemoteAddr)
+	defer body.Release()
 	if err := e.read(body, w, r); err != nil {
 		return "", e.refuse(w, r, err)
 	}
-	end, err := e.memory.turn(ctx, r.RemoteAddr, body.data)
+	end, err := e.memory.turn(ctx, r.RemoteAddr, body.Data)
 	if err != nil {
 		return "", e.refuse(w, r, &RequestError{
 			Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again",
@@ -155,7 +157,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 		return "", e.refuse(w, r, e.places.none())
 	}
 	defer e.places.leave()
-	request, err := DecodeRequest(body.data)
+	request, err := DecodeRequest(body.Data)
 	if err != nil {
 		return "", e.refuse(w, r, err)
 	}
@@ -212,7 +214,7 @@ func (e *endpoint) timeout(u *url.URL) time.Duration {
 }
 
 // read checks the HTTP request and reads its body.
-func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) error {
+func (e *endpoint) read(b *bodies.Buffer, w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return &RequestError{Code: http.StatusMethodNotAllowed, Problem: fmt.Sprintf("the method is %s: POST is expected", r.Method)}
@@ -229,15 +231,15 @@ func (e *endpoint) read(b *buffer, w http.ResponseWriter, r *http.Request) error
 		w.Header().Set("Connection", "close") // nobody is going to read it
 		return tooLarge
 	}
-	if err := b.fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
+	if err := b.Fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
 		var limit *http.MaxBytesError
 		switch {
 		case errors.As(err, &limit):
 			return tooLarge
-		case errors.Is(err, errNoMemory):
+		case errors.Is(err, bodies.ErrNoMemory):
 			return &RequestError{
 				Code:    http.StatusTooManyRequests,
-				Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.limit),
+				Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.bodies.Limit()),
 			}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}

@@ -49,6 +49,7 @@ type conn struct {
 
 	mu       sync.Mutex
 	deadline time.Time // set by the server or a handler
+	endTurn  func()    // called by the next write, or nil
 	inHeader bool
 	lines    int
 	empty    bool // the current line
@@ -133,9 +134,20 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
+// answers has the next write call end.
+func (c *conn) answers(end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endTurn = end
+}
+
 func (c *conn) extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.endTurn != nil {
+		c.endTurn()
+		c.endTurn = nil
+	}
 	deadline := time.Now().Add(c.timeout)
 	if !c.deadline.IsZero() && c.deadline.Before(deadline) {
 		deadline = c.deadline

@@ -49,6 +49,10 @@ type Options struct {
 	AnswerTimeout time.Duration
 	// IdleTimeout limits the time between two requests of a connection. Defaults to 1 min.
 	IdleTimeout time.Duration
+	// MaxBody is the size limit of a body. If it is set, bodies are read before the handler is called, within memory that
+	// all requests share (package bodies), and requests take turns until their answers begin: a handler that waits calls
+	// [EndTurn]. Zero means that handlers do all of that.
+	MaxBody int64
 	// MaxConns limits the open connections, see [connlimit.Listener]. Defaults to 1000.
 	MaxConns int
 	// ShutdownTimeout is the time that requests have to end when ctx ends. Defaults to 2 s.
@@ -79,7 +83,7 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 		base = context.WithoutCancel(ctx)
 	}
 	server := &http.Server{
-		Handler:           withEstablished(withBodyTimeout(o.Handler, o.BodyTimeout)),
+		Handler:           withEstablished(withBodyTimeout(withTurns(o.Handler, o.MaxBody), o.BodyTimeout)),
 		ReadHeaderTimeout: o.HeaderTimeout,
 		WriteTimeout:      o.AnswerTimeout,
 		IdleTimeout:       o.IdleTimeout,

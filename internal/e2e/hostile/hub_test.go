@@ -146,6 +146,7 @@ func TestHub(t *testing.T) {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(address, request, 1200, time.Second) }})
 	}
 	attacks = append(attacks, agentEvents(t, broker)...)
+	attacks = append(attacks, crowds(api)...)
 	// The last: from here on the hub has 20 clusters.
 	attacks = append(attacks, attack{"templates that count on many clusters", func(*testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

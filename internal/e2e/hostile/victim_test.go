@@ -81,7 +81,7 @@ func (v *victim) tail(n int) string {
 // death returns what the Go runtime printed when it ended the program, or the end of the output.
 func (v *victim) death() string {
 	text := v.tail(64 << 20)
-	for _, word := range []string{"fatal error: ", "panic: "} {
+	for _, word := range []string{"fatal error: ", "panic: ", "runtime/cgo: "} {
 		if at := strings.Index(text, word); at >= 0 {
 			return text[at:min(len(text), at+3000)]
 		}
@@ -161,6 +161,7 @@ func (v *victim) withstand(attacks []attack, serve func() error) {
 			if wait > calm+longestWait {
 				t.Errorf("others waited %s, %s without an attack", wait, calm)
 			}
+			t.Logf("address space %d MiB, memory %d MiB, at most %d MiB", v.status("VmSize")>>10, v.status("VmRSS")>>10, v.status("VmHWM")>>10)
 		})
 		if !v.alive() {
 			break

@@ -22,6 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/internal/bodies"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 const (
@@ -146,9 +148,33 @@ func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	if body != nil {
-		_ = json.NewEncoder(w).Encode(body) // a client that is gone does not want it
+	switch body := body.(type) { // errors are of clients that have gone
+	case nil:
+	case *document.Document:
+		_, _ = w.Write(body.JSON)
+	case []*document.Document:
+		writeList(w, body)
+	default:
+		_ = json.NewEncoder(w).Encode(body)
 	}
+}
+
+// writeList writes documents without a copy: a client that does not read keeps no memory.
+func writeList(w io.Writer, documents []*document.Document) {
+	before := "["
+	for _, d := range documents {
+		if _, err := io.WriteString(w, before); err != nil {
+			return
+		}
+		if _, err := w.Write(d.JSON); err != nil {
+			return
+		}
+		before = ","
+	}
+	if len(documents) == 0 {
+		_, _ = io.WriteString(w, before)
+	}
+	_, _ = io.WriteString(w, "]\n")
 }
 
 // kindOf returns the kind of a path.
@@ -168,11 +194,7 @@ func (a *api) list(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	out := []json.RawMessage{}
-	for _, d := range a.Hub.Documents().Documents(kind) {
-		out = append(out, d.JSON)
-	}
-	return http.StatusOK, out, nil
+	return http.StatusOK, a.Hub.Documents().Documents(kind), nil
 }
 
 func (a *api) get(r *http.Request) (int, any, error) {
@@ -184,7 +206,7 @@ func (a *api) get(r *http.Request) (int, any, error) {
 	if d == nil {
 		return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
 	}
-	return http.StatusOK, json.RawMessage(d.JSON), nil
+	return http.StatusOK, d, nil
 }
 
 func (a *api) put(r *http.Request) (int, any, error) {
@@ -212,9 +234,9 @@ func (a *api) put(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	if created {
-		return http.StatusCreated, json.RawMessage(d.JSON), nil
+		return http.StatusCreated, d, nil
 	}
-	return http.StatusOK, json.RawMessage(d.JSON), nil
+	return http.StatusOK, d, nil
 }
 
 func (a *api) remove(r *http.Request) (int, any, error) {
@@ -230,6 +252,9 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 func bodyError(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return err
+	}
+	if errors.Is(err, bodies.ErrNoMemory) {
+		return &failure{code: http.StatusServiceUnavailable, text: err.Error() + ": try again"}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &failure{code: http.StatusRequestTimeout, text: "the body takes too long to come"}
@@ -356,6 +381,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 				text: fmt.Sprintf("%d requests wait already: ask again later, or without wait", maxWaits),
 			}
 		}
+		httpserve.EndTurn(r.Context())
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		_ = a.Hub.Settled(ctx, name) // whatever it is by then

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/internal/httpserve"
@@ -42,10 +43,14 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 		handler = httpserve.Hosts(o.AllowedHosts, mux, http.HandlerFunc(refuse))
 	}
 	// Kubelets and Prometheus use the address of the pod.
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", httpserve.Buffered(
+		promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{DisableCompression: true}),
+	))
 	mux.Handle("GET /healthz", probe(o.Livez))
 	mux.Handle("GET /readyz", probe(o.Readyz))
-	return httpserve.Serve(ctx, listener, httpserve.Options{Handler: handler, OnShutdown: o.Page.Close})
+	return httpserve.Serve(ctx, listener, httpserve.Options{
+		Handler: handler, MaxBody: document.MaxBytes, OnShutdown: o.Page.Close,
+	})
 }
 
 // refuse answers a request for another host.

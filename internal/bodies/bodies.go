@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bodies reads the bodies of HTTP requests within a limit of memory that clients share.
+package bodies
+
+import (
+	"errors"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/spokewire/sdk-go/internal/connlimit"
+)
+
+const (
+	// firstRead is the capacity that a buffer begins with.
+	firstRead = 4 << 10
+	// maxPooled is the largest buffer that is kept for the next request.
+	maxPooled = 256 << 10
+	// smallBody is the largest body that may take the last quarter of the memory.
+	smallBody = 32 << 10
+)
+
+// ErrNoMemory is returned if other bodies take the memory that a body needs.
+var ErrNoMemory = errors.New("the bodies of requests take all memory that they may")
+
+// Bodies bounds the memory of the bodies of all requests to a server. It lends buffers, which grow
+// with the bytes that have arrived.
+type Bodies struct {
+	largest int64 // of one body
+	limit   int64
+	pool    sync.Pool
+
+	mu    sync.Mutex
+	taken int64
+	large map[string]int64 // bytes of buffers above smallBody, by client
+}
+
+// New returns bodies of up to so many bytes each. Together they take up to limit bytes, or two of the
+// largest if that is more. Large bodies of all clients have three quarters of the memory, those of one
+// client two thirds of that.
+func New(largest, limit int64) *Bodies {
+	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
+	return &Bodies{
+		largest: largest,
+		limit:   max(2*(largest+1), limit),
+		large:   map[string]int64{},
+	}
+}
+
+// Limit returns the limit of all bodies, in bytes.
+func (m *Bodies) Limit() int64 { return m.limit }
+
+// take reports whether a buffer of a client may grow from one size to another.
+func (m *Bodies) take(client string, from, to int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if to <= smallBody {
+		if m.taken+to-from > m.limit {
+			return false
+		}
+		m.taken += to - from
+		return true
+	}
+	large := to
+	if from > smallBody {
+		large -= from
+	}
+	client = connlimit.Address(client)
+	if m.taken+to-from > m.limit-m.limit/4 || m.large[client]+large > m.limit/2 {
+		return false
+	}
+	m.taken += to - from
+	m.large[client] += large
+	return true
+}
+
+// give returns a buffer's memory.
+func (m *Bodies) give(client string, size int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.taken -= size
+	if size <= smallBody {
+		return
+	}
+	client = connlimit.Address(client)
+	if m.large[client] -= size; m.large[client] == 0 {
+		delete(m.large, client)
+	}
+}
+
+// Buffer has the body of a request. Nothing that is decoded may refer to it.
+type Buffer struct {
+	Data []byte // its capacity is taken
+
+	of     *Bodies
+	client string // its address
+}
+
+// Borrow returns an empty buffer for a client, which is its address. The caller releases it.
+func (m *Bodies) Borrow(client string) *Buffer {
+	kept, _ := m.pool.Get().(*Buffer)
+	if kept == nil || !m.take(client, 0, int64(cap(kept.Data))) {
+		return &Buffer{of: m, client: client}
+	}
+	kept.client = client
+	return kept
+}
+
+// Release returns the buffer.
+func (b *Buffer) Release() {
+	b.of.give(b.client, int64(cap(b.Data)))
+	if cap(b.Data) <= maxPooled {
+		b.Data = b.Data[:0]
+		b.of.pool.Put(b)
+	}
+}
+
+// Fill reads all of r. Size is the announced length, or -1. It returns [ErrNoMemory] if other bodies
+// take too much.
+func (b *Buffer) Fill(r io.Reader, size int64) error {
+	for {
+		if len(b.Data) == cap(b.Data) && !b.grow(size) {
+			return ErrNoMemory
+		}
+		n, err := r.Read(b.Data[len(b.Data):cap(b.Data)])
+		b.Data = b.Data[:len(b.Data)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// grow doubles the capacity, or sets it to the announced length if that is less.
+func (b *Buffer) grow(size int64) bool {
+	have := int64(cap(b.Data))
+	want := min(max(2*have, firstRead), b.of.largest+1)
+	if size >= have && size+1 < want && have > 0 {
+		want = size + 1
+	}
+	if !b.of.take(b.client, have, want) {
+		return false
+	}
+	b.Data = append(make([]byte, 0, want), b.Data...)
+	return true
+}

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpserve
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/spokewire/sdk-go/internal/bodies"
+	"github.com/spokewire/sdk-go/internal/connlimit"
+	"github.com/spokewire/sdk-go/internal/turns"
+)
+
+const (
+	// maxHandled is how many requests are handled at a time, from the end of the body to the begin of the answer.
+	maxHandled = 16
+	// bodiesMemory is the limit for the bodies of all requests.
+	bodiesMemory = 32 << 20
+)
+
+type turnKey struct{}
+
+// withTurns reads the body of a request, and then waits for the request's turn. The turn ends with the first byte of the
+// answer, so that clients that do not read keep no others out. Errors of the body are those of its Read: an
+// [*http.MaxBytesError], [bodies.ErrNoMemory], or that of the connection.
+func withTurns(next http.Handler, maxBody int64) http.Handler {
+	if maxBody == 0 {
+		return next
+	}
+	all, handled := bodies.New(maxBody, bodiesMemory), turns.New(maxHandled)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			buffer := all.Borrow(r.RemoteAddr)
+			defer buffer.Release()
+			err := buffer.Fill(http.MaxBytesReader(w, r.Body, maxBody), r.ContentLength)
+			if err == nil {
+				err = io.EOF
+			}
+			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(buffer.Data), failing{err}))
+		}
+		end, err := handled.Take(r.Context(), connlimit.Address(r.RemoteAddr), 1)
+		if err != nil {
+			return // the client has gone, or the server ends
+		}
+		defer end()
+		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			c.answers(end)
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, end)))
+	})
+}
+
+// failing is the end of a body.
+type failing struct{ err error }
+
+// Read implements [io.Reader].
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// EndTurn lets other requests be handled while a handler waits. The context is that of its request.
+func EndTurn(ctx context.Context) {
+	if end, ok := ctx.Value(turnKey{}).(func()); ok {
+		end()
+	}
+}
+
+// Buffered returns a handler that sends an answer of h when it is complete. A client that reads slowly keeps no more memory
+// than the answer has bytes.
+func Buffered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := &buffered{ResponseWriter: w, code: http.StatusOK}
+		h.ServeHTTP(b, r)
+		w.WriteHeader(b.code)
+		_, _ = b.body.WriteTo(w) // a client that has gone does not need it
+	})
+}
+
+type buffered struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (b *buffered) WriteHeader(code int) { b.code = code }
+
+// Write implements [http.ResponseWriter].
+func (b *buffered) Write(p []byte) (int, error) { return b.body.Write(p) }
