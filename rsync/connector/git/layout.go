@@ -86,8 +86,11 @@ func visible(name string) string {
 }
 
 // escape writes a name so that two names differ also where capitals do not count, and none means anything to git, to a
-// file system or to an agent. A dot or underscore at the beginning is escaped: there are ".", "..", ".git" and our own names.
+// file system or to an agent. A dot or underscore at the beginning is escaped: there are ".", "..", ".git" and our own names. No name becomes "%".
 func escape(name, plain string) string {
+	if name == "" {
+		return "%"
+	}
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]

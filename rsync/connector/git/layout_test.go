@@ -86,6 +86,8 @@ func FuzzLayout(f *testing.F) {
 	f.Add("edge", "c1", "apps", "Deployment", "shop", "web", "edge", "c1", "apps", "Deployment", "Shop", "web")
 	f.Add("a", "b+c", "", "A.b", "", "x", "a", "b+c", "b", "A", "_cluster", "x")
 	f.Add("a", "b", "", "K", "n", strings.Repeat("x", 300), "a", "b", "", "K", "n", strings.Repeat("x", 301))
+	f.Add("a", "b", "", "K", "", "", "a", "b", "", "K", "", "%")
+	f.Add("a", "b", "", "", "", "x", "", "", "g", "", "", "x")
 	f.Add("a", "b.zip", "zip", "K", "", "x", "a", "b.zi", "", "K.zip", "", "x")
 	f.Fuzz(func(t *testing.T, p1, c1, g1, k1, ns1, n1, p2, c2, g2, k2, ns2, n2 string) {
 		id1, id2 := appcontext.ClusterID{Provider: p1, Name: c1}, appcontext.ClusterID{Provider: p2, Name: c2}
