@@ -28,8 +28,8 @@
 //     that do not depend on each other. Terminated means that the clusters no longer have them.
 //   - Stop and Terminate act at once: they are watched for, not polled. An idle engine asks the store for nothing but its lease.
 //   - A rollout never has more clusters in progress than it allows, and begins with none after too many failed, whatever crashes.
-//   - Any number of engines on one store share the work. One that has lost its lease writes nothing any more, however late a write of
-//     it arrives; what it had is taken over within the time of a lease.
+//   - Any number of engines on one store share the work, and an event costs the store the same with any number. One that has lost its
+//     lease writes nothing any more, however late a write of it arrives; what it had is taken over within the time of a lease.
 //   - No event deletes an object that another context holds. The last context that holds it deletes it. The same goes for a
 //     Namespace or a CustomResourceDefinition while another context has objects in it, except that such a context does not delete it.
 //   - [Engine.Healthy] fails while the store does not answer or refuses every write, and recovers by itself.

@@ -55,12 +55,14 @@ package rsync
 //	finish of a  tail and latch of the context that the way back   the same, and there: element Update or Terminate, tail, active
 //	rollout      is queued in unchanged                            record
 //	drain        tail unchanged                                    no active record, no Owner
+//	hand over    -                                                 active record again, no Owner
 //	latch        head unchanged                                    latch put or deleted
 //	delete       record and tail unchanged, no active record       everything of the context
 //	delete in    the same; then the note of before                 note, and nothing but inventory and manifests; then those and no
 //	parts                                                          note, as a sweep does
 //
-// What is in parentheses goes with the transaction that sees no pending element. So an event on a context with n apps on clusters
+// What is in parentheses goes with the transaction that sees no pending element; where there is one, and the context has
+// another home, the hand over goes with it. So an event on a context with n apps on clusters
 // takes enqueue, begin, finish, and between 1 and 2n statuses: one when the cluster does not answer, once in an event, and one at the
 // end, where those that end together share a transaction. That number does not depend on resources or retries.
 //
@@ -72,11 +74,25 @@ package rsync
 // what another record holds; one that applies waits while another context, which does not hold, has such an
 // event under way there. Of two events one has begun first, and is seen by the other.
 //
-// After a crash the lease ends, the session's key goes, and each engine that watches /rsync/engine/ looks through the active
-// contexts. The first engine of a context by a hash of names claims it if its owner has no key. If Current is set, that element is
-// resumed, without looking at the state from which it began: its tasks are planned anew, which gives the same, and those with a
-// final status of that element are done. If it is not set the next pending element begins. Either way an element begins once and ends
-// once, each with one change of state, because each of these transactions needs the record that the one before has written.
+// Which engine tries is decided before anything is read. Each session has a score for each context, a hash of both
+// names, and the live session with the highest one is the context's home. Each engine watches /rsync/engine/ and
+// /activecontext/, and reads a context only where it is the home or the owner. So an event costs the store the same
+// reads and writes with any number of engines. A home leaves a context to another live owner, until an event of it or
+// its queue ends; then the owner deletes the active record or hands over, and puts it again, which the home sees. An
+// engine that joins becomes the home of its share, and reads one key of each active context among it. The home of all
+// others is as before.
+//
+// Two engines that see different sets of sessions may both try, and the conditions above decide; or none may. That ends
+// when both have seen the same: an engine looks at the active contexts again for each session that it sees end, and a
+// session looks when it first sees itself. No other change makes it the home of a context. A dead engine stays the home
+// of its contexts until its lease ends, one that is stopped in order until it has revoked its lease.
+//
+// After a crash the lease ends, the session's key goes, and the home of a context by the remaining sessions claims it if its
+// owner has no key. If Current is set, that element is resumed, without looking at the state from which it began: its
+// tasks are planned again, which gives the same, and those with a final status of that element are done. Otherwise the
+// next pending element begins. Either way an element begins once and ends once, each with one change of state, because
+// each of these transactions needs the record that the one before has written.
 //
 // A transaction whose answer is lost may have been done. The engine then forgets the context and reads it again: what was done is
-// seen there. Users have idempotency keys.
+// seen there. It keeps the context until it has read that it is another's, because the transaction may be done later still.
+// Users have idempotency keys.

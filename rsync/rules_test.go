@@ -37,8 +37,24 @@ var rules = []ruletest.Rule{
 	{Name: "only from owners that are gone", Test: "TestTwoOwners", Edits: edits{
 		{"run.go", "all = append(all, store.Absent(engineKey(owner)))", "_ = owner"}}},
 	{Name: "all contexts are looked at when an engine ends", Test: "TestOwnerEndsWhileLooking", Edits: edits{
-		{"session.go", "		ids = append(ids, id)\n	}\n", "		if s.runs[id] == nil {\n			ids = append(ids, id)\n		}\n	}\n"},
+		{"session_watch.go", "if s.held[id] || s.homeLocked(id) == s.name {", "if !s.held[id] && s.runs[id] == nil {"},
 		{"session.go", "			s.failed(id, false)\n			s.drop(r)", "			s.failed(id, false)\n			s.engine.sleep(s.ctx, time.Millisecond)\n			s.drop(r)"}}},
+	{Name: "only the home reads a context", Test: "TestEventCostsTheSameWithManyEngines", Edits: edits{
+		{"session_watch.go", "	return s.held[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return true\n}\n\n// mine"}}},
+	{Name: "an owner works on what has another home", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"session_watch.go", "	return s.held[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return s.homeLocked(id) == s.name\n}\n\n// mine"}}},
+	{Name: "a session looks when it first sees itself", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"session_watch.go", "look = look || !c.there || c.name == s.name && !c.again", "look = look || !c.there"}}},
+	{Name: "a session looks when another one ends", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"session_watch.go", "look = look || !c.there || c.name == s.name && !c.again", "look = look || c.name == s.name && !c.again"}}},
+	{Name: "what may be elsewhere is looked at by its record", Test: "TestJoinAmongWaitingContexts", Edits: edits{
+		{"session_watch.go", "	return s.elsewhere[id]\n", "	return false\n"}}},
+	{Name: "a context goes home between events", Test: "TestJoinTakesQueuedEvents", Edits: edits{
+		{"run.go", "	case r.session.goesHome(r.id):\n", "	case false:\n"}}},
+	{Name: "and its home is told", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"run.go", "return nil, []store.Op{putActive(r.id)}", "return nil, nil"}}},
+	{Name: "an owner sees a claim of its own that was late", Test: "TestClaimArrivesLate", Edits: edits{
+		{"run.go", "	if !now.Exists() || json.Unmarshal(", "	if true || json.Unmarshal("}}},
 	{Name: "what is in progress is resumed", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_next.go", "if r.img.record.Current != 0 {", "if r.img.record.Current != 0 && r.img.record.Owner == r.session.name {"}}},
 	{Name: "it is resumed in any state", Test: "TestCrashAtEveryWrite", Edits: edits{
@@ -55,7 +71,7 @@ var rules = []ruletest.Rule{
 	{Name: "nothing is skipped after ClearStop", Test: "TestClearedWhileSkipping", Edits: edits{
 		{"run_next.go", "ReasonStopped, store.Unchanged(stop))", "ReasonStopped)\n			_ = stop"}}},
 	{Name: "Stop is seen at once", Test: "TestStopLatency", Edits: edits{
-		{"session.go", "func (s *session) sawStop(id string, there bool) {\n	if there {", "func (s *session) sawStop(id string, there bool) {\n	if false && there {"}}},
+		{"session_watch.go", "c.there && s.isActive(c.name)", "false"}}},
 	{Name: "Terminate skips what is queued before it", Test: "TestTerminatePreempts", Edits: edits{
 		{"run_next.go", "i := len(pending) - 1; i > 0; i--", "i := len(pending) - 1; i > len(pending); i--"}}},
 	{Name: "only where it is valid", Test: "TestTerminateOfCreated", Edits: edits{

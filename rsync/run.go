@@ -6,6 +6,7 @@ package rsync
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,9 +30,10 @@ type run struct {
 	inbox     []result
 	abandoned bool
 
-	img   *image     // nil until it is read
-	work  *work      // the event in progress, or nil
-	ended []*Element // what the next commit ends
+	img      *image     // nil until it is read
+	work     *work      // the event in progress, or nil
+	ended    []*Element // what the next commit ends
+	released bool       // the last commit has ended the ownership
 }
 
 // work is an event in progress.
@@ -132,7 +134,7 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	for {
+	for !r.released {
 		if r.work == nil {
 			drained, err := r.next(ctx)
 			if err != nil || drained {
@@ -151,10 +153,16 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
+	return false, nil
 }
 
-// load reads the context. It reports whether there is one and whose it is this engine's.
+// load reads the context. It reports whether there is one and it is this engine's.
 func (r *run) load(ctx context.Context) (bool, error) {
+	if r.session.isElsewhere(r.id) {
+		if kv, rec, err := r.engine.stateOf(ctx, r.id); err != nil || kv.Exists() && !r.session.mine(r.id, rec.Owner) {
+			return false, err
+		}
+	}
 	result, err := r.engine.store.Range(ctx, contextKey(r.id))
 	if err != nil {
 		return false, err
@@ -164,7 +172,8 @@ func (r *run) load(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	slices.SortFunc(img.elements, func(a, b *Element) int { return cmp.Compare(a.Seq, b.Seq) })
-	r.img = img
+	r.session.hold(r.id)
+	r.img, r.released = img, false
 	return true, nil
 }
 
@@ -237,7 +246,7 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 			r.engine.metrics.event(e)
 		}
 		if next != nil {
-			r.img.record = *next
+			r.img.record, r.released = *next, next.Owner == ""
 			r.img.stateKV = store.KeyValue{Key: stateKey(r.id), ModRevision: result.Revision}
 		}
 		return nil
@@ -251,10 +260,20 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 	}
 	for _, kv := range result.Current[fixed:] {
 		if kv.Key == stopKey(r.id) && kv.Exists() {
-			r.session.note(r.session.stopped, r.id, true, func(string, bool) {})
+			r.session.note(r.session.stopped, change{name: r.id, there: true})
 		}
 	}
-	if result.Current[1].ModRevision != all[1].Revision {
+	if now := result.Current[1]; now.ModRevision != all[1].Revision {
+		return r.lost(now)
+	}
+	return errChanged
+}
+
+// lost returns errLost where the record is another's by now, and errChanged otherwise: this session has written it with
+// a transaction whose answer was lost, or its owner has let go of it.
+func (r *run) lost(now store.KeyValue) error {
+	var rec record
+	if !now.Exists() || json.Unmarshal(now.Value, &rec) == nil && !r.session.mine(r.id, rec.Owner) {
 		return errLost
 	}
 	return errChanged
@@ -263,17 +282,16 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 // lives notes that an owner lives of which the watch has not told yet, so that the context is not claimed again and again until
 // then. It returns errLost, or errChanged where the owner is gone since.
 func (r *run) lives(ctx context.Context, owner string) error {
-	unseen := func(string, bool) {}
-	r.session.note(r.session.engines, owner, true, unseen)
+	r.session.note(r.session.engines, change{name: owner, there: true})
 	// Looked at after it was noted: if it is there the watch will tell of its end, and not before now.
 	kv, err := r.engine.store.Get(ctx, engineKey(owner))
 	switch {
 	case err != nil:
 		return err
-	case kv.Exists():
+	case kv.Exists() && !r.session.mine(r.id, owner): // notes that it is elsewhere
 		return errLost
 	}
-	r.session.note(r.session.engines, owner, false, unseen)
+	r.session.sawEngines(r.session.note(r.session.engines, change{name: owner}))
 	return errChanged
 }
 
@@ -311,13 +329,18 @@ func (r *run) elementOps(e *Element) []store.Op {
 	return ops
 }
 
-// drainOps are what ends the activity of a context whose queue is empty, in the transaction that sees that it is.
-func (r *run) drainOps(next *record) ([]store.Compare, []store.Op) {
-	if len(r.img.pending()) > 0 {
-		return nil, nil
+// releaseOps are what ends the ownership of a context between two events. Where its queue is empty it is active no more, in
+// the transaction that sees that it is. Otherwise it goes to its home, which sees that its active record is put again.
+func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
+	switch {
+	case len(r.img.pending()) == 0:
+		next.Owner = ""
+		return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}
+	case r.session.goesHome(r.id):
+		next.Owner = ""
+		return nil, []store.Op{putActive(r.id)}
 	}
-	next.Owner = ""
-	return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}
+	return nil, nil
 }
 
 // other reads the other context of an update; broken says why it cannot be used.

@@ -105,7 +105,7 @@ func (r *run) finish(ctx context.Context) error {
 	if e.Rollback != nil && e.Rollback.AppContextID == r.id {
 		r.queueChanged.Store(true) // its queue is not empty
 	} else {
-		moreCompares, moreOps := r.drainOps(next)
+		moreCompares, moreOps := r.releaseOps(next)
 		compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
 	}
 	if err := r.commit(ctx, next, compares, ops); err != nil {

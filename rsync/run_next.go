@@ -49,7 +49,7 @@ func (r *run) drain(ctx context.Context) error {
 		}
 	}
 	next := r.nextRecord()
-	compares, ops := r.drainOps(next)
+	compares, ops := r.releaseOps(next)
 	return r.commit(ctx, next, compares, ops)
 }
 
@@ -61,7 +61,7 @@ func (r *run) stopped(ctx context.Context) (store.KeyValue, bool, error) {
 	}
 	kv, err := r.engine.store.Get(ctx, stopKey(r.id))
 	if err == nil && !kv.Exists() {
-		r.session.note(r.session.stopped, r.id, false, func(string, bool) {})
+		r.session.note(r.session.stopped, change{name: r.id})
 	}
 	return kv, kv.Exists(), err
 }
@@ -76,7 +76,7 @@ func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, cond
 		ops = append(ops, r.elementOps(e)...)
 	}
 	next := r.nextRecord()
-	compares, drain := r.drainOps(next)
+	compares, drain := r.releaseOps(next)
 	return r.commit(ctx, next, append(condition, compares...), append(ops, drain...))
 }
 
@@ -85,7 +85,7 @@ func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format stri
 	e.Status, e.Reason, e.Message = Error, reason, fmt.Sprintf(format, args...)
 	next := r.nextRecord()
 	ops := r.elementOps(e)
-	compares, drain := r.drainOps(next)
+	compares, drain := r.releaseOps(next)
 	return r.commit(ctx, next, compares, append(ops, drain...))
 }
 

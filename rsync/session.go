@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"sync"
 	"time"
 
@@ -37,14 +36,16 @@ type session struct {
 
 	writes writes
 
-	mu       sync.Mutex
-	engines  map[string]bool // the sessions that are alive
-	active   map[string]bool // the contexts with an active record
-	stopped  map[string]bool
-	runs     map[string]*run
-	failures map[string]int // of steps, one after the other
-	timers   map[string]clock.Timer
-	clusters map[appcontext.ClusterID]*cluster
+	mu        sync.Mutex
+	engines   map[string]bool // the sessions that are alive
+	active    map[string]bool // the contexts with an active record
+	stopped   map[string]bool
+	held      map[string]bool // contexts that the session owns or may own
+	elsewhere map[string]bool // active contexts that another session may own
+	runs      map[string]*run
+	failures  map[string]int // of steps, one after the other
+	timers    map[string]clock.Timer
+	clusters  map[appcontext.ClusterID]*cluster
 }
 
 // newSession gets a lease and puts the session's key with it.
@@ -55,7 +56,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	}
 	s := &session{
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(),
-		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{},
+		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, held: map[string]bool{}, elsewhere: map[string]bool{},
 		runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
@@ -86,9 +87,9 @@ func (s *session) run(ctx context.Context) error {
 	defer s.cancel(nil)
 	s.spawn(s.keepAlive)
 	s.spawn(s.sweep)
-	s.spawn(func() { s.follow(enginePrefix, s.sawEngine, s.engines) })
-	s.spawn(func() { s.follow(stopPrefix, s.sawStop, s.stopped) })
-	s.spawn(func() { s.follow(activePrefix, s.sawActive, s.active) })
+	s.spawn(func() { s.follow(enginePrefix, s.engines, s.sawEngines) })
+	s.spawn(func() { s.follow(stopPrefix, s.stopped, s.sawStop) })
+	s.spawn(func() { s.follow(activePrefix, s.active, s.sawActive) })
 	for range s.engine.options.Workers {
 		s.spawn(s.work)
 	}
@@ -256,139 +257,17 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// followPause is the longest pause between a watch and the next.
-const followPause = 500 * time.Millisecond
-
-// follow keeps a set up to date with the keys of a prefix, and calls saw for each that comes, is put again or goes. It reads
-// all again when a watch cannot go on.
-func (s *session) follow(prefix string, saw func(name string, there bool), set map[string]bool) {
-	for attempt := 1; s.ctx.Err() == nil; attempt++ {
-		began := s.engine.options.Clock.Now()
-		result, err := s.engine.store.Range(s.ctx, prefix)
-		if err == nil {
-			s.replace(prefix, result.KVs, saw, set)
-			for message := range s.engine.store.Watch(s.ctx, prefix, result.Revision+1) {
-				for _, event := range message.Events {
-					s.note(set, idOf(prefix, event.KV.Key), !event.Deleted, saw)
-				}
-			}
-		}
-		// A watch that breaks off now and then must not be waited for longer each time: until it is back no Stop is seen.
-		if s.engine.options.Clock.Since(began) > followPause {
-			attempt = 1
-		}
-		s.engine.sleep(s.ctx, min(s.engine.options.Backoff.delay(attempt), followPause))
-	}
-}
-
-func (s *session) replace(prefix string, kvs []store.KeyValue, saw func(string, bool), set map[string]bool) {
-	now := map[string]bool{}
-	for _, kv := range kvs {
-		now[idOf(prefix, kv.Key)] = true
-	}
-	s.mu.Lock()
-	var gone []string
-	for name := range set {
-		if !now[name] {
-			gone = append(gone, name)
-		}
-	}
-	s.mu.Unlock()
-	for _, name := range gone {
-		s.note(set, name, false, saw)
-	}
-	for name := range now {
-		s.note(set, name, true, saw)
-	}
-}
-
-func (s *session) note(set map[string]bool, name string, there bool, saw func(string, bool)) {
-	s.mu.Lock()
-	if there {
-		set[name] = true
-	} else {
-		delete(set, name)
-	}
-	s.mu.Unlock()
-	saw(name, there)
-}
-
-// sawEngine looks at all active contexts again: whose they are may have changed.
-func (s *session) sawEngine(name string, there bool) {
-	if name == s.name && !there {
-		s.lose(errors.New("its key is gone"))
-		return
-	}
-	s.mu.Lock()
-	var ids []string
-	for id := range s.active { // also those that a worker has just now: it may have found that they are another engine's
-		ids = append(ids, id)
-	}
-	s.mu.Unlock()
-	for _, id := range ids {
-		s.ready.add(id)
-	}
-}
-
-func (s *session) sawActive(id string, there bool) {
-	s.mu.Lock()
-	if r := s.runs[id]; r != nil {
-		r.queueChanged.Store(true)
-	}
-	s.mu.Unlock()
-	if there {
-		s.ready.add(id)
-	}
-}
-
-func (s *session) sawStop(id string, there bool) {
-	if there {
-		s.ready.add(id)
-	}
-}
-
-func (s *session) isStopped(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stopped[id]
-}
-
-// mine reports whether the session may take a context: it has no living owner, and of all engines this one is the first for
-// it. Each engine comes to the same order, because it depends on the names alone.
-func (s *session) mine(id, owner string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if owner == s.name {
-		return true
-	}
-	if owner != "" && s.engines[owner] || !s.engines[s.name] {
-		return false
-	}
-	best, bestScore := "", uint64(0)
-	for name := range s.engines {
-		if score := score(id, name); best == "" || score > bestScore || score == bestScore && name > best {
-			best, bestScore = name, score
-		}
-	}
-	return best == s.name
-}
-
-// score is as good as random for each pair. The sum alone would not be: similar names have similar sums.
-func score(id, name string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(id + "/" + name))
-	x := h.Sum64()
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
 // work is a worker: it does steps of contexts.
 func (s *session) work() {
 	for {
 		id, ok := s.ready.get()
 		if !ok {
 			return
+		}
+		if !s.tries(id) {
+			s.failed(id, false)
+			s.ready.done(id)
+			continue
 		}
 		r := s.runOf(id)
 		again, err := r.step(s.ctx)
@@ -401,6 +280,7 @@ func (s *session) work() {
 		case err != nil || !again:
 			s.failed(id, false)
 			s.drop(r)
+			s.release(id)
 		default:
 			s.failed(id, false)
 		}

@@ -46,6 +46,33 @@ type Faults struct {
 	crashed chan struct{}
 	held    chan struct{}
 	log     []Write
+	counts  Counts
+}
+
+// Counts is how many calls have reached the store, and Keys how many keys their Gets and Ranges returned.
+type Counts struct{ Gets, Ranges, Txns, Keys int }
+
+// Plus returns the sum.
+func (c Counts) Plus(d Counts) Counts {
+	return Counts{c.Gets + d.Gets, c.Ranges + d.Ranges, c.Txns + d.Txns, c.Keys + d.Keys}
+}
+
+// Minus returns the difference.
+func (c Counts) Minus(d Counts) Counts {
+	return Counts{c.Gets - d.Gets, c.Ranges - d.Ranges, c.Txns - d.Txns, c.Keys - d.Keys}
+}
+
+// Counts returns what reached the store through this view. Watches and leases are not counted.
+func (f *Faults) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts
+}
+
+func (f *Faults) count(c Counts) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts = f.counts.Plus(c)
 }
 
 // Write is a transaction that the store did or refused.
@@ -164,7 +191,13 @@ func (f *Faults) Get(ctx context.Context, key string) (store.KeyValue, error) {
 	if _, err := f.pass(ctx); err != nil {
 		return store.KeyValue{}, err
 	}
-	return f.Store.Get(ctx, key)
+	kv, err := f.Store.Get(ctx, key)
+	c := Counts{Gets: 1}
+	if kv.Exists() {
+		c.Keys = 1
+	}
+	f.count(c)
+	return kv, err
 }
 
 // Range implements [store.Data].
@@ -172,7 +205,9 @@ func (f *Faults) Range(ctx context.Context, prefix string) (store.RangeResult, e
 	if _, err := f.pass(ctx); err != nil {
 		return store.RangeResult{}, err
 	}
-	return f.Store.Range(ctx, prefix)
+	result, err := f.Store.Range(ctx, prefix)
+	f.count(Counts{Ranges: 1, Keys: len(result.KVs)})
+	return result, err
 }
 
 // Txn implements [store.Data].
@@ -226,6 +261,7 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 	result, err := f.Store.Txn(ctx, compares, ops)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.counts.Txns++
 	if err == nil {
 		f.log = append(f.log, Write{compares, ops, result, held, time.Now()})
 	}
