@@ -137,7 +137,7 @@ var rules = []ruletest.Rule{
 	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffIsWhatHappens", Edits: edits{
 		{"diff_plan.go", "return r.Holds && !slices.Contains(p.replaced, n.id)", "return r.Holds"}}},
 	{Name: "and takes the one that the update leads to for one", Test: "TestDiffLeavesNamespaces", Edits: edits{
-		{"diff_plan.go", "		if n.id == p.target {\n", "		if false {\n"}}},
+		{"diff_plan.go", "		if n.id == p.target {", "		if false {"}}},
 	{Name: "Diff applies everything where the event does", Test: "TestDiffIsWhatHappens", Edits: edits{
 		{"diff_plan.go", "plan.replaced, p.whole = next.Previous, next.Whole", "plan.replaced = next.Previous"}}},
 	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{

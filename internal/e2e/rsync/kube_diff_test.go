@@ -242,14 +242,13 @@ func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unst
 		return
 	}
 	want := changedFields(before, after)
-	got := map[string][2]any{}
 	if c.Object.Kind == "Secret" {
 		if len(c.Fields) != 1 || c.Fields[0] != (connector.FieldChange{Path: ".data.password", Before: "(redacted)", After: "(redacted)"}) || len(want) != 1 {
 			s.t.Errorf("%+v, want %v", c, want)
 		}
 		return
 	}
-	got = foretold(s.t, c)
+	got := foretold(s.t, c)
 	if !reflect.DeepEqual(got, want) {
 		s.t.Errorf("%s\nDiff has  %v\nthe event %v", c.Object, got, want)
 	}
