@@ -57,9 +57,13 @@ func (p *patcher) objects(from, to object) {
 		}
 		was, is := from.find(name), to.find(name)
 		p.at(name, func() {
-			if is == nil {
+			switch {
+			case is == nil:
 				p.operation("remove", nil)
-			} else {
+			case name == "" && !bytes.Equal(was.value, is.value):
+				// evanphx/json-patch v5, which Karmada uses, changes the wrong value below an empty key.
+				p.operation("replace", is.value)
+			default:
 				p.diff(was.value, is.value)
 			}
 		})

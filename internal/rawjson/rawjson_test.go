@@ -137,6 +137,9 @@ func applies(t *testing.T, from, patch, want []byte) {
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"a":[1,2,{"b":null}],"c":"d"}`), []byte(`{"a":[2,{"b":[]}],"e/~":{}}`))
 	f.Add([]byte(`[1,2,3,4]`), []byte(`[1,4]`))
+	f.Add([]byte(`{"":[],"a":{"":{"b":1}}}`), []byte(`{"":[{}],"a":{"":{"b":2,"c":3}}}`))
+	f.Add([]byte(`{"":[],"a":{"":1}}`), []byte(`{"a":{"":2}}`))
+	f.Add([]byte(`{"a":{}}`), []byte(`{"":{},"a":{"":2}}`))
 	f.Fuzz(func(t *testing.T, from, to []byte) {
 		if !rawjson.Valid(from) || !rawjson.Valid(to) || rawjson.KindOf(from) != rawjson.Object || rawjson.KindOf(to) != rawjson.Object {
 			return
