@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -37,11 +35,11 @@ type phase struct {
 
 // task is an app on a cluster in one event.
 type task struct {
-	app      string
-	cluster  appcontext.ClusterID
-	phases   []phase
-	after    []*task // for Terminate: the tasks of dependents, which must have ended
-	requires []requirement
+	app     string
+	cluster appcontext.ClusterID
+	phases  []phase
+	gates   []*gate // it waits for
+	feeds   []feed  // that wait for it
 
 	at              int
 	deployed, ready bool
@@ -61,17 +59,11 @@ type task struct {
 	written time.Time // when its status was
 	cut     Reason    // set when it may not wait any more
 	op      *op
-	dirty   bool // its status has to be written
 	notes   int  // how often it was written what the task waits for
-}
-
-// requirement is a dependency of a task: some tasks must be deployed or ready for some time.
-type requirement struct {
-	tasks []*task
-	ready bool
-	wait  time.Duration
-	since time.Time // when it was first seen to be met
-	timer clock.Timer
+	dirty   bool // its status has to be written
+	listed  bool // it is in the list of those
+	touched bool // it is in the list of tasks to look at
+	ended   bool // it is not counted any more
 }
 
 // planner makes the tasks of an event from what is stored, so that an engine can go on with those of another.
@@ -88,6 +80,8 @@ type planner struct {
 	ready   bool                         // each app waits until it is ready
 	hold    time.Duration                // and for how long it stays so
 	broken  string                       // why there is no plan
+	stays   map[taskKey]bool             // for UpdateDelete: which apps the other context has on which clusters
+	gates   []*gate
 }
 
 // compare is changed, and takes note of a panic, so that it does not end the process. What it panicked with may be content of a
@@ -111,6 +105,12 @@ func (p *planner) plan() []*task {
 			p.other = &appcontext.AppContext{}
 		}
 		p.diff = appcontext.Diff(p.context, p.other, p.compare)
+		p.stays = map[taskKey]bool{}
+		for _, a := range p.other.Apps {
+			for i := range a.Clusters {
+				p.stays[taskKey{a.Name, a.Clusters[i].ClusterID}] = true
+			}
+		}
 	}
 	if p.broken != "" {
 		return nil
@@ -119,32 +119,34 @@ func (p *planner) plan() []*task {
 	records := &others{}
 	for i := range p.context.Apps {
 		a := &p.context.Apps[i]
+		awaited := p.awaited(a.Name)
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
-			tasks = append(tasks, &task{app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c), event: p.event, others: records})
+			tasks = append(tasks, &task{
+				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records,
+			})
 		}
 	}
 	p.connect(tasks)
 	return tasks
 }
 
-func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster) []phase {
+func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool) []phase {
 	all := func(appcontext.Resource) bool { return true }
 	switch p.event {
 	case Instantiate:
-		return p.install(c, all, p.awaited(a.Name))
+		return p.install(c, all, awaited)
 	case Update:
 		return p.install(c, func(r appcontext.Resource) bool {
 			return p.whole || p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
-		}, p.awaited(a.Name))
+		}, awaited)
 	case Terminate:
 		return p.remove(c, all, true)
 	case UpdateDelete:
-		left := p.other.App(a.Name) == nil || p.other.App(a.Name).Cluster(c.ClusterID) == nil
 		return p.remove(c, func(r appcontext.Resource) bool {
 			_, gone := p.diff.Gone[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
 			return gone
-		}, left)
+		}, !p.stays[taskKey{a.Name, c.ClusterID}])
 	default:
 		return []phase{{verb: readVerb, resources: c.Resources}}
 	}
@@ -259,33 +261,19 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 
 // connect makes tasks wait for those of apps that they depend on, or that depend on them where they are deleted.
 func (p *planner) connect(tasks []*task) {
-	for _, t := range tasks {
-		if p.event == Read {
-			return
-		}
-		for _, d := range p.context.App(t.app).DependsOn {
-			needed := tasksFor(tasks, d.App, t.cluster)
-			if p.event == Instantiate || p.event == Update {
-				t.requires = append(t.requires, requirement{tasks: needed, ready: d.Status == appcontext.Ready, wait: d.Wait})
-				continue
-			}
-			for _, other := range needed {
-				other.after = append(other.after, t)
+	if p.event == Read {
+		return
+	}
+	g := indexTasks(tasks)
+	for i := range p.context.Apps {
+		a := &p.context.Apps[i]
+		for j := range a.DependsOn {
+			if p.event.removes() {
+				g.outlives(a.Name, &a.DependsOn[j])
+			} else {
+				g.dependsOn(a.Name, &a.DependsOn[j])
 			}
 		}
 	}
-}
-
-// tasksFor returns the tasks of an app that one on a cluster waits for: that on the same cluster, or all where there is none.
-func tasksFor(tasks []*task, app string, cluster appcontext.ClusterID) []*task {
-	var all []*task
-	for _, t := range tasks {
-		if t.app == app {
-			if t.cluster == cluster {
-				return []*task{t}
-			}
-			all = append(all, t)
-		}
-	}
-	return all
+	p.gates = g.all
 }

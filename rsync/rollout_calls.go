@@ -178,19 +178,10 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 
 // addTo adds all apps on clusters to an order.
 func (img *image) addTo(o *order, seq uint64) {
-	type place struct {
-		app     string
-		cluster appcontext.ClusterID
-	}
-	known := map[place]*ClusterStatus{}
-	for i := range img.statuses {
-		if s := &img.statuses[i]; s.Seq == seq {
-			known[place{s.App, s.Cluster}] = s
-		}
-	}
+	known := img.statusesOf(seq)
 	for _, a := range img.head.Apps {
 		for _, c := range a.Clusters {
-			s := known[place{a.Name, c}]
+			s := known[taskKey{a.Name, c}]
 			if s == nil {
 				s = &ClusterStatus{}
 			}

@@ -59,7 +59,7 @@ var rules = []ruletest.Rule{
 		{"run_next.go", "if r.img.record.Current != 0 {", "if r.img.record.Current != 0 && r.img.record.Owner == r.session.name {"}}},
 	{Name: "it is resumed in any state", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_next.go", "	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	return", "	row, ok := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	if !ok {\n		return r.refuse(ctx, e, ReasonInvalidState, \"\")\n	}\n	return"}}},
-	{Name: "what is stored of a cluster stays", Test: "TestRecall", Edits: edits{{"run_next.go", "				t.recall(s)\n", "				_ = s\n"}}},
+	{Name: "what is stored of a cluster stays", Test: "TestRecall", Edits: edits{{"run_next.go", "			t.recall(s)\n", "			_ = s\n"}}},
 	{Name: "Healthy fails while the store refuses writes", Test: "TestHealthyFailsWhileWritesAreRefused", Edits: edits{
 		{"engine.go", "return s.refusal()", "return nil"}}},
 
@@ -148,10 +148,10 @@ var rules = []ruletest.Rule{
 	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"plan.go", ", phase{verb: goneVerb, resources: list})", ")"}}},
 	{Name: "hooks are waited for", Test: "TestOrder", Edits: edits{
 		{"plan.go", "			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)", "			out = append(out, phase{verb: applyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)"}}},
-	{Name: "dependencies are waited for", Test: "TestOrder", Edits: edits{{"run_advance.go", "		if !met {\n", "		if false {\n"}}},
+	{Name: "dependencies are waited for", Test: "TestOrder", Edits: edits{{"gate.go", "		blocked = blocked || !g.open\n", ""}}},
 	{Name: "and for some time more", Test: "TestDependencyWait", Edits: edits{
-		{"run_advance.go", "blocked = blocked || now.Before(q.since.Add(q.wait))", "_ = now"}}},
-	{Name: "dependents are deleted first", Test: "TestOrder", Edits: edits{{"plan.go", "				other.after = append(other.after, t)\n", "				_ = other\n"}}},
+		{"gate.go", "	case g.wait > 0:\n", "	case false:\n"}}},
+	{Name: "dependents are deleted first", Test: "TestOrder", Edits: edits{{"plan.go", "				g.outlives(a.Name, &a.DependsOn[j])\n", "				_ = g.outlives\n"}}},
 	{Name: "one prober for all who wait", Test: "TestDeadCluster", Edits: edits{
 		{"cluster_probe.go", "if c.probing || c.dead {", "if c.dead {"}}},
 	{Name: "a repeated call leaves out what was done", Test: "TestRetryContinues", Edits: edits{

@@ -28,6 +28,7 @@ type run struct {
 
 	mu        sync.Mutex
 	inbox     []result
+	passed    []*gate // whose wait is over
 	abandoned bool
 
 	img      *image     // nil until it is read
@@ -41,9 +42,13 @@ type work struct {
 	element *Element
 	row     Transition
 	tasks   []*task
-	cut     Reason // set when it may not wait any more
-	hard    bool   // nor begin anything
-	broken  string // what makes it impossible to begin
+	gates   []*gate
+	open    int     // tasks that have not ended
+	touched []*task // to be looked at
+	dirty   []*task // whose status has to be written
+	cut     Reason  // set when it may not wait any more
+	hard    bool    // nor begin anything
+	broken  string  // what makes it impossible to begin
 	rollout *rollout
 }
 
@@ -64,33 +69,32 @@ func (r *run) deliver(res result) {
 	}
 }
 
-func (r *run) take() []result {
+func (r *run) take() ([]result, []*gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	inbox := r.inbox
-	r.inbox = nil
-	return inbox
+	inbox, passed := r.inbox, r.passed
+	r.inbox, r.passed = nil, nil
+	return inbox, passed
 }
 
 // abandon lets go of all that is under way.
 func (r *run) abandon() {
 	r.mu.Lock()
 	r.abandoned = true
-	r.inbox = nil
+	r.inbox, r.passed = nil, nil
 	r.mu.Unlock()
 	r.letGo()
 }
 
-// stopTimers ends the waits of dependencies.
+// stopTimers ends the waits of dependencies. Gates count as open from then on, so a timer that has fired opens none.
 func (r *run) stopTimers() {
 	if r.work == nil {
 		return
 	}
-	for _, t := range r.work.tasks {
-		for i := range t.requires {
-			if timer := t.requires[i].timer; timer != nil {
-				timer.Stop()
-			}
+	for _, g := range r.work.gates {
+		g.open = true
+		if g.timer != nil {
+			g.timer.Stop()
 		}
 	}
 	r.work.rollout.stop()
@@ -117,6 +121,7 @@ func (r *run) letGo() {
 			if t.op != nil && t.op.cluster != nil {
 				t.op.cluster.forget(t.op)
 			}
+			t.op = nil
 		}
 		r.work = nil
 		r.take()
@@ -206,6 +211,17 @@ func (img *image) element(seq uint64) *Element {
 		return img.elements[i]
 	}
 	return nil
+}
+
+// statusesOf returns the statuses of an event.
+func (img *image) statusesOf(seq uint64) map[taskKey]*ClusterStatus {
+	out := map[taskKey]*ClusterStatus{}
+	for i := range img.statuses {
+		if s := &img.statuses[i]; s.Seq == seq {
+			out[taskKey{s.App, s.Cluster}] = s
+		}
+	}
+	return out
 }
 
 // pending are the elements whose turn has not come, in order.

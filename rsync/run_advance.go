@@ -6,7 +6,6 @@ package rsync
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +29,17 @@ const (
 // statuses are stored.
 func (r *run) advance(ctx context.Context) (bool, error) {
 	w := r.work
-	for _, res := range r.take() {
-		if res.op.task.op == res.op {
+	results, passed := r.take()
+	for _, res := range results {
+		if t := res.op.task; t.op == res.op {
 			r.apply(res)
+			w.touch(t)
+		}
+	}
+	for _, g := range passed {
+		if !g.open { // not one of an event that was let go
+			g.open = true
+			w.wake(g)
 		}
 	}
 	for moved := true; moved; {
@@ -40,21 +47,16 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		moved = false
-		for _, t := range w.tasks {
-			if t.end == "" && t.op == nil && r.move(t) {
-				moved = true
-			}
+		for len(w.touched) > 0 {
+			t := w.touched[0]
+			w.touched = w.touched[1:]
+			moved = r.look(t) || moved
 		}
 	}
 	if err := r.store(ctx, nil); err != nil {
 		return false, err
 	}
-	for _, t := range w.tasks {
-		if t.end == "" {
-			return false, nil
-		}
-	}
-	return w.rollout.over() || w.cut != "", nil
+	return w.open == 0 && (w.rollout.over() || w.cut != ""), nil
 }
 
 // apply is what a result does to its task.
@@ -127,20 +129,20 @@ func (t *task) fail(reason Reason, message string) {
 	t.end, t.reason, t.message, t.dirty = PhaseFailed, reason, message, true
 }
 
-// move begins the next phase of a task, or ends it. It reports whether it ended, which others may wait for.
-func (r *run) move(t *task) bool {
+// move begins the next phase of a task, or ends it.
+func (r *run) move(t *task) {
 	w := r.work
 	cut := cmp.Or(w.cut, t.cut)
 	if t.at == 0 && !t.begun {
 		switch blocked, failed := r.blocked(t); {
 		case failed != "":
 			t.fail(ReasonDependency, failed)
-			return true
+			return
 		case cut != "" && (blocked || w.hard):
 			t.fail(cut, "it had to end before it began")
-			return true
+			return
 		case blocked:
-			return false
+			return
 		}
 	}
 	if t.at == len(t.phases) {
@@ -149,60 +151,22 @@ func (r *run) move(t *task) bool {
 			t.end = PhaseSkipped
 		}
 		t.deployed, t.ready, t.dirty = true, true, true
-		return true
+		return
 	}
 	t.begun = true
 	t.op = &op{run: r, task: t, phase: t.phases[t.at], cut: cut}
 	r.session.submit(t.op)
-	return false
-}
-
-// blocked reports whether a task has to wait for others; failed says which of them makes that hopeless.
-func (r *run) blocked(t *task) (blocked bool, failed string) {
-	if r.work.rollout.gates(t) {
-		return true, ""
-	}
-	for _, other := range t.after {
-		if other.end == "" {
-			return true, ""
-		}
-	}
-	for i := range t.requires {
-		q := &t.requires[i]
-		met := true
-		for _, other := range q.tasks {
-			if other.end == PhaseFailed {
-				return true, fmt.Sprintf("%s on %s failed, on which it depends", other.app, other.cluster)
-			}
-			met = met && (other.deployed || other.end != "") && (!q.ready || other.ready)
-		}
-		if !met {
-			blocked = true
-			continue
-		}
-		now := r.engine.options.Clock.Now()
-		if q.since.IsZero() {
-			q.since = now
-			if q.wait > 0 {
-				q.timer = r.session.addAfter(r.id, q.wait)
-			}
-		}
-		blocked = blocked || now.Before(q.since.Add(q.wait))
-	}
-	return blocked, ""
 }
 
 // store writes the statuses of tasks that have changed, all in as few transactions as possible.
 func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	var ops []store.Op
 	now := r.engine.now()
-	for _, t := range r.work.tasks {
-		if !t.dirty {
-			continue
-		}
-		t.dirty, t.written = false, now
+	for _, t := range r.work.dirty {
+		t.dirty, t.listed, t.written = false, false, now
 		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
 	}
+	r.work.dirty = nil
 	for _, batch := range r.engine.batches(ops) {
 		if err := r.commit(ctx, nil, compares, batch); err != nil {
 			return err

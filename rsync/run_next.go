@@ -190,17 +190,17 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 		}
 		if w.broken == "" {
 			w.tasks, w.broken = p.plan(), p.broken
+			w.gates = p.gates
 		}
 	}
+	before := r.img.statusesOf(e.Seq)
 	for _, t := range w.tasks {
-		for i := range r.img.statuses {
-			if s := &r.img.statuses[i]; s.Seq == e.Seq && s.App == t.app && s.Cluster == t.cluster {
-				t.recall(s)
-			}
+		if s := before[taskKey{t.app, t.cluster}]; s != nil {
+			t.recall(s)
 		}
 	}
 	w.rollout.arrange(w.tasks)
-	r.work = w
+	r.startWork(w)
 	return nil
 }
 
@@ -239,6 +239,7 @@ func (r *run) cut(ctx context.Context) error {
 	}
 	w.cut, w.hard = reason, hard
 	for _, t := range w.tasks {
+		w.touch(t)
 		if t.op != nil {
 			t.op.cluster.cut(t.op, reason, hard && !t.begun)
 		}

@@ -111,6 +111,7 @@ func (r *run) admit(ctx context.Context) error {
 		for _, t := range c.tasks {
 			if t.end == "" {
 				t.since, t.dirty = now, true
+				r.work.touch(t)
 			}
 		}
 		wake = earlier(wake, o.deadline(now))
@@ -159,6 +160,7 @@ func (r *run) expire(now time.Time) (next time.Time) {
 
 func (r *run) cutTask(t *task, reason Reason) {
 	t.cut = reason
+	r.work.touch(t)
 	if t.op != nil {
 		t.op.cluster.cut(t.op, reason, !t.begun)
 	}
@@ -172,6 +174,7 @@ func (r *run) halt() {
 		case t.end != "":
 		case o.gates(t):
 			t.fail(o.verdict.halt, fmt.Sprintf("it has not begun: %s", o.verdict.waits))
+			r.work.touch(t)
 		case o.verdict.halt == ReasonAborted && t.cut == "":
 			r.cutTask(t, ReasonAborted)
 		}

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// gate is what tasks wait for before they begin: other tasks must be deployed, be ready or have ended, and then some
+// time must pass. The tasks of an app on other clusters share one, so an event takes time and memory in proportion to
+// its tasks.
+type gate struct {
+	need   need
+	wait   time.Duration
+	left   int     // tasks that are not so far
+	failed *task   // one that never will be
+	open   bool    // nobody waits any more
+	by     []*task // that wait
+	timer  clock.Timer
+}
+
+// need is how far a task must be for a gate.
+type need int
+
+const (
+	needDeployed need = iota
+	needReady
+	needEnd
+)
+
+// feed is a gate that waits for a task.
+type feed struct {
+	gate *gate
+	done bool
+}
+
+func (n need) met(t *task) bool {
+	switch n {
+	case needReady:
+		return t.ready
+	case needEnd:
+		return t.end != ""
+	default:
+		return t.deployed
+	}
+}
+
+// gates makes the gates of tasks.
+type gates struct {
+	all []*gate
+	at  map[taskKey]*task
+	of  map[string][]*task // by app
+}
+
+type taskKey struct {
+	app     string
+	cluster appcontext.ClusterID
+}
+
+func indexTasks(tasks []*task) *gates {
+	g := &gates{at: make(map[taskKey]*task, len(tasks)), of: map[string][]*task{}}
+	for _, t := range tasks {
+		g.at[taskKey{t.app, t.cluster}] = t
+		g.of[t.app] = append(g.of[t.app], t)
+	}
+	return g
+}
+
+func (g *gates) add(n need, wait time.Duration, on, by []*task) {
+	one := &gate{need: n, wait: wait, left: len(on), by: by}
+	g.all = append(g.all, one)
+	for _, t := range on {
+		t.feeds = append(t.feeds, feed{gate: one})
+	}
+	for _, t := range by {
+		t.gates = append(t.gates, one)
+	}
+}
+
+// pairs divides the tasks of an app by those of another app: those that are on a cluster with one of it, and the rest.
+func (g *gates) pairs(app, other string) (together [][2]*task, alone []*task) {
+	for _, t := range g.of[app] {
+		if o := g.at[taskKey{other, t.cluster}]; o != nil {
+			together = append(together, [2]*task{t, o})
+		} else {
+			alone = append(alone, t)
+		}
+	}
+	return together, alone
+}
+
+// dependsOn makes the tasks of an app wait for those of another one: for the one on the same cluster, or for all where
+// there is none.
+func (g *gates) dependsOn(app string, d *appcontext.Dependency) {
+	n := needDeployed
+	if d.Status == appcontext.Ready {
+		n = needReady
+	}
+	together, alone := g.pairs(app, d.App)
+	for _, pair := range together {
+		g.add(n, d.Wait, pair[1:], pair[:1])
+	}
+	if len(alone) > 0 {
+		g.add(n, d.Wait, g.of[d.App], alone)
+	}
+}
+
+// outlives is the reverse for deletion: the tasks of the other app wait until those of the app have ended.
+func (g *gates) outlives(app string, d *appcontext.Dependency) {
+	together, alone := g.pairs(app, d.App)
+	for _, pair := range together {
+		g.add(needEnd, 0, pair[:1], pair[1:])
+	}
+	if len(alone) > 0 {
+		g.add(needEnd, 0, alone, g.of[d.App])
+	}
+}
+
+// touch has a task looked at in the next advance, and its status written where it has changed.
+func (w *work) touch(t *task) {
+	w.list(t)
+	if !t.touched {
+		t.touched = true
+		w.touched = append(w.touched, t)
+	}
+}
+
+func (w *work) list(t *task) {
+	if t.dirty && !t.listed {
+		t.listed = true
+		w.dirty = append(w.dirty, t)
+	}
+}
+
+// startWork takes the tasks of an event.
+func (r *run) startWork(w *work) {
+	w.open = len(w.tasks)
+	for _, t := range w.tasks {
+		w.touch(t)
+	}
+	for _, g := range w.gates {
+		r.met(w, g)
+	}
+	r.work = w
+}
+
+// look begins what a task can begin, and takes note of how far it is. It reports whether the task ended.
+func (r *run) look(t *task) (ended bool) {
+	w := r.work
+	t.touched = false
+	if t.end == "" && t.op == nil {
+		r.move(t)
+		ended = t.end != ""
+	}
+	w.list(t)
+	if t.end != "" && !t.ended {
+		t.ended = true
+		w.open--
+	}
+	for i := range t.feeds {
+		f := &t.feeds[i]
+		g := f.gate
+		switch {
+		case f.done:
+		case t.end == PhaseFailed && g.need != needEnd:
+			f.done = true
+			if g.failed == nil {
+				g.failed = t
+				w.wake(g)
+			}
+		case g.need.met(t):
+			f.done = true
+			g.left--
+			r.met(w, g)
+		}
+	}
+	return ended
+}
+
+// met opens a gate whose tasks are as far as they must be, now or after its wait.
+func (r *run) met(w *work, g *gate) {
+	switch {
+	case g.left > 0 || g.failed != nil:
+	case g.wait > 0:
+		g.timer = r.engine.options.Clock.AfterFunc(g.wait, func() { r.pass(g) })
+	default:
+		g.open = true
+		w.wake(g)
+	}
+}
+
+// pass has a gate opened whose wait is over.
+func (r *run) pass(g *gate) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.abandoned {
+		r.passed = append(r.passed, g)
+		r.session.ready.add(r.id)
+	}
+}
+
+// wake has the tasks looked at that wait for a gate.
+func (w *work) wake(g *gate) {
+	for _, t := range g.by {
+		if !t.begun && t.end == "" {
+			w.touch(t)
+		}
+	}
+}
+
+// blocked reports whether a task has to wait for others; failed says which of them makes that hopeless.
+func (r *run) blocked(t *task) (blocked bool, failed string) {
+	if r.work.rollout.gates(t) {
+		return true, ""
+	}
+	for _, g := range t.gates {
+		if g.failed != nil {
+			return true, fmt.Sprintf("%s on %s failed, on which it depends", g.failed.app, g.failed.cluster)
+		}
+		blocked = blocked || !g.open
+	}
+	return blocked, ""
+}
