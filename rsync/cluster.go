@@ -162,15 +162,18 @@ func (c *cluster) call(o *op) {
 	c.mu.Lock()
 	o.cancel = cancel
 	c.mu.Unlock()
-	defer newStallTimer(o, options.ProbeInterval, func() { c.suspect(o) }).stop()
-	defer newStallTimer(o, options.CallTimeout, func() { c.giveUp(o) }).stop()
-	conn, err := c.connector(ctx)
+	var conn connector.Connector
 	var states []connector.State
-	if err == nil {
-		err = o.share(ctx)
-	}
-	if err == nil {
-		states, err = o.do(ctx, conn)
+	err := o.share(ctx)
+	if err == nil { // from here on the time is the cluster's
+		c.mu.Lock()
+		o.progressed = options.Clock.Now()
+		c.mu.Unlock()
+		defer newStallTimer(o, options.ProbeInterval, func() { c.suspect(o) }).stop()
+		defer newStallTimer(o, options.CallTimeout, func() { c.giveUp(o) }).stop()
+		if conn, err = c.connector(ctx); err == nil {
+			states, err = o.do(ctx, conn)
+		}
 	}
 	if c.session.ctx.Err() != nil {
 		c.mu.Lock()

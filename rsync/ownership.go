@@ -76,6 +76,13 @@ func (o *op) share(ctx context.Context) error {
 	if t.shared || t.event == Read {
 		return nil
 	}
+	reads := o.run.session.reads
+	select {
+	case reads <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-reads }()
 	var err error
 	if t.event.removes() {
 		err = o.findHolders(ctx)

@@ -34,6 +34,7 @@ type session struct {
 	group   sync.WaitGroup
 	ended   bool
 
+	reads  chan struct{} // a slot for each call that reads of other contexts
 	writes writes
 
 	mu        sync.Mutex
@@ -48,6 +49,10 @@ type session struct {
 	clusters  map[appcontext.ClusterID]*cluster
 }
 
+// maxReads is how many calls read of other contexts at a time. An event on thousands of clusters begins a call to each,
+// and so many reads at once would exceed the store's time for each of them and for the lease.
+const maxReads = 64
+
 // newSession gets a lease and puts the session's key with it.
 func newSession(ctx context.Context, e *Engine) (*session, error) {
 	lease, err := e.store.Grant(ctx, e.options.LeaseTTL)
@@ -55,7 +60,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		return nil, fmt.Errorf("get a lease: %w", err)
 	}
 	s := &session{
-		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(),
+		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(), reads: make(chan struct{}, maxReads),
 		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, held: map[string]bool{}, elsewhere: map[string]bool{},
 		runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
 	}
