@@ -73,6 +73,7 @@ type cluster struct {
 	queue   []*op
 	running map[*op]struct{}
 	parked  []*op
+	aside   asideOps
 	delayed map[*op]struct{}
 	down    bool
 	why     error // it is down, or was
@@ -135,6 +136,10 @@ func (c *cluster) enqueue(o *op) {
 }
 
 func (c *cluster) park(o *op) {
+	if o.task.remnant != nil {
+		c.setAside(o)
+		return
+	}
 	o.state = opParked
 	c.parked = append(c.parked, o)
 	c.ensureProbe()
@@ -161,6 +166,10 @@ func (c *cluster) call(o *op) {
 	defer cancel()
 	c.mu.Lock()
 	o.cancel = cancel
+	if o.cut == ReasonDetached {
+		o.late = true
+		cancel()
+	}
 	c.mu.Unlock()
 	var conn connector.Connector
 	var states []connector.State
@@ -220,7 +229,7 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 		return nil, nil
 	}
 	batch := connector.Batch{
-		AppContextID: o.run.id, App: o.task.app, Cluster: o.cluster.id, Resources: resources,
+		AppContextID: o.task.remnant.contextID(o.run.id), App: o.task.app, Cluster: o.cluster.id, Resources: resources,
 		Progress: func(index int) {
 			if index >= 0 && index < len(indexes) {
 				o.progress(indexes[index])
@@ -287,11 +296,16 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	}
 	switch {
 	case err == nil:
+		if o.task.remnant != nil {
+			c.aside.knocks = 0
+		}
 		c.content(o, states, conn)
 	case errors.As(err, new(*releasingError)):
 		c.poll(o, err)
 	case cut: // the cluster may just be slow
 		c.end(o, result{reason: o.cut, err: err})
+	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):
+		c.retry(o, ReasonRefusedForNow, err)
 	case errors.Is(class, connector.ErrTerminal):
 		c.end(o, result{reason: ReasonRefused, err: err})
 	case errors.Is(class, connector.ErrUnreachable):
@@ -395,6 +409,9 @@ func (c *cluster) retry(o *op, reason Reason, err error) {
 	switch {
 	case o.cut != "":
 		c.end(o, result{reason: o.cut, err: err})
+	case o.task.remnant != nil:
+		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+		c.setAside(o)
 	case limit > 0 && o.attempts > limit:
 		c.end(o, result{reason: reason, err: err})
 	default:
@@ -435,6 +452,7 @@ func (c *cluster) wake(o *op) {
 func (c *cluster) end(o *op, r result) {
 	o.state = opEnded
 	r.op = o
+	c.use(0) // it may have waited aside, without a use
 	c.unwatchIdle()
 	o.run.deliver(r)
 }
@@ -476,6 +494,7 @@ func (c *cluster) remove(o *op) {
 	same := func(p *op) bool { return p == o }
 	c.queue = slices.DeleteFunc(c.queue, same)
 	c.parked = slices.DeleteFunc(c.parked, same)
+	c.aside.ops = slices.DeleteFunc(c.aside.ops, same)
 	if _, ok := c.delayed[o]; ok {
 		delete(c.delayed, o)
 		o.timer.Stop()

@@ -29,6 +29,10 @@ func (c *cluster) markDown(err error) {
 	}
 	for _, o := range c.queue {
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
+		if o.task.remnant != nil {
+			c.setAside(o)
+			continue
+		}
 		o.state = opParked
 		c.parked = append(c.parked, o)
 	}
@@ -178,6 +182,7 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 func (c *cluster) answered(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUp()
+		c.callIn()
 		return true
 	}
 	if !c.down && c.progressing() {
@@ -291,7 +296,9 @@ func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
 	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
-	if !busy && c.session.spawn(c.close) { // by the session, which ends when the connector is closed
+	// The session closes the connector, and ends after that. With ops aside the cluster stays: the
+	// next probe opens a connector again, which may have another configuration.
+	if !busy && c.session.spawn(c.close) && len(c.aside.ops) == 0 {
 		c.dead = true
 		delete(c.session.clusters, c.id)
 	}
@@ -299,10 +306,14 @@ func (c *cluster) retire() {
 	c.session.mu.Unlock()
 }
 
+// close closes the connector, unless somebody has begun to use it.
 func (c *cluster) close() {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
-	if c.conn == nil {
+	c.mu.Lock()
+	used := c.users > 0 && !c.dead
+	c.mu.Unlock()
+	if c.conn == nil || used {
 		return
 	}
 	closeIt := func(conn connector.Connector) (err error) {
@@ -330,6 +341,7 @@ func (s *session) closeClusters() {
 		for o := range c.delayed {
 			o.timer.Stop()
 		}
+		c.aside.stop()
 		if c.down {
 			s.engine.metrics.down(-1)
 		}

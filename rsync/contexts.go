@@ -95,20 +95,10 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 		}
 		compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.tailKV), store.Absent(activeKey(id))}
 		ops := []store.Op{store.DeletePrefix(contextKey(id)), store.Delete(indexKey(id)), store.Delete(stopKey(id))}
-		entries := inventoryDeletes(&img.head)
-		whole := append(slices.Clone(entries), append(ops, store.DeletePrefix(specsKey(id)))...)
-		n := &creation{id: id, generation: img.head.Generation}
-		parts := len(e.batches(whole)) > 1
-		if parts {
-			whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))
-		}
-		result, err := e.txn(ctx, compares, whole)
-		if err == nil && result.Succeeded && parts {
-			note := store.SameLife(unfinishedKey(n.id, n.generation), result.Revision)
-			if err := e.removeGeneration(ctx, n, []store.Compare{note}, entries); err != nil {
-				klog.FromContext(ctx).Info("Manifests of a deleted app context could not be removed, a later session does",
-					"appContext", id, "reason", err.Error())
-			}
+		first, after := e.removal(&img.head, ops)
+		result, err := e.txn(ctx, compares, first)
+		if err == nil && result.Succeeded {
+			after(ctx, result.Revision)
 		}
 		if err != nil || result.Succeeded {
 			return err
@@ -120,11 +110,36 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	return fmt.Errorf("app context %q: %w", id, ErrConflict)
 }
 
+// removal returns the writes that remove a context with ops, and a function that must be called with
+// the revision of their transaction: it removes the manifests of a context that needs more than one
+// transaction.
+func (e *Engine) removal(h *head, ops []store.Op) (first []store.Op, after func(ctx context.Context, revision int64)) {
+	entries := inventoryDeletes(h)
+	whole := slices.Concat(entries, ops, []store.Op{store.DeletePrefix(specsKey(h.ID))})
+	if len(e.batches(whole)) == 1 {
+		return whole, func(context.Context, int64) {}
+	}
+	n := &creation{id: h.ID, generation: h.Generation}
+	key := unfinishedKey(n.id, n.generation)
+	return append(ops, store.Put(key, encode(unfinished{e.now()}))), func(ctx context.Context, revision int64) {
+		err := e.removeGeneration(ctx, n, []store.Compare{store.SameLife(key, revision)}, entries)
+		if err != nil {
+			klog.FromContext(ctx).Info("Failed to remove the manifests of a deleted app context, a later session does",
+				"appContext", h.ID, "reason", err.Error())
+		}
+	}
+}
+
 // image reads all of a context but its manifests.
 func (e *Engine) image(ctx context.Context, id string) (*image, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
+	return e.stored(ctx, id)
+}
+
+// stored is image for an ID that is known to be valid.
+func (e *Engine) stored(ctx context.Context, id string) (*image, error) {
 	result, err := e.store.Range(ctx, contextKey(id))
 	if err != nil {
 		return nil, err

@@ -123,8 +123,12 @@ func (s *story) play() told {
 
 // transitions reads the history of the store: every value that the records of the contexts ever had.
 func (s *story) transitions() string {
+	return s.transitionsOf("a", "b", "c")
+}
+
+func (s *story) transitionsOf(ids ...string) string {
 	out := ""
-	for _, id := range []string{"a", "b", "c"} {
+	for _, id := range ids {
 		ctx, cancel := context.WithCancel(s.t.Context())
 		last, want := "", uint64(0)
 		status, err := s.user.Status(ctx, id)

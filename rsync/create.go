@@ -63,13 +63,20 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	r := record{State: Created, Version: 1, Generation: h.Generation}
 	final := append([]store.Op{
 		store.Put(headKey(c.ID), encode(h)), store.Put(queueKey(c.ID), encode(tail{Next: 1})),
-	}, putRecord(c.ID, &r)...)
+	}, h.putRecord(&r)...)
+	return e.write(ctx, &h, specs, final)
+}
+
+// write stores a new context, in several transactions if it is too large for one. The last one makes
+// the context visible, and only that one has the conditions. If they are not true, write returns
+// errChanged.
+func (e *Engine) write(ctx context.Context, h *head, specs, final []store.Op, conditions ...store.Compare) error {
 	if err := e.tooLarge(append(specs, final...)); err != nil {
-		return fmt.Errorf("app context %q: %w", c.ID, err)
+		return fmt.Errorf("app context %q: %w", h.ID, err)
 	}
-	n := &creation{id: c.ID, generation: h.Generation, conditions: []store.Compare{store.Absent(headKey(c.ID))}}
+	n := &creation{id: h.ID, generation: h.Generation, conditions: []store.Compare{store.Absent(headKey(h.ID))}}
 	if all := append(specs, final...); len(e.batches(all)) == 1 {
-		return e.createTxn(ctx, n, all)
+		return e.createTxn(ctx, n, all, conditions...)
 	}
 	note := store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()}))
 	for i, batch := range e.batches(specs) {
@@ -80,7 +87,7 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 			return err
 		}
 	}
-	return e.createTxn(ctx, n, append(final, store.Delete(note.Key)))
+	return e.createTxn(ctx, n, append(final, store.Delete(note.Key)), conditions...)
 }
 
 // maxSpecPart is the size of a record of manifests, in bytes; larger ones are divided.
@@ -97,8 +104,10 @@ func specOps(key string, text []byte) []store.Op {
 
 // created reports whether a head does a part of Create, and takes back what was written where it fails. Each part but the first demands that the note
 // is there which came with that one, so no part that arrives late writes anything after the others were taken back.
-func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op) error {
-	result, err := e.txn(ctx, n.conditions, ops)
+//
+// It returns errChanged if the last part fails because of more.
+func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, more ...store.Compare) error {
+	result, err := e.txn(ctx, slices.Concat(n.conditions, more), ops)
 	switch {
 	case err == nil && result.Succeeded:
 		if len(n.conditions) == 1 {
@@ -109,6 +118,8 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op) err
 		return nil // an attempt whose answer was lost
 	case err == nil && result.Current[0].Exists():
 		err = fmt.Errorf("app context %q exists: %w", n.id, ErrConflict)
+	case err == nil && len(more) > 0:
+		err = errChanged
 	case err == nil:
 		err = fmt.Errorf("creating app context %q took longer than %s, and was given up: %w", n.id, unfinishedLimit, ErrConflict)
 	}

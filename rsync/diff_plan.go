@@ -23,6 +23,7 @@ type diffPart struct {
 	event    EventType
 	target   string   // the context of the event
 	replaced []string // the contexts that an update replaces
+	detached bool     // the cluster is detached from the context of the event
 	records  *others
 }
 
@@ -36,13 +37,13 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	if err != nil {
 		return nil, err
 	}
-	plan := &diffPlan{engine: e, target: id}
+	plan := &diffPlan{engine: e, target: id, detached: img.detached}
 	p := planner{event: event, context: spec, order: e.options.DeleteOrder, changed: e.options.Comparer}
 	if event != Update {
 		if from != "" {
 			return nil, fmt.Errorf("%w: from is %q: only an Update has one", ErrInvalidInput, from)
 		}
-		err := plan.add(&p, id)
+		err := plan.add(&p, id, img.detached)
 		return plan.parts, err
 	}
 	if id == from {
@@ -58,21 +59,29 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	}
 	plan.replaced, p.whole = next.Previous, next.Whole
 	var removes []planner
+	var detached []detachedClusters
 	for _, old := range next.Previous {
 		other, err := e.AppContext(ctx, old)
 		if err != nil {
 			return nil, err
 		}
-		if old == from {
-			p.other = other
+		d, err := e.detachedOf(ctx, old)
+		if err != nil {
+			return nil, err
 		}
-		removes = append(removes, planner{event: UpdateDelete, context: other, other: spec, order: p.order, changed: p.changed})
+		if old == from {
+			p.other = d.without(other, Update)
+		}
+		detached = append(detached, d)
+		removes = append(removes, planner{
+			event: UpdateDelete, context: other, other: img.detached.without(spec, UpdateDelete), order: p.order, changed: p.changed,
+		})
 	}
-	if err := plan.add(&p, id); err != nil {
+	if err := plan.add(&p, id, img.detached); err != nil {
 		return nil, err
 	}
 	for i := range removes {
-		if err := plan.add(&removes[i], removes[i].context.ID); err != nil {
+		if err := plan.add(&removes[i], removes[i].context.ID, detached[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -99,21 +108,26 @@ type diffPlan struct {
 	engine   *Engine
 	target   string
 	replaced []string
+	detached detachedClusters // from the target
 	parts    []*diffPart
 	gone     map[appcontext.Identity]bool // what is deleted by parts before
 }
 
-// add plans what is done with the apps of one context.
-func (d *diffPlan) add(p *planner, id string) error {
+// add plans what is done with the apps of one context, on clusters that are not detached from it.
+func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 	tasks := p.plan()
 	if p.broken != "" {
 		return fmt.Errorf("app context %q: %s: %w", id, p.broken, ErrBroken)
 	}
 	records := &others{}
 	for _, t := range tasks {
+		if detached.has(t.cluster) {
+			continue
+		}
 		part := &diffPart{
 			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster}, notes: map[appcontext.Object]string{},
 			event: p.event, target: d.target, replaced: d.replaced, records: records,
+			detached: d.detached.has(t.cluster),
 		}
 		part.Holder = func(ctx context.Context, o appcontext.Object) (string, error) {
 			return d.engine.otherHolder(ctx, d.target, d.replaced, t.cluster, o)
@@ -161,7 +175,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	}
 	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, func(n *neighbor, r *record) bool {
 		if n.id == p.target { // it holds its objects from the begin of the event
-			return r.Generation == n.generation
+			return r.Generation == n.generation && !p.detached
 		}
 		return r.Holds && !slices.Contains(p.replaced, n.id)
 	})
@@ -180,7 +194,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	})
 	for _, name := range slices.Sorted(maps.Keys(byHolder)) {
 		h := names[name]
-		theirs, err := e.handedOver(ctx, &h, p.Cluster, byHolder[name])
+		theirs, err := e.handedOver(ctx, &h, byHolder[name])
 		if err != nil {
 			return err
 		}

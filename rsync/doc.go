@@ -32,6 +32,8 @@
 //     lease writes nothing any more, however late a write of it arrives; what it had is taken over within the time of a lease.
 //   - No event deletes an object that another context holds. The last context that holds it deletes it. The same goes for a
 //     Namespace or a CustomResourceDefinition while another context has objects in it, except that such a context does not delete it.
+//   - A cluster that is dead for good holds up nothing: [Engine.Detach] removes it from a context. If it comes back, the objects of
+//     the context are deleted there.
 //   - [Engine.Healthy] fails while the store does not answer or refuses every write, and recovers by itself.
 //   - The number of transactions for an app on a cluster in an event does not depend on its resources.
 //
@@ -84,6 +86,14 @@
 //
 // A value of the store that cannot be read is [ErrBroken] with its key. It holds up the context that it belongs to, and no other.
 //
+// # Clusters that do not come back
+//
+// [Engine.Detach] removes a cluster from a context. The event under way and all later ones leave it
+// out. What the context may have on the cluster stays recorded: [Engine.Detached] lists it. The
+// engine probes the cluster rarely, at least every 10 minutes. When it answers, the engine deletes
+// those objects, except what other contexts hold. [Engine.Attach] undoes a Detach, [Engine.Forget]
+// gives the cleanup up.
+//
 // # Errors and limits
 //
 // Methods return errors for errors.Is: [ErrNotFound], [ErrConflict], [ErrStopped], [ErrInvalidState], [ErrInvalidInput], those of
@@ -99,16 +109,5 @@
 //
 // # Coming from EMCO
 //
-// The queue, the events and states and what they mean are those of EMCO's rsync. What is different:
-//
-//   - It is a library: Instantiate and the others are methods, and each returns a reference to wait for. A context is stored
-//     with Create; appcontext.Decode reads EMCO's keys, so contexts can be taken over from its etcd: Decode, Create, and Instantiate,
-//     which changes nothing on clusters that have it all.
-//   - The queue is a key for each element instead of one value, and manifests are records of 512 KiB for each app on a cluster. The active record
-//     /activecontext/<id>/ is the same.
-//   - An event and the active record are written in one transaction, as are its end and the new state. An update's second phase is queued
-//     in the transaction that ends the first.
-//   - The stop flag is watched, not looked at each second, and ClearStop takes it back.
-//   - Update compares resources by group, kind, namespace and name over all apps; EMCO deletes nothing when the numbers of resources match.
-//   - The states of update events are those of EMCO's code, not of its document: see [TransitionsSeed]. Several replicas share the work.
+// EMCO.md beside this file lists what differs from EMCO's rsync, and how contexts move here.
 package rsync

@@ -13,6 +13,7 @@ package rsync
 //	/context/<id>/updates/                     the contexts to which updates from this one led, until it holds nothing more
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
+//	/context/<id>/queue/detached/              clusters that are detached from the context, or attached since and not handled yet
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
 //	/context/<id>/rollout/<number>/            the rollout of an element, with its approvals, whether it is paused or aborted
 //	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
@@ -21,13 +22,14 @@ package rsync
 //	                                           in records below that key, <part>/ in 4 hexadecimal digits
 //	/rsync/inventory/<p>+<c>/<id>/<generation>/<app>/   which objects the app has on the cluster, as hashes of 8 bytes; never changes;
 //	                                           continues as the resources do
+//	/rsync/detached/<p>+<c>/<remnant>/         of which context the remnant is, and since when
 //	/rsync/unfinished/<id>/<generation>/       a Create or a Delete of several transactions is under way: when it began
 //	/rsync/index/<id>/                         ID and State, put with each record, for List
 //	/rsync/stop/<id>/                          the stop latch
 //	/rsync/engine/<session>/                   an engine that is alive; goes with its lease
 //
-// Who writes what: users the tail, elements that are Pending, active records, latches and new contexts; the owner of a context all
-// else. The tail is apart from the record so that queueing does not disturb the owner's writes, nor they it.
+// Who writes what: users the tail, elements that are Pending, detached clusters, active records, latches, new contexts and
+// remnants; the owner of a context all else. The tail is apart from the record so that queueing does not disturb the owner's writes, nor they it.
 //
 // Each write of an engine has two conditions, which are its fence: its own key in /rsync/engine/ has not gone since the session
 // began (its create revision is the session's epoch), and the record has the revision that the engine last saw. An engine
@@ -41,8 +43,11 @@ package rsync
 //	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key, rollout
 //	change of    element and rollout unchanged                     rollout, active record
 //	a rollout
-//	begin        no latch; for Update record and updates of from   element InProgress, record (with Owner: claims the context;
-//	             unchanged                                         with Holds); for Update updates of from
+//	detach       record and detached clusters unchanged            detached clusters, the remnant as a create does (also in parts),
+//	                                                               active record during an event, latch of an older remnant
+//	attach       the same; the remnant's head unchanged            detached clusters, latch of the remnant
+//	begin        no latch, detached clusters unchanged; for        element InProgress, record (with Owner: claims the context;
+//	             Update record and updates of from unchanged       with Holds); for Update updates of from
 //	refuse       (tail unchanged)                                  element Error, record, (no active record, no Owner)
 //	skip         for Stop the latch unchanged, (tail unchanged)    elements Skip, record, (no active record, no Owner)
 //	claim        the owner before has no key                       record with the new Owner
@@ -54,6 +59,8 @@ package rsync
 //	first phase  failed before, unchanged                          active record
 //	finish of a  tail and latch of the context that the way back   the same, and there: element Update or Terminate, tail, active
 //	rollout      is queued in unchanged                            record
+//	finish of a  -                                                 no remnant, in parts as a delete
+//	remnant
 //	drain        tail unchanged                                    no active record, no Owner
 //	hand over    -                                                 active record again, no Owner
 //	latch        head unchanged                                    latch put or deleted
@@ -73,6 +80,11 @@ package rsync
 // records of contexts that have objects in common with its own, after its begin. An event that deletes leaves
 // what another record holds; one that applies waits while another context, which does not hold, has such an
 // event under way there. Of two events one has begun first, and is seen by the other.
+//
+// A remnant is what a context may have on a cluster that was detached from it: a context of its own, <id>~<random>, with a
+// copy of the manifests and a Terminate that is in progress from the start. So all of the above is true for it. It
+// waits until the event of its context that was in progress at the detach has ended on the cluster; events that begin later
+// leave the cluster out, because begin has a condition on the detached clusters.
 //
 // Which engine tries is decided before anything is read. Each session has a score for each context, a hash of both
 // names, and the live session with the highest one is the context's home. Each engine watches /rsync/engine/ and

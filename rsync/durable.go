@@ -24,19 +24,22 @@ const (
 	enginePrefix  = "/rsync/engine/"
 	// inventoryPrefix has which contexts have objects on a cluster.
 	inventoryPrefix = "/rsync/inventory/"
+	// remnantPrefix has what Detach left to clean up on each cluster.
+	remnantPrefix = "/rsync/detached/"
 	// unfinishedPrefix has a note for each Create of several transactions, until the last.
 	unfinishedPrefix = "/rsync/unfinished/"
 )
 
-func contextKey(id string) string { return contextPrefix + id + "/" }
-func headKey(id string) string    { return contextKey(id) }
-func stateKey(id string) string   { return contextKey(id) + "state/" }
-func queueKey(id string) string   { return contextKey(id) + "queue/" }
-func linksKey(id string) string   { return contextKey(id) + "updates/" }
-func activeKey(id string) string  { return activePrefix + id + "/" }
-func specsKey(id string) string   { return specPrefix + id + "/" }
-func indexKey(id string) string   { return indexPrefix + id + "/" }
-func stopKey(id string) string    { return stopPrefix + id + "/" }
+func contextKey(id string) string  { return contextPrefix + id + "/" }
+func headKey(id string) string     { return contextKey(id) }
+func stateKey(id string) string    { return contextKey(id) + "state/" }
+func queueKey(id string) string    { return contextKey(id) + "queue/" }
+func detachedKey(id string) string { return queueKey(id) + "detached/" }
+func linksKey(id string) string    { return contextKey(id) + "updates/" }
+func activeKey(id string) string   { return activePrefix + id + "/" }
+func specsKey(id string) string    { return specPrefix + id + "/" }
+func indexKey(id string) string    { return indexPrefix + id + "/" }
+func stopKey(id string) string     { return stopPrefix + id + "/" }
 
 func unfinishedKey(id, generation string) string {
 	return unfinishedPrefix + id + "/" + generation + "/"
@@ -69,6 +72,10 @@ func inventoryKey(c appcontext.ClusterID, id, generation, app string) string {
 	return inventoryClusterKey(c) + id + "/" + generation + "/" + app + "/"
 }
 
+func remnantsKey(c appcontext.ClusterID) string { return remnantPrefix + c.String() + "/" }
+
+func remnantKey(c appcontext.ClusterID, id string) string { return remnantsKey(c) + id + "/" }
+
 // specPartKey is where part n of the manifests is; the first is at specKey.
 func specPartKey(first string, n int) string {
 	if n == 0 {
@@ -89,6 +96,8 @@ type head struct {
 	Generation string          `json:"generation"`
 	Meta       appcontext.Meta `json:"meta"`
 	Apps       []headApp       `json:"apps"`
+	// Remnant is set for what Detach left of another context on a cluster.
+	Remnant *remnant `json:"remnant,omitempty"`
 }
 
 type headApp struct {
@@ -137,6 +146,9 @@ type image struct {
 	elements []*Element
 	statuses []ClusterStatus
 	revision int64
+
+	detached   detachedClusters
+	detachedKV store.KeyValue
 }
 
 // parseImage reads the keys of a context, all or one that is needed is missing. It reports whether there is a context.
@@ -157,7 +169,7 @@ func parseImage(id string, result store.RangeResult) (*image, bool, error) {
 
 // parseKeys reads some of the keys of a context.
 func parseKeys(id string, result store.RangeResult) (*image, error) {
-	img := &image{revision: result.Revision}
+	img := &image{revision: result.Revision, detachedKV: store.KeyValue{Key: detachedKey(id)}}
 	for _, kv := range result.KVs {
 		rest := strings.TrimPrefix(kv.Key, contextKey(id))
 		part, _, _ := strings.Cut(rest, "/")
@@ -172,6 +184,9 @@ func parseKeys(id string, result store.RangeResult) (*image, error) {
 		case rest == "queue/":
 			img.tailKV = kv
 			err = json.Unmarshal(kv.Value, &img.tail)
+		case rest == "queue/detached/":
+			img.detachedKV = kv
+			err = json.Unmarshal(kv.Value, &img.detached)
 		case part == "queue":
 			e := &Element{}
 			err = json.Unmarshal(kv.Value, e)
@@ -205,12 +220,13 @@ func putStatus(id string, s *ClusterStatus) store.Op {
 	return store.Put(statusKey(id, s.App, s.Cluster), encode(s))
 }
 
-// putRecord writes the record and what List reads of it.
-func putRecord(id string, r *record) []store.Op {
-	return []store.Op{
-		store.Put(stateKey(id), encode(r)),
-		store.Put(indexKey(id), encode(Summary{ID: id, State: r.State})),
+// putRecord writes the record and what List reads of it. List does not return remnants.
+func (h *head) putRecord(r *record) []store.Op {
+	ops := []store.Op{store.Put(stateKey(h.ID), encode(r))}
+	if h.Remnant == nil {
+		ops = append(ops, store.Put(indexKey(h.ID), encode(Summary{ID: h.ID, State: r.State})))
 	}
+	return ops
 }
 
 // putActive is written with each event that is queued, so that a watch on it tells of all. EMCO has the same record.

@@ -54,6 +54,7 @@ const (
 	ReasonDeadline         Reason = "DeadlineExceeded" // the cluster took longer than Rollout.ProgressDeadline
 	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than may
 	ReasonAborted          Reason = "Aborted"          // the rollout was aborted
+	ReasonDetached         Reason = "Detached"         // the cluster is detached from the context; the app there is Skipped
 	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used, or Options.Comparer panicked at it
 )
 

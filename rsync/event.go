@@ -103,6 +103,8 @@ type Status struct {
 	Queue []Element
 	// Clusters has a status for each app on each cluster that an event was about.
 	Clusters []ClusterStatus
+	// Detached are the clusters that are detached from the context, in order: see Engine.Detach.
+	Detached []appcontext.ClusterID
 	// Transitions is how often the state was changed since the context was created.
 	Transitions uint64
 	// Revision is that of the store when it was read: Watch goes on from the next one.

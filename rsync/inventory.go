@@ -104,8 +104,9 @@ func inventoryDeletes(h *head) []store.Op {
 	return out
 }
 
-// neighbor is an app of another context that has objects of a task, or what they are in.
+// neighbor is an app of another context on a cluster that has objects of a task, or what they are in.
 type neighbor struct {
+	cluster             appcontext.ClusterID
 	id, generation, app string
 	common              map[token]bool
 }
@@ -136,7 +137,7 @@ func (e *Engine) neighbors(
 				if len(names) < 3 || names[0] == id {
 					break
 				}
-				out = append(out, neighbor{names[0], names[1], names[2], map[token]bool{}})
+				out = append(out, neighbor{c, names[0], names[1], names[2], map[token]bool{}})
 				n = &out[len(out)-1]
 			}
 			n.common[t] = true
@@ -146,7 +147,7 @@ func (e *Engine) neighbors(
 }
 
 // key tells contexts apart, also those of one ID.
-func (n *neighbor) key() string { return n.id + "/" + n.generation }
+func (n *neighbor) key() string { return n.id + "/" + n.generation + "/" + n.cluster.String() }
 
 // Held is an object that a context holds on a cluster.
 type Held struct {
@@ -156,7 +157,8 @@ type Held struct {
 
 // Inventory returns which contexts hold which objects on a cluster, by object and context. A context holds
 // its objects from the begin of an Instantiate or an Update until the begin of a Terminate, or of the
-// UpdateDelete of an update from it. The hooks that run when an app goes are not among them.
+// UpdateDelete of an update from it, or until the cluster is detached from it. The hooks that run when an
+// app goes are not among them.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)
@@ -169,7 +171,7 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 		if len(names) != 4 { // a later part of an entry
 			continue
 		}
-		n := neighbor{id: names[0], generation: names[1], app: names[2]}
+		n := neighbor{cluster: cluster, id: names[0], generation: names[1], app: names[2]}
 		r, err := e.recordOf(ctx, &n)
 		if err != nil {
 			return nil, err
@@ -177,7 +179,7 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 		if !r.Holds {
 			continue
 		}
-		resources, err := e.resourcesOf(ctx, &n, cluster)
+		resources, err := e.resourcesOf(ctx, &n)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +195,8 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 	return out, nil
 }
 
-// recordOf reads the record of a neighbor. It is empty for an entry of a context that was deleted.
+// recordOf reads the record of a neighbor. It is empty for an entry of a context that was deleted. A
+// context holds nothing on a cluster that is detached from it.
 func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 	kv, err := e.store.Get(ctx, stateKey(n.id))
 	if err != nil || !kv.Exists() {
@@ -206,12 +209,19 @@ func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 	if r.Generation != n.generation {
 		return record{}, nil
 	}
+	if r.Holds {
+		detached, err := e.detachedOf(ctx, n.id)
+		if err != nil {
+			return record{}, err
+		}
+		r.Holds = !detached.has(n.cluster)
+	}
 	return r, nil
 }
 
-// resourcesOf reads the resources of a neighbor on a cluster.
-func (e *Engine) resourcesOf(ctx context.Context, n *neighbor, c appcontext.ClusterID) ([]appcontext.Resource, error) {
-	key := specKey(n.id, n.generation, n.app, c)
+// resourcesOf reads the resources of a neighbor.
+func (e *Engine) resourcesOf(ctx context.Context, n *neighbor) ([]appcontext.Resource, error) {
+	key := specKey(n.id, n.generation, n.app, n.cluster)
 	result, err := e.store.Range(ctx, key)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type others struct {
 	records map[string]record
 }
 
-// record returns the record of a neighbor, which is read once in an event.
+// record returns the record of a neighbor on its cluster, which is read once in an event.
 func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +85,9 @@ func (o *op) share(ctx context.Context) error {
 	defer func() { <-reads }()
 	var err error
 	if t.event.removes() {
-		err = o.findHolders(ctx)
+		if err = o.awaitOrigin(ctx); err == nil {
+			err = o.findHolders(ctx)
+		}
 	} else {
 		err = o.awaitRelease(ctx)
 	}
@@ -204,16 +206,21 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	if err != nil || json.Unmarshal(kv.Value, &e) != nil || !e.Event.removes() {
 		return err
 	}
-	kv, err = o.run.engine.store.Get(ctx, statusKey(n.id, n.app, o.cluster.id))
-	if err != nil {
+	if ended, err := o.ended(ctx, n, seq); err != nil || ended {
 		return err
-	}
-	var s ClusterStatus
-	if kv.Exists() && json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase.final() {
-		return nil
 	}
 	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, it deletes objects that are in both",
 		e.Event, n.id, seq)}
+}
+
+// ended reports whether an event of a neighbor has ended on the cluster.
+func (o *op) ended(ctx context.Context, n *neighbor, seq uint64) (bool, error) {
+	kv, err := o.run.engine.store.Get(ctx, statusKey(n.id, n.app, o.cluster.id))
+	if err != nil || !kv.Exists() {
+		return false, err
+	}
+	var s ClusterStatus
+	return json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase.final(), nil
 }
 
 // holder returns another context that holds an object, or "". A context that the update in progress replaces does not count.
@@ -315,7 +322,7 @@ func storeTrouble(err error) error { return errors.New("read other app contexts:
 func (o *op) applyFor(
 	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource,
 ) (bool, error) {
-	theirs, err := o.run.engine.handedOver(ctx, h, o.cluster.id, resources)
+	theirs, err := o.run.engine.handedOver(ctx, h, resources)
 	if err != nil {
 		return false, storeTrouble(err)
 	}
@@ -334,9 +341,9 @@ func (o *op) applyFor(
 
 // handedOver returns the manifests that a holder has of objects, where they are others than those of the resources.
 func (e *Engine) handedOver(
-	ctx context.Context, h *holder, c appcontext.ClusterID, resources []appcontext.Resource,
+	ctx context.Context, h *holder, resources []appcontext.Resource,
 ) ([]appcontext.Resource, error) {
-	theirs, err := e.resourcesOf(ctx, &h.neighbor, c)
+	theirs, err := e.resourcesOf(ctx, &h.neighbor)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package rsync_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
@@ -57,6 +59,7 @@ type step struct {
 	ID, Next int
 	Cluster  int
 	Wait     time.Duration
+	Write    int // at which an engine crashes
 }
 
 func drawStep(n int) func(*rapid.T) step {
@@ -82,6 +85,9 @@ type world struct {
 	ids   []string
 	specs []*appcontext.AppContext
 	kill  func()
+
+	plan     func(int, []store.Op) storetest.Verdict // of the next engine
+	attached []string
 }
 
 func newWorld(t *testing.T, texts []string) *world {
@@ -107,7 +113,7 @@ func newWorld(t *testing.T, texts []string) *world {
 
 // start replaces the engine that crashes.
 func (w *world) start() {
-	faults := storetest.NewFaults(w.memory, nil)
+	faults := storetest.NewFaults(w.memory, w.plan)
 	engine, err := rsync.New(faults, w.clusters, rsync.Options{Name: "mortal", LeaseTTL: time.Second})
 	if err != nil {
 		w.t.Fatal(err)
@@ -181,7 +187,11 @@ func (w *world) check() {
 		have := w.clusters.Cluster("edge", cluster.Name).Objects()
 		explained := map[appcontext.Object]bool{}
 		for i, spec := range w.specs {
-			state := w.status(w.ids[i]).State
+			status := w.status(w.ids[i])
+			state := status.State
+			if slices.Contains(status.Detached, cluster) {
+				continue
+			}
 			for _, a := range spec.Apps {
 				in := a.Cluster(cluster)
 				if in == nil {

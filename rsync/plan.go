@@ -49,10 +49,11 @@ type task struct {
 	states          []connector.State
 	omitted         int // states that did not fit
 
-	event  EventType
-	others *others // the records of other contexts; one for all tasks of the event
-	shared bool    // it is known what other contexts have of its objects
-	left   map[appcontext.Object]holder
+	event   EventType
+	remnant *remnant // nil for the tasks of a user's context
+	others  *others  // the records of other contexts; one for all tasks of the event
+	shared  bool     // it is known what other contexts have of its objects
+	left    map[appcontext.Object]holder
 
 	begun   bool
 	since   time.Time // when the rollout admitted it; zero without one
@@ -79,6 +80,7 @@ type planner struct {
 	whole   bool                         // Update applies everything
 	ready   bool                         // each app waits until it is ready
 	hold    time.Duration                // and for how long it stays so
+	remnant *remnant                     // set for the Terminate of a remnant
 	broken  string                       // why there is no plan
 	stays   map[taskKey]bool             // for UpdateDelete: which apps the other context has on which clusters
 	gates   []*gate
@@ -123,7 +125,7 @@ func (p *planner) plan() []*task {
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
 			tasks = append(tasks, &task{
-				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records,
+				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records, remnant: p.remnant,
 			})
 		}
 	}
@@ -141,7 +143,7 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool)
 			return p.whole || p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
 		}, awaited)
 	case Terminate:
-		return p.remove(c, all, true)
+		return p.remove(c, all, p.remnant == nil) // a cluster that comes back runs no hooks
 	case UpdateDelete:
 		return p.remove(c, func(r appcontext.Resource) bool {
 			_, gone := p.diff.Gone[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]

@@ -67,7 +67,7 @@ var rules = []ruletest.Rule{
 	{Name: "an event must be valid for the state", Test: "TestInvalidState", Edits: edits{
 		{"run_next.go", "	if !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot", "	if false && !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot"}}},
 	{Name: "no event begins after Stop", Test: "TestStoppedWhileBeginning", Edits: edits{
-		{"run_next.go", "compares := []store.Compare{store.Absent(stopKey(r.id))}", "compares := []store.Compare{" + none + "}"}}},
+		{"run_next.go", "compares := []store.Compare{store.Absent(stopKey(r.id)), ", "compares := []store.Compare{" + none + ", "}}},
 	{Name: "nothing is skipped after ClearStop", Test: "TestClearedWhileSkipping", Edits: edits{
 		{"run_next.go", "ReasonStopped, store.Unchanged(stop))", "ReasonStopped)\n			_ = stop"}}},
 	{Name: "Stop is seen at once", Test: "TestStopLatency", Edits: edits{
@@ -141,7 +141,34 @@ var rules = []ruletest.Rule{
 	{Name: "Diff applies everything where the event does", Test: "TestDiffIsWhatHappens", Edits: edits{
 		{"diff_plan.go", "plan.replaced, p.whole = next.Previous, next.Whole", "plan.replaced = next.Previous"}}},
 	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{
-		{"contexts.go", "whole = append(ops, store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()})))", "whole = ops"}}},
+		{"contexts.go", "return append(ops, store.Put(key, encode(unfinished{e.now()}))), func", "return ops, func"}}},
+
+	// Detached clusters.
+	{Name: "an event leaves out a cluster that was detached before it began", Test: "TestDetachedWhileBeginning", Edits: edits{
+		{"run_next.go", "store.Unchanged(r.img.detachedKV)}\n	var ops", none + "}\n	var ops"}}},
+	{Name: "the event under way does too", Test: "TestDetachWhileInstantiating", Edits: edits{
+		{"detach.go", "		ops = append(ops, putActive(img.head.ID))\n", "		_ = ops\n"}}},
+	{Name: "a context holds nothing on a detached cluster", Test: "TestDetachedHoldsNothing", Edits: edits{
+		{"inventory.go", "r.Holds = !detached.has(n.cluster)", "_ = detached"}}},
+	{Name: "a cleanup waits for calls of the detached context", Test: "TestDetachCallInFlight", Edits: edits{
+		{"ownership.go", "err = o.awaitOrigin(ctx); err == nil", "_ = o.awaitOrigin(ctx); err == nil"}}},
+	{Name: "a cleanup leaves what others hold", Test: "TestDetachThenTerminateAndDelete", Edits: edits{
+		{"ownership.go", "			err = o.findHolders(ctx)\n		}\n", "			if t.remnant == nil {\n				err = o.findHolders(ctx)\n			}\n		}\n"}}},
+	{Name: "a cleanup runs no hooks", Test: "TestDetachThenTerminateAndDelete", Edits: edits{
+		{"plan.go", "p.remove(c, all, p.remnant == nil)", "p.remove(c, all, true)"}}},
+	{Name: "an update applies everything where its context was detached", Test: "TestAttach", Edits: edits{
+		{"detach.go", "(event == Update || !entry.Attached)", "(event != Update && !entry.Attached)"}}},
+	{Name: "and deletes everything where the new context is", Test: "TestDetachUpdated", Edits: edits{
+		{"detach.go", "(event == Update || !entry.Attached)", "event == Update"}}},
+	{Name: "an event handles a cluster only if it did not leave it out", Test: "TestAttachWhileLeftOut", Edits: edits{
+		{"detach.go", "return entry.Attached && !leftOut[entry.Cluster]", "return entry.Attached"}}},
+	{Name: "Attach ends the cleanup", Test: "TestAttach", Edits: edits{
+		{"detach.go", "if img.record.Holds && next.Remnant", "if !img.record.Holds && next.Remnant"}}},
+	{Name: "a cluster for which only cleanups wait is probed rarely", Test: "TestForget", Edits: edits{
+		{"cluster.go", "	if o.task.remnant != nil {\n		c.setAside(o)\n		return\n	}\n", ""},
+		{"cluster.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})\n		c.setAside(o)\n", ""}}},
+	{Name: "a cleanup never fails", Test: "TestCleanupIsRefused", Edits: edits{
+		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 
 	// Clusters.
 	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"plan.go", "if p.order == ReverseOrder {", "if false {"}}},
@@ -193,7 +220,7 @@ var rules = []ruletest.Rule{
 
 	// Contexts.
 	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{
-		{"create.go", "conditions: []store.Compare{store.Absent(headKey(c.ID))}}", "conditions: []store.Compare{" + none + "}}"}}},
+		{"create.go", "conditions: []store.Compare{store.Absent(headKey(h.ID))}}", "conditions: []store.Compare{" + none + "}}"}}},
 	{Name: "late parts of a Create write nothing", Test: "TestLateParts", Edits: edits{
 		{"create.go", "n.conditions = append(n.conditions, store.SameLife(unfinishedKey(n.id, n.generation), result.Revision))", "_ = 0"}}},
 	{Name: "what a Create has left is removed", Test: "TestCrashInCreate", Edits: edits{{"session.go", "	s.spawn(s.sweep)\n", ""}}},

@@ -147,6 +147,7 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 			}
 			continue
 		}
+		r.leaveOut()
 		if err := r.cut(ctx); err != nil {
 			return false, err
 		}
@@ -154,7 +155,7 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 		if err != nil || !finished {
 			return true, err
 		}
-		if err := r.finish(ctx); err != nil {
+		if err := r.finish(ctx); err != nil || r.img == nil {
 			return false, err
 		}
 	}
@@ -203,6 +204,7 @@ func (r *run) refresh(ctx context.Context) error {
 		}
 	}
 	r.img.tail, r.img.tailKV = img.tail, img.tailKV
+	r.img.detached, r.img.detachedKV = img.detached, img.detachedKV
 	return r.reloadRollout(ctx)
 }
 
@@ -249,7 +251,7 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 		if next.State != r.img.record.State {
 			next.Transitions++
 		}
-		ops = append(ops, putRecord(r.id, next)...)
+		ops = append(ops, r.img.head.putRecord(next)...)
 	}
 	ended := r.ended
 	r.ended = nil
@@ -261,6 +263,7 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 		for _, e := range ended {
 			r.engine.metrics.event(e)
 		}
+		r.img.revision = result.Revision
 		if next != nil {
 			r.img.record, r.released = *next, next.Owner == ""
 			r.img.stateKV = store.KeyValue{Key: stateKey(r.id), ModRevision: result.Revision}
@@ -365,8 +368,15 @@ func (r *run) other(ctx context.Context, e *Element) (other *appcontext.AppConte
 		return nil, "", nil
 	}
 	other, err = r.engine.AppContext(ctx, e.UCID)
+	var detached detachedClusters
+	if err == nil {
+		detached, err = r.engine.detachedOf(ctx, e.UCID)
+	}
+	if err == nil {
+		return detached.without(other, e.Event), "", nil
+	}
 	if errors.Is(err, ErrNotFound) || errors.As(err, new(*brokenError)) {
 		return nil, err.Error(), nil
 	}
-	return other, "", err
+	return nil, "", err
 }

@@ -65,6 +65,9 @@ func (r *run) apply(res result) {
 	switch {
 	case res.retrying:
 		t.note(res.reason, shorten(res.err))
+	case res.reason == ReasonDetached:
+		t.op = nil
+		t.leaveOut()
 	case res.reason != "":
 		t.op = nil
 		t.fail(res.reason, shorten(res.err))

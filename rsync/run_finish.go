@@ -69,6 +69,9 @@ func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
 // finish writes the end of the event, and in the same transaction the state that follows from it, the UpdateDelete that
 // follows an Update, and, if the queue is empty, that the context is not active any more.
 func (r *run) finish(ctx context.Context) error {
+	if r.img.head.Remnant != nil {
+		return r.finishRemnant(ctx)
+	}
 	w := r.work
 	e := w.element
 	e.Status, e.Reason, e.Message = w.outcome()
@@ -94,6 +97,9 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	if e.Status == Done && e.Event.removes() {
 		ops = append(ops, store.Delete(linksKey(r.id)))
+	}
+	if left, changed := r.img.detached.handled(w); changed && e.Status == Done && e.Event != Read {
+		compares, ops = append(compares, store.Unchanged(r.img.detachedKV)), append(ops, left.put(r.id))
 	}
 	if e.Event != Read {
 		next.State = w.row.Desired

@@ -95,7 +95,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	if !valid {
 		return r.refuse(ctx, e, ReasonInvalidState, "%s cannot begin in the state %s", e.Event, r.img.record.State)
 	}
-	compares := []store.Compare{store.Absent(stopKey(r.id))}
+	compares := []store.Compare{store.Absent(stopKey(r.id)), store.Unchanged(r.img.detachedKV)}
 	var ops []store.Op
 	next := r.nextRecord()
 	switch e.Event {
@@ -148,11 +148,13 @@ func (r *run) resume(ctx context.Context) error {
 	if e == nil {
 		return &brokenError{elementKey(r.id, r.img.record.Current)}
 	}
-	if r.img.record.Owner != r.session.name {
+	if before := r.img.record.Owner; before != r.session.name { // empty for a remnant, which begins with an event
 		if err := r.commit(ctx, r.nextRecord(), nil, nil); err != nil {
 			return err
 		}
-		r.engine.metrics.resumedEvent()
+		if before != "" {
+			r.engine.metrics.resumedEvent()
+		}
 	}
 	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)
 	return r.plan(ctx, e, row)
@@ -175,7 +177,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	}
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
-		p.whole = r.img.record.Whole
+		p.whole, p.remnant = r.img.record.Whole, r.img.head.Remnant
 		if w.rollout, w.broken, err = r.loadRollout(ctx, e); err != nil {
 			return err
 		}
@@ -240,7 +242,7 @@ func (r *run) cut(ctx context.Context) error {
 	w.cut, w.hard = reason, hard
 	for _, t := range w.tasks {
 		w.touch(t)
-		if t.op != nil {
+		if t.op != nil && !r.img.detached.has(t.cluster) {
 			t.op.cluster.cut(t.op, reason, hard && !t.begun)
 		}
 	}

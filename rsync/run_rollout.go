@@ -161,7 +161,7 @@ func (r *run) expire(now time.Time) (next time.Time) {
 func (r *run) cutTask(t *task, reason Reason) {
 	t.cut = reason
 	r.work.touch(t)
-	if t.op != nil {
+	if t.op != nil && !r.img.detached.has(t.cluster) {
 		t.op.cluster.cut(t.op, reason, !t.begun)
 	}
 }

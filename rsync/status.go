@@ -31,7 +31,7 @@ func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	}
 	out := &Status{
 		ID: id, State: img.record.State, Stopped: stop.Exists(), Clusters: img.statuses,
-		Transitions: img.record.Transitions, Revision: img.revision,
+		Transitions: img.record.Transitions, Revision: img.revision, Detached: img.detached.clusters(),
 	}
 	for _, element := range img.elements {
 		out.Queue = append(out.Queue, *element)
@@ -185,7 +185,7 @@ func changeOf(id string, event store.Event) (Change, bool, error) {
 		var r record
 		err = json.Unmarshal(kv.Value, &r)
 		c.State = r.State
-	case part == "queue" && below != "":
+	case part == "queue" && below != "" && kv.Key != detachedKey(id):
 		c.Element = &Element{}
 		err = json.Unmarshal(kv.Value, c.Element)
 	case part == "status":

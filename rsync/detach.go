@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Detach removes a cluster from a context by force, for a cluster that does not answer any more.
+// From then on:
+//
+//   - Events leave the cluster out, the event under way too. The status of each app there is
+//     Skipped, with the reason Detached. Terminate and Delete of the context work without the
+//     cluster.
+//   - The context does not hold its objects on the cluster: see [Engine.Inventory].
+//   - [Engine.Detached] lists the objects that the context may have there. When the cluster answers
+//     again, the engine deletes those that no other context holds. It runs no hooks. Until then it
+//     probes the cluster rarely, at least every 10 minutes, and records the reason why it waits.
+//
+// The cluster stays detached until [Engine.Attach], also after the cleanup. Detach returns
+// ErrNotFound if there is no such context or the context has no app on the cluster, and ErrBroken
+// if the manifests cannot be read. To detach again is no error.
+func (e *Engine) Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
+	for range conflictLimit {
+		img, err := e.onCluster(ctx, id, cluster)
+		if err != nil || img.detached.has(cluster) {
+			return err
+		}
+		if err := e.detach(ctx, img, cluster); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+}
+
+func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.ClusterID) error {
+	next := detachedCluster{Cluster: cluster, Since: e.now()}
+	compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}
+	var ops []store.Op
+	if img.record.Current != 0 { // its owner looks at the queue again
+		ops = append(ops, putActive(img.head.ID))
+	}
+	if before := img.detached.get(cluster); before != nil && before.Remnant != "" {
+		// The new remnant has the same objects.
+		more, stop, err := e.stopRemnant(ctx, before.Remnant)
+		if err != nil {
+			return err
+		}
+		compares, ops = append(compares, more...), append(ops, stop...)
+	}
+	if img.record.mayHave() {
+		return e.createRemnant(ctx, img, next, compares, ops)
+	}
+	return e.apply(ctx, compares, append(ops, img.detached.with(next).put(img.head.ID)))
+}
+
+// apply does a transaction. It returns errChanged if a condition is not true.
+func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []store.Op) error {
+	result, err := e.txn(ctx, compares, ops)
+	if err == nil && !result.Succeeded {
+		err = errChanged
+	}
+	return err
+}
+
+// Attach undoes Detach. The next Instantiate of the context applies everything on the cluster.
+// Until then the context may lack objects there, which an Update from it takes into account. If the
+// context holds its objects, Attach ends a cleanup that is not done. Attach returns ErrNotFound as
+// Detach does. To attach a cluster that is not detached is no error.
+func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
+	for range conflictLimit {
+		img, err := e.onCluster(ctx, id, cluster)
+		if err != nil || !img.detached.has(cluster) {
+			return err
+		}
+		next := *img.detached.get(cluster)
+		next.Attached = true
+		compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}
+		ops := []store.Op{img.detached.with(next).put(id)}
+		if img.record.Holds && next.Remnant != "" {
+			more, stop, err := e.stopRemnant(ctx, next.Remnant)
+			if err != nil {
+				return err
+			}
+			compares, ops = append(compares, more...), append(ops, stop...)
+		}
+		if img.record.Current != 0 {
+			ops = append(ops, putActive(id))
+		}
+		if err := e.apply(ctx, compares, ops); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+}
+
+// onCluster reads a context, which must have apps on a cluster.
+func (e *Engine) onCluster(ctx context.Context, id string, cluster appcontext.ClusterID) (*image, error) {
+	img, err := e.image(ctx, id)
+	if err == nil && len(img.head.appsOn(cluster)) == 0 {
+		return nil, fmt.Errorf("app context %q has no app on cluster %s: %w", id, cluster, ErrNotFound)
+	}
+	return img, err
+}
+
+func (h *head) appsOn(cluster appcontext.ClusterID) []headApp {
+	var out []headApp
+	for _, a := range h.Apps {
+		if slices.Contains(a.Clusters, cluster) {
+			out = append(out, headApp{Name: a.Name, DependsOn: a.DependsOn, Clusters: []appcontext.ClusterID{cluster}})
+		}
+	}
+	return out
+}
+
+// mayHave reports whether the context may have objects on its clusters.
+func (r *record) mayHave() bool {
+	return r.Holds || r.State != Created && r.State != Terminated && r.State != Updated
+}
+
+// detachedCluster is a cluster that is or was detached from a context.
+type detachedCluster struct {
+	Cluster appcontext.ClusterID `json:"cluster"`
+	Since   time.Time            `json:"since"`
+	// Remnant is the ID of the remnant, which may be gone. It is empty if the context had no
+	// objects.
+	Remnant string `json:"remnant,omitempty"`
+	// Attached is set by Attach. The entry then stays until an event has handled the cluster.
+	Attached bool `json:"attached,omitempty"`
+}
+
+// detachedClusters is the value at detachedKey, in the order of the clusters.
+type detachedClusters []detachedCluster
+
+func (d detachedClusters) find(c appcontext.ClusterID) (int, bool) {
+	return slices.BinarySearchFunc(d, c, func(entry detachedCluster, c appcontext.ClusterID) int {
+		return cmp.Or(cmp.Compare(entry.Cluster.Provider, c.Provider), cmp.Compare(entry.Cluster.Name, c.Name))
+	})
+}
+
+func (d detachedClusters) get(c appcontext.ClusterID) *detachedCluster {
+	if i, ok := d.find(c); ok {
+		return &d[i]
+	}
+	return nil
+}
+
+// has reports whether a cluster is detached now.
+func (d detachedClusters) has(c appcontext.ClusterID) bool {
+	entry := d.get(c)
+	return entry != nil && !entry.Attached
+}
+
+// clusters returns the clusters that are detached now.
+func (d detachedClusters) clusters() []appcontext.ClusterID {
+	var out []appcontext.ClusterID
+	for i := range d {
+		if !d[i].Attached {
+			out = append(out, d[i].Cluster)
+		}
+	}
+	return out
+}
+
+// with returns a copy that has an entry, instead of the one about the same cluster.
+func (d detachedClusters) with(entry detachedCluster) detachedClusters {
+	out := slices.Clone(d)
+	i, ok := out.find(entry.Cluster)
+	if ok {
+		out[i] = entry
+		return out
+	}
+	return slices.Insert(out, i, entry)
+}
+
+// handled returns a copy without the attached clusters that an event has handled, and whether there
+// are any.
+func (d detachedClusters) handled(w *work) (detachedClusters, bool) {
+	if len(d) == 0 {
+		return d, false
+	}
+	leftOut := map[appcontext.ClusterID]bool{}
+	for _, t := range w.tasks {
+		if t.reason == ReasonDetached {
+			leftOut[t.cluster] = true
+		}
+	}
+	out := slices.DeleteFunc(slices.Clone(d), func(entry detachedCluster) bool {
+		return entry.Attached && !leftOut[entry.Cluster]
+	})
+	return out, len(out) < len(d)
+}
+
+func (d detachedClusters) put(id string) store.Op {
+	if len(d) == 0 {
+		return store.Delete(detachedKey(id))
+	}
+	return store.Put(detachedKey(id), encode(d))
+}
+
+// detachedOf reads the detached clusters of a context.
+func (e *Engine) detachedOf(ctx context.Context, id string) (detachedClusters, error) {
+	kv, err := e.store.Get(ctx, detachedKey(id))
+	var d detachedClusters
+	if err == nil && kv.Exists() && json.Unmarshal(kv.Value, &d) != nil {
+		err = &brokenError{kv.Key}
+	}
+	return d, err
+}
+
+// without returns the other context of an update without the clusters on which that context does not
+// count: an Update applies everything where the context from which it leads may lack objects, and an
+// UpdateDelete deletes everything where the context to which the update led holds nothing.
+func (d detachedClusters) without(other *appcontext.AppContext, event EventType) *appcontext.AppContext {
+	if len(d) == 0 {
+		return other
+	}
+	out := *other
+	out.Apps = slices.Clone(other.Apps)
+	for i := range out.Apps {
+		a := &out.Apps[i]
+		a.Clusters = slices.DeleteFunc(slices.Clone(a.Clusters), func(c appcontext.Cluster) bool {
+			entry := d.get(c.ClusterID)
+			return entry != nil && (event == Update || !entry.Attached)
+		})
+	}
+	return &out
+}
+
+// leaveOut ends the tasks on clusters that are detached, now or when their calls have returned.
+func (r *run) leaveOut() {
+	if len(r.img.detached) == 0 {
+		return
+	}
+	for _, t := range r.work.tasks {
+		switch {
+		case t.end != "" || !r.img.detached.has(t.cluster):
+		case t.op == nil:
+			t.leaveOut()
+			r.work.touch(t)
+		case t.op.cluster != nil:
+			t.op.cluster.leaveOut(t.op)
+		}
+	}
+}
+
+func (t *task) leaveOut() {
+	t.end, t.reason, t.message = PhaseSkipped, ReasonDetached, "the cluster is detached from the app context"
+	t.deployed, t.ready, t.dirty = true, true, true
+}
+
+// leaveOut ends an op. It cancels its call.
+func (c *cluster) leaveOut(o *op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.cut = ReasonDetached
+	switch {
+	case o.state == opEnded:
+	case o.state != opRunning:
+		c.remove(o)
+		c.end(o, result{reason: ReasonDetached, err: errCut})
+	case o.cancel != nil:
+		o.late = true
+		o.cancel()
+	}
+}

@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// A remnant is what a context may have on a cluster that was detached from it. It is stored as a
+// context of its own, with a Terminate that is under way from the start, so the rules for events
+// apply: an engine owns it, a crash does not end it, it leaves what others hold, and others that
+// apply the same objects wait for it. Its manifests are copies, so it does not depend on the
+// context, which can be deleted. Three things differ: it waits for its cluster aside (see
+// asideOps), it never fails, and its end removes it.
+
+// remnant says in the head of a remnant whose it is.
+type remnant struct {
+	ID         string               `json:"id"`
+	Generation string               `json:"generation"`
+	Cluster    appcontext.ClusterID `json:"cluster"`
+	Since      time.Time            `json:"since"`
+}
+
+// contextID returns the ID of the context to which objects belong that an op of a run handles.
+// There may be no remnant.
+func (r *remnant) contextID(id string) string {
+	if r != nil {
+		return r.ID
+	}
+	return id
+}
+
+// createRemnant detaches a cluster from a context that may have objects there.
+func (e *Engine) createRemnant(
+	ctx context.Context, img *image, next detachedCluster, compares []store.Compare, ops []store.Op,
+) error {
+	next.Remnant = img.head.ID + "~" + rand.Text()
+	h := head{
+		ID: next.Remnant, Generation: rand.Text(), Meta: img.head.Meta, Apps: img.head.appsOn(next.Cluster),
+		Remnant: &remnant{img.head.ID, img.head.Generation, next.Cluster, next.Since},
+	}
+	var specs []store.Op
+	for _, a := range h.Apps {
+		n := neighbor{cluster: next.Cluster, id: img.head.ID, generation: img.head.Generation, app: a.Name}
+		resources, err := e.resourcesOf(ctx, &n)
+		if err != nil {
+			return err
+		}
+		cluster := appcontext.Cluster{ClusterID: next.Cluster, Resources: resources}
+		specs = append(specs, specOps(specKey(h.ID, h.Generation, a.Name, next.Cluster), encode(resources))...)
+		specs = append(specs, inventoryOps(h.ID, h.Generation, a.Name, &cluster)...)
+	}
+	element := Element{Seq: 1, Event: Terminate, Status: InProgress, Queued: next.Since}
+	ops = append(ops, img.detached.with(next).put(img.head.ID),
+		store.Put(headKey(h.ID), encode(h)), store.Put(queueKey(h.ID), encode(tail{Next: 2})),
+		putElement(h.ID, &element), putActive(h.ID), store.Put(remnantKey(next.Cluster, h.ID), encode(h.Remnant)))
+	ops = append(ops, h.putRecord(&record{State: Terminating, Version: 1, Generation: h.Generation, Current: 1})...)
+	return e.write(ctx, &h, specs, ops, compares...)
+}
+
+// stopRemnant returns the writes that end a cleanup, if it is not done. The remnant then goes.
+func (e *Engine) stopRemnant(ctx context.Context, id string) ([]store.Compare, []store.Op, error) {
+	kv, err := e.store.Get(ctx, headKey(id))
+	if err != nil || !kv.Exists() {
+		return nil, nil, err
+	}
+	return []store.Compare{store.Unchanged(kv)}, []store.Op{store.Put(stopKey(id), encode(id))}, nil
+}
+
+// awaitOrigin returns a releasingError while an event of the context, of which the task has a
+// remnant, may have a call to the cluster under way. An event that began after the cluster was
+// detached calls nothing there.
+func (o *op) awaitOrigin(ctx context.Context) error {
+	of := o.task.remnant
+	if of == nil {
+		return nil
+	}
+	detached, err := o.run.engine.detachedOf(ctx, of.ID)
+	if err != nil || !detached.has(of.Cluster) {
+		return err
+	}
+	n := neighbor{cluster: of.Cluster, id: of.ID, generation: of.Generation, app: o.task.app}
+	r, err := o.run.engine.recordOf(ctx, &n)
+	if err != nil || r.Current == 0 {
+		return err
+	}
+	if ended, err := o.ended(ctx, &n, r.Current); err != nil || ended {
+		return err
+	}
+	return &releasingError{fmt.Errorf("event %d of app context %s has to end here", r.Current, of.ID)}
+}
+
+// finishRemnant removes a remnant.
+func (r *run) finishRemnant(ctx context.Context) error {
+	if r.work.broken != "" {
+		return errors.New(r.work.broken)
+	}
+	h := &r.img.head
+	first, after := r.engine.removal(h, []store.Op{
+		store.DeletePrefix(contextKey(h.ID)), store.Delete(activeKey(h.ID)), store.Delete(stopKey(h.ID)),
+		store.Delete(remnantKey(h.Remnant.Cluster, h.ID)),
+	})
+	if err := r.commit(ctx, nil, nil, first); err != nil {
+		return err
+	}
+	after(ctx, r.img.revision)
+	r.work, r.img = nil, nil
+	return nil
+}
+
+// Remnant is what a context may have on a cluster that was detached from it, until the cluster is
+// cleaned up.
+type Remnant struct {
+	// AppContextID is the context, which may be deleted since.
+	AppContextID string
+	Cluster      appcontext.ClusterID
+	// Since is when the cluster was detached.
+	Since time.Time
+	// Objects are those that the context may have there, in order.
+	Objects []appcontext.Object
+	// Reason and Message say what the cleanup waits for. They are empty before the first attempt.
+	Reason  Reason
+	Message string
+}
+
+// Detached returns what has to be cleaned up on clusters that were detached, by cluster and
+// context. It reads the manifests of all of it. [Status].Detached has the clusters that are
+// detached from a context.
+func (e *Engine) Detached(ctx context.Context) ([]Remnant, error) {
+	result, err := e.store.Range(ctx, remnantPrefix)
+	if err != nil {
+		return nil, err
+	}
+	out := []Remnant{}
+	for _, kv := range result.KVs {
+		_, id, _ := strings.Cut(idOf(remnantPrefix, kv.Key), "/")
+		img, err := e.stored(ctx, id)
+		if errors.Is(err, ErrNotFound) { // cleaned up since
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		spec, err := e.loadSpec(ctx, &img.head)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, img.remnant(spec))
+	}
+	slices.SortFunc(out, func(a, b Remnant) int {
+		return cmp.Or(cmp.Compare(a.Cluster.String(), b.Cluster.String()), cmp.Compare(a.AppContextID, b.AppContextID))
+	})
+	return out, nil
+}
+
+func (img *image) remnant(spec *appcontext.AppContext) Remnant {
+	of := img.head.Remnant
+	out := Remnant{AppContextID: of.ID, Cluster: of.Cluster, Since: of.Since}
+	for i := range spec.Apps {
+		for _, r := range spec.Apps[i].Clusters[0].Resources {
+			if !isEnd(&r) && r.Hook != appcontext.CRDInstall { // definitions stay, as with Terminate
+				out.Objects = append(out.Objects, r.Object)
+			}
+		}
+	}
+	slices.SortFunc(out.Objects, appcontext.Object.Compare)
+	for i := range img.statuses {
+		if s := &img.statuses[i]; s.Phase == PhaseRetrying && out.Reason == "" {
+			out.Reason, out.Message = s.Reason, s.Message
+		}
+	}
+	return out
+}
+
+// Forget gives up what has to be cleaned up on a cluster, for one that does not come back. What is
+// on the cluster stays there, and [Engine.Detached] does not return it any more as soon as an
+// engine has seen this. The cluster stays detached.
+func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
+	result, err := e.store.Range(ctx, remnantsKey(cluster))
+	if err != nil {
+		return err
+	}
+	for _, kv := range result.KVs {
+		var of remnant
+		if json.Unmarshal(kv.Value, &of) != nil {
+			return &brokenError{kv.Key}
+		}
+		compares, ops, err := e.stopRemnant(ctx, idOf(remnantsKey(cluster), kv.Key))
+		if err == nil && len(ops) > 0 {
+			err = e.apply(ctx, compares, ops)
+		}
+		if err != nil && !errors.Is(err, errChanged) { // cleaned up since
+			return err
+		}
+	}
+	return nil
+}
+
+// asideBackoff is the time between two probes of a cluster for which only remnants wait.
+var asideBackoff = Backoff{Base: 10 * time.Second, Max: 10 * time.Minute}
+
+// asideOps are ops of remnants that wait for the cluster. They are apart from parked ops because
+// the cluster may be dead for good: no prober runs for them, but one probe now and then. They go on
+// as soon as any probe is answered.
+type asideOps struct {
+	ops     []*op
+	knocks  int // probes since the last call that succeeded
+	waiting bool
+	timer   interface{ Stop() bool }
+}
+
+func (a *asideOps) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+func (c *cluster) setAside(o *op) {
+	o.state = opParked
+	c.aside.ops = append(c.aside.ops, o)
+	c.ensureKnock()
+}
+
+// ensureKnock has the cluster probed some time later.
+func (c *cluster) ensureKnock() {
+	if c.aside.waiting || c.dead || len(c.aside.ops) == 0 {
+		return
+	}
+	c.aside.waiting = true
+	c.aside.knocks++
+	c.aside.timer = c.session.engine.options.Clock.AfterFunc(asideBackoff.delay(c.aside.knocks), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.dead || len(c.aside.ops) == 0 {
+			c.aside.waiting = false
+			return
+		}
+		c.use(1)
+		c.session.spawn(c.knock)
+	})
+}
+
+func (c *cluster) knock() {
+	err := c.ask(c.session.ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.use(-1)
+	c.aside.waiting = false
+	switch {
+	case c.session.ctx.Err() != nil:
+	case err == nil:
+		c.markUp()
+		c.callIn()
+	default:
+		for _, o := range c.aside.ops {
+			reason := ReasonUnreachable
+			if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
+				reason = ReasonRefusedForNow
+			}
+			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+		}
+		c.ensureKnock()
+	}
+}
+
+// callIn queues the ops that are aside.
+func (c *cluster) callIn() {
+	for _, o := range c.aside.ops {
+		o.state = opQueued
+	}
+	c.queue = append(c.queue, c.aside.ops...)
+	c.aside.ops = nil
+	c.dispatch()
+}
