@@ -104,6 +104,7 @@ var rules = []rule{
 	{packages: "rsync/store/storetest", may: []string{"rsync/store", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
+	{packages: "rsync/emco", may: []string{"rsync", "rsync/appcontext", "rsync/store"}},
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{
@@ -206,6 +207,7 @@ var budgets = map[string]int{
 	"rsync/connector/git":          127, // go-git, which brings SSH and OpenPGP; YAML as Kustomize reads it
 	"rsync/connector/kube":         118, // client-go's REST and metadata clients, and kubeconfig
 	"rsync/connector/manifestwork": 192, // OCM's clientset, with client-go's REST client
+	"rsync/emco":                   53,
 	"rsync/rsyncgrpc":              145, // what rsync links, and gRPC with health, reflection and error details
 }
 

@@ -247,13 +247,13 @@ func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error
 	return nil
 }
 
-// authorizeCreate asks the authorizer about an app context that is not stored yet.
-func (s *Service) authorizeCreate(ctx context.Context, c *appcontext.AppContext) error {
+// authorizeNew asks the authorizer about an app context that is not stored yet.
+func (s *Service) authorizeNew(ctx context.Context, verb Verb, c *appcontext.AppContext) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}
 	return s.options.Authorizer.Authorize(ctx, &Access{
-		Client: callerOf(ctx), Verb: VerbCreate, AppContext: c.ID,
+		Client: callerOf(ctx), Verb: verb, AppContext: c.ID,
 		targets: func(context.Context) ([]Target, error) { return targetsOf(c), nil },
 	})
 }

@@ -92,7 +92,7 @@
 // The services installapp, updateapp and readyNotify of EMCO's rsync are served too, unless [Options].WithoutEMCO is set, with their
 // full names, such as /installapp/InstallApp. A true answer means that the event is queued; false that it is not, and the
 // message has the reason. The status of gRPC is an error only for calls that are denied. They have no idempotency keys: a call that is made again queues again.
-// The app context must be in the engine: see Create, and appcontext.Decode for what is in EMCO's etcd.
+// The app context must be in the engine, or [Options].EMCOImporter must find it in EMCO's etcd.
 //
 // Alert streams a Notification for each app on each cluster where an Instantiate or an Update has been done: at once for those
 // that are, and later for the others. It ends with Unsubscribe by the same client name about the same context, or the

@@ -44,10 +44,18 @@ type alert struct{ end context.CancelCauseFunc }
 
 func newEMCO(s *Service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
 
-// queue does a call, and returns its answer. Only a call that is denied returns an error.
+// queue does a call, and returns its answer. Only a call that is denied returns an error. The last of
+// the IDs is that of the app context in whose queue the event is.
 func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error)) (ok bool, message string, err error) {
 	err = e.service.call(ctx, method, false, func() error {
-		switch err := e.service.authorize(ctx, verb, ids...); {
+		var err error
+		if verb == VerbInstantiate || verb == VerbUpdate {
+			err = e.ensure(ctx, verb, ids[len(ids)-1])
+		}
+		if err == nil {
+			err = e.service.authorize(ctx, verb, ids...)
+		}
+		switch {
 		case errors.Is(err, ErrDenied):
 			return err
 		case err != nil:
@@ -68,6 +76,41 @@ func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string
 		return ok, message, err
 	}
 	return false, errPanic.Error(), nil
+}
+
+// ensure creates an app context that the engine does not know and the importer does.
+func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
+	importer := e.service.options.EMCOImporter
+	if importer == nil {
+		return nil
+	}
+	if _, err := e.service.engine.Status(ctx, id); !errors.Is(err, rsync.ErrNotFound) {
+		return err
+	}
+	end, err := e.service.turns.Take(ctx, clientIn(ctx), workBytes)
+	if err != nil {
+		return err
+	}
+	defer end()
+	c, err := importer.Import(ctx, id)
+	switch {
+	case errors.Is(err, rsync.ErrNotFound):
+		return nil // the engine's error follows
+	case err != nil:
+		// The error has names of the app context. The authorizer may read, which takes a turn.
+		end()
+		if denied := e.service.authorize(ctx, verb, id); errors.Is(denied, ErrDenied) {
+			return denied
+		}
+		return err
+	}
+	if err := e.service.authorizeNew(ctx, verb, c); err != nil {
+		return err
+	}
+	if err := e.service.engine.Create(ctx, c); !errors.Is(err, rsync.ErrConflict) {
+		return err
+	}
+	return nil // another server has created it
 }
 
 // InstallApp implements EMCO's installapp.

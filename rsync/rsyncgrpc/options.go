@@ -4,6 +4,7 @@
 package rsyncgrpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // DefaultAddr is the address of a server: EMCO's port, for clients on the same machine.
@@ -27,6 +29,12 @@ type Options struct {
 	Name string
 	// WithoutEMCO leaves EMCO's services out.
 	WithoutEMCO bool
+	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package rsync/emco.
+	// With it, InstallApp of an ID that the engine does not know creates the app context first. UpdateApp
+	// and RollbackApp do so for the app context to which they lead. The Authorizer decides by the apps and
+	// clusters of the imported app context and the verb of the call. Nil means that app contexts must be
+	// created before.
+	EMCOImporter Importer
 	// Authorizer decides which client may do what. Nil allows everything to every client that gRPC lets in.
 	Authorizer Authorizer
 	// WatchBuffer is how many changes a Watch holds whose client does not read them. Defaults to 256.
@@ -35,6 +43,13 @@ type Options struct {
 	WatchLag time.Duration
 	// MetricsRegisterer takes the metrics. Nil means none.
 	MetricsRegisterer prometheus.Registerer
+}
+
+// Importer reads app contexts that are kept elsewhere.
+type Importer interface {
+	// Import returns an app context. It returns rsync.ErrNotFound if there is none, and an error with the key
+	// if it cannot be used. Import may be called from any goroutine.
+	Import(ctx context.Context, id string) (*appcontext.AppContext, error)
 }
 
 func (o *Options) validate() error {

@@ -121,7 +121,7 @@ func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 		if err != nil {
 			return err
 		}
-		if err := s.authorizeCreate(ctx, c); err != nil {
+		if err := s.authorizeNew(ctx, VerbCreate, c); err != nil {
 			return err
 		}
 		if err = s.engine.Create(ctx, c); errors.Is(err, rsync.ErrConflict) {

@@ -104,8 +104,7 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-// store returns a store with a client of its own, with all keys below a prefix.
-func (c *cluster) store(t *testing.T, prefix string) store.Store {
+func (c *cluster) client(t *testing.T) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.urls, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
 		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second})
@@ -113,7 +112,13 @@ func (c *cluster) store(t *testing.T, prefix string) store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	s, err := etcdstore.New(client, etcdstore.Options{Prefix: prefix, Timeout: 10 * time.Second})
+	return client
+}
+
+// store returns a store with a client of its own, with all keys below a prefix.
+func (c *cluster) store(t *testing.T, prefix string) store.Store {
+	t.Helper()
+	s, err := etcdstore.New(c.client(t), etcdstore.Options{Prefix: prefix, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

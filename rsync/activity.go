@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"iter"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// Activity says whether a context has events that are not done.
+type Activity struct {
+	AppContextID string
+	Active       bool
+}
+
+// Activity returns the contexts that have events now, and then a value for each event that is
+// queued and for each context whose last event is done. It ends with ctx, without an error, or with
+// an error of the store, such as store.ErrCompacted: call it again then. [Engine.Watch] returns the
+// changes of one context.
+func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
+	return func(yield func(Activity, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		result, err := e.store.Range(ctx, activePrefix)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			yield(Activity{}, err)
+			return
+		}
+		for _, kv := range result.KVs {
+			if !yield(Activity{idOf(activePrefix, kv.Key), true}, nil) {
+				return
+			}
+		}
+		for message := range e.store.Watch(ctx, activePrefix, result.Revision+1) {
+			if !yieldActivity(message, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldActivity passes a message on. It reports whether the watch goes on.
+func yieldActivity(message store.Watched, yield func(Activity, error) bool) bool {
+	if message.Err != nil {
+		yield(Activity{}, message.Err)
+		return false
+	}
+	for _, event := range message.Events {
+		if !yield(Activity{idOf(activePrefix, event.KV.Key), !event.Deleted}, nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package emco lets EMCO's orchestrator use an engine of package rsync in place of EMCO's own
+// rsync. It reads app contexts from the keys that the orchestrator writes, and writes statuses to
+// the keys that the orchestrator reads.
+//
+//	keys, err := etcdstore.New(client, etcdstore.Options{})                     // EMCO's keys
+//	own, err := etcdstore.New(client, etcdstore.Options{Prefix: "/spokewire"}) // the engine's
+//	engine, err := rsync.New(own, connectors, rsync.Options{})
+//	bridge, err := emco.New(engine, keys)
+//	options := rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{EMCOImporter: bridge}}
+//	server, err := rsyncgrpc.NewServer(engine, options)
+//	go engine.Start(ctx)
+//	go bridge.Start(ctx)
+//	go server.Start(ctx)
+//
+// The engine needs keys of its own, because some of its keys have the names of EMCO's.
+//
+// [Bridge.Import] reads a context. It returns a [*appcontext.Problem] with the key for a context
+// that is half written or broken. [Bridge.Start] writes statuses. EMCO.md in package rsync has the
+// keys, and the steps of a migration.
+package emco
