@@ -131,16 +131,17 @@ func TestNetwork(t *testing.T) {
 	hangs := start(t, false)
 	hangs.respond(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 	for name, tt := range map[string]struct {
-		config *rest.Config
-		text   string
+		config  *rest.Config
+		text    string
+		timeout time.Duration // zero for the default, which a busy machine does not reach
 	}{
-		"refused":     {closed.config(), "no connection"},
-		"not trusted": {secure.config(), "cannot be verified"},
-		"not TLS":     {&rest.Config{Host: "https://" + strings.TrimPrefix(hangs.URL, "http://")}, "no connection"},
-		"hangs":       {hangs.config(), "in time"},
+		"refused":     {closed.config(), "no connection", 0},
+		"not trusted": {secure.config(), "cannot be verified", 0},
+		"not TLS":     {&rest.Config{Host: "https://" + strings.TrimPrefix(hangs.URL, "http://")}, "no connection", 0},
+		"hangs":       {hangs.config(), "in time", time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := open(t, kube.Cluster{Config: tt.config}, kube.Options{Timeout: time.Second})
+			c := open(t, kube.Cluster{Config: tt.config}, kube.Options{Timeout: tt.timeout})
 			_, getErr := c.Get(t.Context(), configMap("a"))
 			for _, err := range []error{c.Apply(t.Context(), configMap("a")), c.Delete(t.Context(), configMap("a")), getErr, c.Probe(t.Context())} {
 				refused(t, err, connector.ErrUnreachable, tt.text)
