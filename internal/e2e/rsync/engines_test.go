@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-var manyClusters = flag.Int("rsync.clusters", 1000, "how many clusters TestManyClusters has in one app context")
+var manyClusters = flag.Int("rsync.clusters", 1000, "how many clusters TestLargeContext has in one app context")
 
 // crew is some engines on one etcd, each with a client of its own that counts its calls.
 type crew struct {
@@ -186,9 +186,9 @@ func TestJoinAmongWaitingContextsOnEtcd(t *testing.T) {
 	}
 }
 
-// TestManyClusters: one context with an app on 1,000 clusters, or on -rsync.clusters, on a real etcd with its default
+// TestLargeContext: one context with an app on 1,000 clusters, or on -rsync.clusters, on a real etcd with its default
 // limits, with 1 and with 16 engines.
-func TestManyClusters(t *testing.T) {
+func TestLargeContext(t *testing.T) {
 	names := make([]string, *manyClusters)
 	for i := range names {
 		names[i] = fmt.Sprint("cluster", i)
