@@ -137,6 +137,38 @@ func TestDiffLeavesNamespaces(t *testing.T) {
 	})
 }
 
+// TestDiffOfReplacedContexts: an update replaces what failed updates have left. Objects that only these contexts hold are deleted,
+// once, and everything is applied.
+func TestDiffOfReplacedContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("v1", "web@c1 old=1 same=1")
+		s.create("v2", "web@c1 old=1 same=1 other=1")
+		s.create("v3", "web@c1 same=1")
+		c1 := s.clusters.Cluster("edge", "c1")
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		c1.SetMode(fake.Refusing)
+		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "v1", "v2")), nil)
+		c1.SetMode(fake.Works)
+		diff, err := s.engine.Diff(t.Context(), rsync.Update, "v3", "v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range diff.Clusters {
+			for _, change := range c.Changes {
+				got += fmt.Sprintf("%s %s of %s; ", change.Kind, change.Name, c.AppContextID)
+			}
+		}
+		if want := "Delete old of v2; None other of v2; None same of v3; "; got != want {
+			t.Errorf("got  %s\nwant %s\n%s", got, want, diff)
+		}
+		s.done(s.engine.Update(t.Context(), "v2", "v3"))
+		time.Sleep(time.Hour) // until the UpdateDeletes have ended
+		s.shows("c1", "same=1")
+	})
+}
+
 // odd is a connector whose Diff does something odd.
 type odd struct {
 	connector.Connector

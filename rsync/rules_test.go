@@ -134,11 +134,11 @@ var rules = []ruletest.Rule{
 		{"ownership.go", "		if !now.Holds {\n", "		if !now.Holds && now.Version == 0 {\n"}}},
 	{Name: "and then to the next holder", Test: "TestNextHolderKeepsObject", Edits: edits{
 		{"ownership.go", "			o.task.others.forget(&p.neighbor)\n			released = true\n", "			for _, r := range p.resources {\n				delete(o.task.left, r.Object)\n			}\n"}}},
-	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffIsWhatHappens", Edits: edits{
+	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffOfReplacedContexts", Edits: edits{
 		{"diff_plan.go", "return r.Holds && !slices.Contains(p.replaced, n.id)", "return r.Holds"}}},
 	{Name: "and takes the one that the update leads to for one", Test: "TestDiffLeavesNamespaces", Edits: edits{
 		{"diff_plan.go", "		if n.id == p.target {", "		if false {"}}},
-	{Name: "Diff applies everything where the event does", Test: "TestDiffIsWhatHappens", Edits: edits{
+	{Name: "Diff applies everything where the event does", Test: "TestDiffOfReplacedContexts", Edits: edits{
 		{"diff_plan.go", "plan.replaced, p.whole = next.Previous, next.Whole", "plan.replaced = next.Previous"}}},
 	{Name: "what a Delete has left is removed", Test: "TestDeleteOfManyClusters", Edits: edits{
 		{"contexts.go", "return append(ops, store.Put(key, encode(unfinished{e.now()}))), func", "return ops, func"}}},
