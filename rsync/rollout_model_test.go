@@ -39,13 +39,17 @@ type watched struct {
 	mu       sync.Mutex
 }
 
-// follow returns what waits until the watch has ended.
+// follow returns what waits until the watch has ended. It returns when the watch has begun: what a watch
+// begins with is in the order of its keys, and does not show which cluster failed before another began.
 func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRef) func() {
 	w.seq, w.statuses = ref.Seq, map[appcontext.ClusterID]rsync.ClusterStatus{}
-	done := make(chan struct{})
+	done, begun := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
 	go func() {
 		defer close(done)
+		defer begin()
 		for c, err := range e.Watch(ctx, ref.AppContextID, 0) {
+			begin()
 			if err != nil {
 				w.t.Errorf("watch: %v", err)
 				return
@@ -58,6 +62,7 @@ func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRe
 			}
 		}
 	}()
+	<-begun
 	return func() { <-done }
 }
 
@@ -410,7 +415,6 @@ func TestRolloutFleet(t *testing.T) {
 			}
 			w := newRolloutWorld(t, n, spec, uint64(failing))
 			ctx := t.Context()
-			w.start(3)
 			for i, c := range w.watch.clusters {
 				cluster := w.clusters.Cluster(c.Provider, c.Name)
 				cluster.SetDelay(time.Duration(w.rand.IntN(1000)) * time.Millisecond)
@@ -420,6 +424,7 @@ func TestRolloutFleet(t *testing.T) {
 			}
 			w.ref = w.scene.ref(w.engine.Instantiate(ctx, "v1", rsync.WithRollout(spec)))
 			followed := w.watch.follow(ctx, w.engine, w.ref)
+			w.start(3)
 			_, err := w.wait(w.ref, nil)
 			if !errors.As(err, new(*rsync.EventError)) {
 				t.Fatalf("it ended with %v", err)
