@@ -108,3 +108,17 @@ package rsync
 // A transaction whose answer is lost may have been done. The engine then forgets the context and reads it again: what was done is
 // seen there. It keeps the context until it has read that it is another's, because the transaction may be done later still.
 // Users have idempotency keys.
+//
+// # Running etcd
+//
+// etcd keeps each past value of a key until it is compacted, and compacts nothing by default. Each event writes new
+// values, so an etcd without auto-compaction reaches its quota (2 GiB by default) and then refuses every write, which
+// [Engine.Healthy] returns. Run each member with
+//
+//	etcd --auto-compaction-mode=periodic --auto-compaction-retention=1h --quota-backend-bytes=8589934592
+//
+// The quota must hold the current values and what all events write within the retention. An event writes each status
+// that changes, of at most 500 KiB, and a few small values. The retention is also how far back [Engine.Watch] can resume;
+// engines read again what a compaction has taken from their own watches. Space that a compaction frees is used again, so
+// etcd needs no defragmentation while it stays below its quota. One that has reached it needs a compaction, a
+// defragmentation and the alarm disarmed, with etcdctl; the engine then goes on by itself.

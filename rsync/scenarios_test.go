@@ -165,7 +165,7 @@ func TestTransactionsPerEvent(t *testing.T) {
 	if one != hundred || one > 4 {
 		t.Errorf("with one resource there are %d transactions, with a hundred %d", one, hundred)
 	}
-	if oneCalls != hundredCalls || oneCalls > 9 {
+	if oneCalls != hundredCalls || oneCalls > 8 {
 		t.Errorf("with one resource there are %d calls, with a hundred %d", oneCalls, hundredCalls)
 	}
 	ten, _ := count(t, 100, 10, false)
