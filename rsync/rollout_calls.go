@@ -168,7 +168,7 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 		Ref: ref, Rollout: record.Rollout, Status: element.Status, Paused: record.Paused, Aborted: record.Aborted, Approved: record.Approved,
 	}
 	for _, g := range o.groups {
-		out.Groups = append(out.Groups, g.count())
+		out.Groups = append(out.Groups, g.status())
 	}
 	if !element.Status.Final() {
 		out.Waiting = o.decide(e.now()).waits
@@ -185,7 +185,7 @@ func (img *image) addTo(o *order, seq uint64) {
 			if s == nil {
 				s = &ClusterStatus{}
 			}
-			o.add(c, s.Begun, s.Phase, s.Time)
+			o.clusters[c].add(s.Begun, s.Phase, s.Time)
 		}
 	}
 }

@@ -21,8 +21,9 @@ type rolloutRecord struct {
 	Approved []Approval `json:"approved,omitempty"`
 }
 
-// order decides which clusters of a rollout begin. All that it decides follows from what is stored: the
-// record, and the statuses of apps on clusters.
+// order decides which clusters of a rollout begin. All decisions follow from what is stored: the
+// record, and the statuses of apps on clusters. It counts clusters as they change, so a decision
+// costs time in proportion to the groups and the clusters that begin, and not to all clusters.
 type order struct {
 	record      rolloutRecord
 	groups      []*orderGroup
@@ -35,44 +36,75 @@ type orderGroup struct {
 	clusters    []*orderCluster
 	limit       int
 	maxFailures int // -1 for no limit
+
+	count [clusterPhases]int // clusters by phase
+	begun bool               // a cluster has begun
+	ended time.Time          // when the last app did
+	next  int                // all clusters before it have begun or ended
 }
 
+// orderCluster is the progress of a cluster. A cluster without apps has succeeded.
 type orderCluster struct {
+	group   *orderGroup
 	tasks   []*task
 	begun   bool
 	failed  bool
-	refused bool      // it failed before it began
-	left    int       // apps that have not ended
-	ended   time.Time // when the last one did
+	refused bool // an app failed before it began
+	left    int  // apps that have not ended
+}
+
+// clusterPhase is derived from the other fields of a cluster.
+type clusterPhase int
+
+const (
+	clusterWaiting clusterPhase = iota
+	clusterInProgress
+	clusterSucceeded
+	clusterFailed
+	clusterRefused // it ended without a begin: the rollout had halted
+	clusterPhases
+)
+
+func (c *orderCluster) phase() clusterPhase {
+	switch {
+	case c.left > 0 && c.begun:
+		return clusterInProgress
+	case c.failed:
+		return clusterFailed
+	case c.left > 0:
+		return clusterWaiting
+	case c.refused:
+		return clusterRefused
+	default:
+		return clusterSucceeded
+	}
 }
 
 // newOrder arranges clusters, which are those of the event in the order of its context.
 func newOrder(record rolloutRecord, clusters []appcontext.ClusterID) *order {
 	o := &order{record: record, clusters: make(map[appcontext.ClusterID]*orderCluster, len(clusters))}
-	for _, c := range clusters {
-		o.clusters[c] = &orderCluster{}
-	}
-	grouped := map[appcontext.ClusterID]bool{}
-	add := func(spec RolloutGroup) {
-		g := &orderGroup{RolloutGroup: spec, maxFailures: -1}
-		for _, c := range spec.Clusters {
-			grouped[c] = true
-			g.clusters = append(g.clusters, o.clusters[c])
-		}
-		n := len(g.clusters)
-		g.limit = max(number(cmp.Or(spec.MaxConcurrency, record.MaxConcurrency), n, n), 1)
-		g.maxFailures = number(spec.MaxFailures, n, -1)
-		o.groups = append(o.groups, g)
-	}
 	for _, g := range record.Groups {
-		add(g)
+		o.addGroup(g)
 	}
-	rest := slices.DeleteFunc(slices.Clone(clusters), func(c appcontext.ClusterID) bool { return grouped[c] })
+	rest := slices.DeleteFunc(slices.Clone(clusters), func(c appcontext.ClusterID) bool { return o.clusters[c] != nil })
 	if len(rest) > 0 || len(o.groups) == 0 {
-		add(RolloutGroup{Clusters: rest})
+		o.addGroup(RolloutGroup{Clusters: rest})
 	}
 	o.maxFailures = number(record.MaxFailures, len(clusters), 0)
 	return o
+}
+
+func (o *order) addGroup(spec RolloutGroup) {
+	n := len(spec.Clusters)
+	g := &orderGroup{RolloutGroup: spec, maxFailures: number(spec.MaxFailures, n, -1)}
+	g.limit = max(number(cmp.Or(spec.MaxConcurrency, o.record.MaxConcurrency), n, n), 1)
+	for _, id := range spec.Clusters {
+		c := &orderCluster{group: g}
+		o.clusters[id] = c
+		g.clusters = append(g.clusters, c)
+		g.count[c.phase()]++
+	}
+	o.groups = append(o.groups, g)
 }
 
 // number is scaled for a limit that was validated.
@@ -84,46 +116,64 @@ func number(limit string, total, otherwise int) int {
 	return n
 }
 
-// reset forgets what was added.
-func (o *order) reset() {
-	for _, c := range o.clusters {
-		*c = orderCluster{tasks: c.tasks}
+// change changes a cluster, and the counts of its group with it.
+func (c *orderCluster) change(change func()) {
+	c.group.count[c.phase()]--
+	change()
+	c.group.count[c.phase()]++
+}
+
+// expect adds an app that has not begun to a cluster.
+func (c *orderCluster) expect() { c.change(func() { c.left++ }) }
+
+// begin notes that an app on the cluster has begun.
+func (c *orderCluster) begin() {
+	c.change(func() { c.begun = true })
+	c.group.begun = true
+}
+
+// end notes the end of an app on the cluster.
+func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
+	c.change(func() {
+		c.left--
+		c.failed = c.failed || end == PhaseFailed && begun
+		c.refused = c.refused || end == PhaseFailed && !begun
+	})
+	if at.After(c.group.ended) {
+		c.group.ended = at
 	}
 }
 
-// add takes in how far an app on a cluster is.
-func (o *order) add(cluster appcontext.ClusterID, begun time.Time, end Phase, ended time.Time) {
-	c := o.clusters[cluster]
-	if c == nil {
-		return
+// add adds an app as far as it is stored.
+func (c *orderCluster) add(begun time.Time, end Phase, ended time.Time) {
+	c.expect()
+	if !begun.IsZero() {
+		c.begin()
 	}
-	c.begun = c.begun || !begun.IsZero()
-	switch {
-	case end.final():
-		c.failed = c.failed || end == PhaseFailed && !begun.IsZero()
-		c.refused = c.refused || end == PhaseFailed && begun.IsZero()
-		if ended.After(c.ended) {
-			c.ended = ended
-		}
-	default:
-		c.left++
+	if end.final() {
+		c.end(end, !begun.IsZero(), ended)
 	}
 }
 
-func (g *orderGroup) count() RolloutGroupStatus {
-	s := RolloutGroupStatus{Name: g.Name, Clusters: len(g.clusters)}
-	for _, c := range g.clusters {
-		switch {
-		case c.left > 0 && c.begun:
-			s.InProgress++
-		case c.failed:
-			s.Failed++
-		case c.left > 0, c.refused:
-		default:
-			s.Succeeded++
+// waiting returns the first clusters that have not begun, n at most.
+func (g *orderGroup) waiting(n int) []*orderCluster {
+	for g.next < len(g.clusters) && g.clusters[g.next].phase() != clusterWaiting {
+		g.next++
+	}
+	var out []*orderCluster
+	for i := g.next; i < len(g.clusters) && len(out) < n; i++ {
+		if c := g.clusters[i]; c.phase() == clusterWaiting {
+			out = append(out, c)
 		}
 	}
-	return s
+	return out
+}
+
+func (g *orderGroup) status() RolloutGroupStatus {
+	return RolloutGroupStatus{
+		Name: g.Name, Clusters: len(g.clusters),
+		InProgress: g.count[clusterInProgress], Failed: g.count[clusterFailed], Succeeded: g.count[clusterSucceeded],
+	}
 }
 
 // verdict is what an order decides at an instant.
@@ -146,7 +196,7 @@ func (o *order) decide(now time.Time) verdict {
 	}
 	failed := 0
 	for _, g := range o.groups {
-		n := g.count().Failed
+		n := g.count[clusterFailed]
 		failed += n
 		if g.maxFailures >= 0 && n > g.maxFailures {
 			return verdict{halt: ReasonMaxFailures, waits: fmt.Sprintf("%d clusters of group %q failed, and its MaxFailures is %d", n, g.Name, g.maxFailures)}
@@ -165,28 +215,14 @@ func (o *order) decide(now time.Time) verdict {
 
 // decideGroup returns what a group waits for, or that the rollout has passed it.
 func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
-	running, begun, last := 0, false, time.Time{}
-	var waiting []*orderCluster
-	for _, c := range g.clusters {
-		begun = begun || c.begun
-		switch {
-		case c.left == 0:
-			if c.ended.After(last) {
-				last = c.ended
-			}
-		case c.begun:
-			running++
-		default:
-			waiting = append(waiting, c)
-		}
-	}
-	switch over := last.Add(g.Wait); {
-	case !begun && g.ApproveBefore && !o.approved(g, BeforeGroup):
+	running, waiting := g.count[clusterInProgress], g.count[clusterWaiting]
+	switch over := g.ended.Add(g.Wait); {
+	case !g.begun && g.ApproveBefore && !o.approved(g, BeforeGroup):
 		return verdict{waits: fmt.Sprintf("group %q waits for an approval before it begins", g.Name)}, false
-	case o.record.Paused && (running > 0 || len(waiting) > 0):
+	case o.record.Paused && running+waiting > 0:
 		return verdict{waits: "the rollout is paused"}, false
-	case len(waiting) > 0:
-		return verdict{begin: waiting[:min(len(waiting), max(g.limit-running, 0))]}, false
+	case waiting > 0:
+		return verdict{begin: g.waiting(max(g.limit-running, 0))}, false
 	case running > 0:
 		return verdict{}, false
 	case g.Wait > 0 && now.Before(over):

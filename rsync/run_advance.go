@@ -165,7 +165,8 @@ func (r *run) move(t *task) {
 func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	var ops []store.Op
 	now := r.engine.now()
-	for _, t := range r.work.dirty {
+	written := r.work.dirty
+	for _, t := range written {
 		t.dirty, t.listed, t.written = false, false, now
 		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
 	}
@@ -174,6 +175,9 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 		if err := r.commit(ctx, nil, compares, batch); err != nil {
 			return err
 		}
+	}
+	for _, t := range written {
+		r.work.rollout.stored(t)
 	}
 	return nil
 }

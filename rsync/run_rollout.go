@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -20,7 +21,10 @@ type rollout struct {
 	*order
 	kv      store.KeyValue
 	verdict verdict
+	halted  Reason // why what had not begun was ended
 	timer   clock.Timer
+	// expiring are tasks that have begun, in the order of their deadlines, if there is one.
+	expiring []*task
 }
 
 // ready returns whether apps wait until they are ready, and for how long they must stay so.
@@ -44,7 +48,7 @@ func (o *rollout) stop() {
 	}
 }
 
-// arrange gives each cluster its tasks.
+// arrange takes in the tasks of the event as far as they are stored.
 func (o *rollout) arrange(tasks []*task) {
 	if o == nil {
 		return
@@ -52,6 +56,25 @@ func (o *rollout) arrange(tasks []*task) {
 	for _, t := range tasks {
 		c := o.clusters[t.cluster]
 		c.tasks = append(c.tasks, t)
+		c.add(t.since, t.end, t.written)
+		if t.end == "" && !t.since.IsZero() {
+			o.expiring = append(o.expiring, t)
+		}
+	}
+	slices.SortStableFunc(o.expiring, func(a, b *task) int { return a.since.Compare(b.since) })
+}
+
+// stored takes in a task that was written. Its end is written once.
+func (o *rollout) stored(t *task) {
+	if o == nil {
+		return
+	}
+	c := o.clusters[t.cluster]
+	if !t.since.IsZero() && !c.begun {
+		c.begin()
+	}
+	if t.end != "" {
+		c.end(t.end, !t.since.IsZero(), t.written)
 	}
 }
 
@@ -99,18 +122,16 @@ func (r *run) admit(ctx context.Context) error {
 	}
 	now := r.engine.now()
 	wake := r.expire(now)
-	o.reset()
-	for _, t := range r.work.tasks {
-		o.add(t.cluster, t.since, t.end, t.written)
-	}
 	o.verdict = o.decide(now)
-	if o.verdict.halt != "" {
+	if o.verdict.halt != o.halted {
+		o.halted = o.verdict.halt
 		r.halt()
 	}
 	for _, c := range o.verdict.begin {
 		for _, t := range c.tasks {
 			if t.end == "" {
 				t.since, t.dirty = now, true
+				o.expiring = append(o.expiring, t)
 				r.work.touch(t)
 			}
 		}
@@ -139,23 +160,20 @@ func (o *rollout) deadline(begun time.Time) time.Time {
 	return begun.Add(o.record.ProgressDeadline)
 }
 
-// expire ends the waits of tasks whose time is over. It returns when that of the next one is.
+// expire ends the waits of tasks after their deadline. It returns the next deadline.
 func (r *run) expire(now time.Time) (next time.Time) {
 	o := r.work.rollout
-	for _, t := range r.work.tasks {
-		if t.end != "" || t.since.IsZero() || t.cut != "" {
-			continue
-		}
-		switch at := o.deadline(t.since); {
-		case at.IsZero():
+	for len(o.expiring) > 0 && o.record.ProgressDeadline > 0 {
+		t := o.expiring[0]
+		if at := o.deadline(t.since); t.end == "" && t.cut == "" && now.Before(at) {
 			return at
-		case now.Before(at):
-			next = earlier(next, at)
-		default:
+		}
+		o.expiring = o.expiring[1:]
+		if t.end == "" && t.cut == "" {
 			r.cutTask(t, ReasonDeadline)
 		}
 	}
-	return next
+	return time.Time{}
 }
 
 func (r *run) cutTask(t *task, reason Reason) {
