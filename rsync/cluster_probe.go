@@ -30,7 +30,7 @@ func (c *cluster) markDown(err error) {
 	for _, o := range c.queue {
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		if o.task.remnant != nil {
-			c.setAside(o)
+			c.parkCleanup(o)
 			continue
 		}
 		o.state = opParked
@@ -182,7 +182,7 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 func (c *cluster) answered(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUp()
-		c.callIn()
+		c.resumeCleanups()
 		return true
 	}
 	if !c.down && c.progressing() {
@@ -296,9 +296,9 @@ func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
 	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
-	// The session closes the connector, and ends after that. With ops aside the cluster stays: the
+	// The session closes the connector, and ends after that. While cleanups wait the cluster stays: the
 	// next probe opens a connector again, which may have another configuration.
-	if !busy && c.session.spawn(c.close) && len(c.aside.ops) == 0 {
+	if !busy && c.session.spawn(c.close) && len(c.cleanups.ops) == 0 {
 		c.dead = true
 		delete(c.session.clusters, c.id)
 	}
@@ -341,7 +341,7 @@ func (s *session) closeClusters() {
 		for o := range c.delayed {
 			o.timer.Stop()
 		}
-		c.aside.stop()
+		c.cleanups.stop()
 		if c.down {
 			s.engine.metrics.down(-1)
 		}

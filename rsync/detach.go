@@ -247,7 +247,7 @@ func (r *run) leaveOut() {
 		case t.end != "" || !r.img.detached.has(t.cluster):
 		case t.op == nil:
 			t.leaveOut()
-			r.work.touch(t)
+			r.work.enqueue(t)
 		case t.op.cluster != nil:
 			t.op.cluster.leaveOut(t.op)
 		}

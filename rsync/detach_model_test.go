@@ -138,7 +138,7 @@ func (s *story) detachStory(when string) string {
 		t.Fatal(err)
 	}
 	sc.mode("c2", fake.Works)
-	time.Sleep(knockTime)
+	time.Sleep(cleanupProbeTime)
 	sc.pending("")
 	sc.shows("c1", "")
 	sc.shows("c2", "q=2")
@@ -220,7 +220,7 @@ func TestCrashInDetach(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				s.mode("c1", fake.Works)
-				time.Sleep(knockTime)
+				time.Sleep(cleanupProbeTime)
 				s.shows("c1", "")
 				stop()
 				if left := s.memory.Len(); left != 1 { // the key of the other engine

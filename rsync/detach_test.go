@@ -77,8 +77,8 @@ func (s *scene) appOn(id, app, cluster string) rsync.ClusterStatus {
 	return rsync.ClusterStatus{}
 }
 
-// knockTime is longer than the time between two probes of a cluster for which only cleanups wait.
-const knockTime = 11 * time.Minute
+// cleanupProbeTime is longer than the time between two probes of a cluster for which only cleanups wait.
+const cleanupProbeTime = 11 * time.Minute
 
 // TestDetachWhileInstantiating: the event under way ends without the cluster, and when the cluster
 // comes back, what it had got is deleted.
@@ -110,7 +110,7 @@ func TestDetachWhileInstantiating(t *testing.T) {
 				}
 				s.pending("a@c2 d p q")
 				s.mode("c2", fake.Works)
-				time.Sleep(knockTime)
+				time.Sleep(cleanupProbeTime)
 				s.pending("")
 				s.shows("c2", "")
 				s.shows("c1", "p=1")
@@ -139,7 +139,7 @@ func TestDetachThenTerminateAndDelete(t *testing.T) {
 		}
 		s.pending("a@c2 p q")
 		s.mode("c2", fake.Works)
-		time.Sleep(knockTime)
+		time.Sleep(cleanupProbeTime)
 		s.pending("")
 		s.shows("c2", "q=2 r=2")
 		if verbs := s.verbs("c2"); strings.Contains(verbs, "Apply j") {
@@ -170,7 +170,7 @@ func TestDetachIdle(t *testing.T) {
 		s.shows("c1", "p=2")
 		s.done(s.engine.Terminate(t.Context(), "b"))
 		s.mode("c2", fake.Works)
-		time.Sleep(knockTime)
+		time.Sleep(cleanupProbeTime)
 		s.shows("c2", "")
 		s.pending("")
 		status, err := s.engine.Status(t.Context(), "a")
@@ -195,7 +195,7 @@ func TestAttach(t *testing.T) {
 		time.Sleep(time.Second)
 		s.pending("")
 		s.mode("c2", fake.Works)
-		time.Sleep(knockTime)
+		time.Sleep(cleanupProbeTime)
 		s.shows("c2", "p=1 q=1")
 
 		s.detach("a", "c2") // the cluster answers, so the cleanup is done at once
@@ -295,7 +295,7 @@ func TestCleanupIsRefused(t *testing.T) {
 		}
 		s.pending("a@c2 p")
 		s.mode("c2", fake.Works)
-		time.Sleep(knockTime)
+		time.Sleep(cleanupProbeTime)
 		s.pending("")
 		s.shows("c2", "")
 	})
@@ -345,7 +345,7 @@ func TestInstantiateAfterDetach(t *testing.T) {
 		s.mode("c1", fake.Works)
 		began := time.Now()
 		s.done(ref, nil)
-		if took := time.Since(began); took > knockTime {
+		if took := time.Since(began); took > cleanupProbeTime {
 			t.Errorf("it took %s", took)
 		}
 		s.shows("c1", "p=2")
@@ -458,7 +458,7 @@ func TestDetachInRollout(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		s.mode("c1", fake.Works)
-		time.Sleep(knockTime)
+		time.Sleep(cleanupProbeTime)
 		s.pending("")
 	})
 }

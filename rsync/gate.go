@@ -34,13 +34,13 @@ const (
 	needEnd
 )
 
-// feed is a gate that waits for a task.
-type feed struct {
+// dependent is a gate that waits for a task.
+type dependent struct {
 	gate *gate
 	done bool
 }
 
-func (n need) met(t *task) bool {
+func (n need) satisfiedBy(t *task) bool {
 	switch n {
 	case needReady:
 		return t.ready
@@ -76,7 +76,7 @@ func (g *gates) add(n need, wait time.Duration, on, by []*task) {
 	one := &gate{need: n, wait: wait, left: len(on), by: by}
 	g.all = append(g.all, one)
 	for _, t := range on {
-		t.feeds = append(t.feeds, feed{gate: one})
+		t.dependents = append(t.dependents, dependent{gate: one})
 	}
 	for _, t := range by {
 		t.gates = append(t.gates, one)
@@ -122,12 +122,12 @@ func (g *gates) outlives(app string, d *appcontext.Dependency) {
 	}
 }
 
-// touch has a task looked at in the next advance, and its status written where it has changed.
-func (w *work) touch(t *task) {
+// enqueue has a task processed in the next advance, and its status written where it has changed.
+func (w *work) enqueue(t *task) {
 	w.list(t)
-	if !t.touched {
-		t.touched = true
-		w.touched = append(w.touched, t)
+	if !t.queued {
+		t.queued = true
+		w.queued = append(w.queued, t)
 	}
 }
 
@@ -142,18 +142,19 @@ func (w *work) list(t *task) {
 func (r *run) startWork(w *work) {
 	w.open = len(w.tasks)
 	for _, t := range w.tasks {
-		w.touch(t)
+		w.enqueue(t)
 	}
 	for _, g := range w.gates {
-		r.met(w, g)
+		r.tryOpen(w, g)
 	}
 	r.work = w
 }
 
-// look begins what a task can begin, and takes note of how far it is. It reports whether the task ended.
-func (r *run) look(t *task) (ended bool) {
+// process begins the next phase of a task, if it can begin, and updates the gates that wait for the
+// task. It reports whether the task ended.
+func (r *run) process(t *task) (ended bool) {
 	w := r.work
-	t.touched = false
+	t.queued = false
 	if t.end == "" && t.op == nil {
 		r.move(t)
 		ended = t.end != ""
@@ -163,53 +164,53 @@ func (r *run) look(t *task) (ended bool) {
 		t.ended = true
 		w.open--
 	}
-	for i := range t.feeds {
-		f := &t.feeds[i]
-		g := f.gate
+	for i := range t.dependents {
+		d := &t.dependents[i]
+		g := d.gate
 		switch {
-		case f.done:
+		case d.done:
 		case t.end == PhaseFailed && g.need != needEnd:
-			f.done = true
+			d.done = true
 			if g.failed == nil {
 				g.failed = t
 				w.wake(g)
 			}
-		case g.need.met(t):
-			f.done = true
+		case g.need.satisfiedBy(t):
+			d.done = true
 			g.left--
-			r.met(w, g)
+			r.tryOpen(w, g)
 		}
 	}
 	return ended
 }
 
-// met opens a gate whose tasks are as far as they must be, now or after its wait.
-func (r *run) met(w *work, g *gate) {
+// tryOpen opens a gate if no task is missing, now or after the gate's wait.
+func (r *run) tryOpen(w *work, g *gate) {
 	switch {
 	case g.left > 0 || g.failed != nil:
 	case g.wait > 0:
-		g.timer = r.engine.options.Clock.AfterFunc(g.wait, func() { r.pass(g) })
+		g.timer = r.engine.options.Clock.AfterFunc(g.wait, func() { r.waited(g) })
 	default:
 		g.open = true
 		w.wake(g)
 	}
 }
 
-// pass has a gate opened whose wait is over.
-func (r *run) pass(g *gate) {
+// waited has a gate opened after its wait.
+func (r *run) waited(g *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.abandoned {
-		r.passed = append(r.passed, g)
+		r.waitedFor = append(r.waitedFor, g)
 		r.session.ready.add(r.id)
 	}
 }
 
-// wake has the tasks looked at that wait for a gate.
+// wake enqueues the tasks that wait for a gate.
 func (w *work) wake(g *gate) {
 	for _, t := range g.by {
 		if !t.begun && t.end == "" {
-			w.touch(t)
+			w.enqueue(t)
 		}
 	}
 }

@@ -35,11 +35,11 @@ type phase struct {
 
 // task is an app on a cluster in one event.
 type task struct {
-	app     string
-	cluster appcontext.ClusterID
-	phases  []phase
-	gates   []*gate // it waits for
-	feeds   []feed  // that wait for it
+	app        string
+	cluster    appcontext.ClusterID
+	phases     []phase
+	gates      []*gate     // it waits for
+	dependents []dependent // that wait for it
 
 	at              int
 	deployed, ready bool
@@ -63,7 +63,7 @@ type task struct {
 	notes   int  // how often it was written what the task waits for
 	dirty   bool // its status has to be written
 	listed  bool // it is in the list of those
-	touched bool // it is in the list of tasks to look at
+	queued  bool // in work.queued
 	ended   bool // it is not counted any more
 }
 

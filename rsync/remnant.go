@@ -23,10 +23,10 @@ import (
 // context of its own, with a Terminate that is under way from the start, so the rules for events
 // apply: an engine owns it, a crash does not end it, it leaves what others hold, and others that
 // apply the same objects wait for it. Its manifests are copies, so it does not depend on the
-// context, which can be deleted. Three things differ: it waits for its cluster aside (see
-// asideOps), it never fails, and its end removes it.
+// context, which can be deleted. Three things differ: it waits for its cluster in a queue of
+// its own (see cleanupQueue), it never fails, and its end removes it.
 
-// remnant says in the head of a remnant whose it is.
+// remnant is in the head of a remnant and names the context that it belongs to.
 type remnant struct {
 	ID         string               `json:"id"`
 	Generation string               `json:"generation"`
@@ -209,79 +209,79 @@ func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 	return nil
 }
 
-// asideBackoff is the time between two probes of a cluster for which only remnants wait.
-var asideBackoff = Backoff{Base: 10 * time.Second, Max: 10 * time.Minute}
+// cleanupBackoff is the time between two probes of a cluster for which only remnants wait.
+var cleanupBackoff = Backoff{Base: 10 * time.Second, Max: 10 * time.Minute}
 
-// asideOps are ops of remnants that wait for the cluster. They are apart from parked ops because
+// cleanupQueue are ops of remnants that wait for the cluster. They are apart from parked ops because
 // the cluster may be dead for good: no prober runs for them, but one probe now and then. They go on
 // as soon as any probe is answered.
-type asideOps struct {
+type cleanupQueue struct {
 	ops     []*op
-	knocks  int // probes since the last call that succeeded
+	probes  int // probes since the last call that succeeded
 	waiting bool
 	timer   interface{ Stop() bool }
 }
 
-func (a *asideOps) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
+func (q *cleanupQueue) stop() {
+	if q.timer != nil {
+		q.timer.Stop()
 	}
 }
 
-func (c *cluster) setAside(o *op) {
+func (c *cluster) parkCleanup(o *op) {
 	o.state = opParked
-	c.aside.ops = append(c.aside.ops, o)
-	c.ensureKnock()
+	c.cleanups.ops = append(c.cleanups.ops, o)
+	c.ensureCleanupProbe()
 }
 
-// ensureKnock has the cluster probed some time later.
-func (c *cluster) ensureKnock() {
-	if c.aside.waiting || c.dead || len(c.aside.ops) == 0 {
+// ensureCleanupProbe has the cluster probed some time later.
+func (c *cluster) ensureCleanupProbe() {
+	if c.cleanups.waiting || c.dead || len(c.cleanups.ops) == 0 {
 		return
 	}
-	c.aside.waiting = true
-	c.aside.knocks++
-	c.aside.timer = c.session.engine.options.Clock.AfterFunc(asideBackoff.delay(c.aside.knocks), func() {
+	c.cleanups.waiting = true
+	c.cleanups.probes++
+	c.cleanups.timer = c.session.engine.options.Clock.AfterFunc(cleanupBackoff.delay(c.cleanups.probes), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.dead || len(c.aside.ops) == 0 {
-			c.aside.waiting = false
+		if c.dead || len(c.cleanups.ops) == 0 {
+			c.cleanups.waiting = false
 			return
 		}
 		c.use(1)
-		c.session.spawn(c.knock)
+		c.session.spawn(c.probeForCleanup)
 	})
 }
 
-func (c *cluster) knock() {
+func (c *cluster) probeForCleanup() {
 	err := c.ask(c.session.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.use(-1)
-	c.aside.waiting = false
+	c.cleanups.waiting = false
 	switch {
 	case c.session.ctx.Err() != nil:
 	case err == nil:
 		c.markUp()
-		c.callIn()
+		c.resumeCleanups()
 	default:
-		for _, o := range c.aside.ops {
+		for _, o := range c.cleanups.ops {
 			reason := ReasonUnreachable
 			if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
 				reason = ReasonRefusedForNow
 			}
 			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
 		}
-		c.ensureKnock()
+		c.ensureCleanupProbe()
 	}
 }
 
-// callIn queues the ops that are aside.
-func (c *cluster) callIn() {
-	for _, o := range c.aside.ops {
+// resumeCleanups queues the waiting cleanups.
+func (c *cluster) resumeCleanups() {
+	for _, o := range c.cleanups.ops {
 		o.state = opQueued
 	}
-	c.queue = append(c.queue, c.aside.ops...)
-	c.aside.ops = nil
+	c.queue = append(c.queue, c.cleanups.ops...)
+	c.cleanups.ops = nil
 	c.dispatch()
 }

@@ -181,6 +181,7 @@ func TestRolloutMinSuccessTime(t *testing.T) {
 	rolloutTest(t, 2, func(s *scene) {
 		s.unready("c1")
 		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", MinSuccessTime: time.Minute})))
+		s.becomes(false, "c1") // it is applied meanwhile
 		s.becomes(true, "c1")
 		time.Sleep(40 * time.Second)
 		s.becomes(false, "c1")

@@ -37,18 +37,18 @@ var rules = []ruletest.Rule{
 	{Name: "only from owners that are gone", Test: "TestTwoOwners", Edits: edits{
 		{"run.go", "all = append(all, store.Absent(engineKey(owner)))", "_ = owner"}}},
 	{Name: "all contexts are looked at when an engine ends", Test: "TestOwnerEndsWhileLooking", Edits: edits{
-		{"session_watch.go", "if s.held[id] || s.homeLocked(id) == s.name {", "if !s.held[id] && s.runs[id] == nil {"},
+		{"session_watch.go", "if s.owned[id] || s.homeLocked(id) == s.name {", "if !s.owned[id] && s.runs[id] == nil {"},
 		{"session.go", "			s.failed(id, false)\n			s.drop(r)", "			s.failed(id, false)\n			s.engine.sleep(s.ctx, time.Millisecond)\n			s.drop(r)"}}},
 	{Name: "only the home reads a context", Test: "TestEventCostsTheSameWithManyEngines", Edits: edits{
-		{"session_watch.go", "	return s.held[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return true\n}\n\n// mine"}}},
+		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return true\n}\n\n// mine"}}},
 	{Name: "an owner works on what has another home", Test: "TestEnginesComeAndGo", Edits: edits{
-		{"session_watch.go", "	return s.held[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return s.homeLocked(id) == s.name\n}\n\n// mine"}}},
-	{Name: "a session looks when it first sees itself", Test: "TestEnginesComeAndGo", Edits: edits{
-		{"session_watch.go", "look = look || !c.there || c.name == s.name && !c.again", "look = look || !c.there"}}},
-	{Name: "a session looks when another one ends", Test: "TestEnginesComeAndGo", Edits: edits{
-		{"session_watch.go", "look = look || !c.there || c.name == s.name && !c.again", "look = look || c.name == s.name && !c.again"}}},
+		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return s.homeLocked(id) == s.name\n}\n\n// mine"}}},
+	{Name: "a session scans when it first sees itself", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || !c.there"}}},
+	{Name: "a session scans when another one ends", Test: "TestEnginesComeAndGo", Edits: edits{
+		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || c.name == s.name && !c.again"}}},
 	{Name: "what may be elsewhere is looked at by its record", Test: "TestJoinAmongWaitingContexts", Edits: edits{
-		{"session_watch.go", "	return s.elsewhere[id]\n", "	return false\n"}}},
+		{"session_watch.go", "	return s.foreign[id]\n", "	return false\n"}}},
 	{Name: "a context goes home between events", Test: "TestJoinTakesQueuedEvents", Edits: edits{
 		{"run.go", "	case r.session.goesHome(r.id):\n", "	case false:\n"}}},
 	{Name: "and its home is told", Test: "TestEnginesComeAndGo", Edits: edits{
@@ -94,8 +94,6 @@ var rules = []ruletest.Rule{
 		{"lineage.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
-	{Name: "what has moved is not deleted", Test: "TestLife", Edits: edits{
-		{"plan.go", "			return gone\n", "			_, moved := p.diff.Moved[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]\n			return gone || moved\n"}}},
 	{Name: "hooks of an end that was stopped are deleted", Test: "TestInterruptedHooks", Edits: edits{
 		{"plan.go", "		ends = append(ends, list...)\n", "		if run {\n			ends = append(ends, list...)\n		}\n"}}},
 	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
@@ -165,8 +163,8 @@ var rules = []ruletest.Rule{
 	{Name: "Attach ends the cleanup", Test: "TestAttach", Edits: edits{
 		{"detach.go", "if img.record.Holds && next.Remnant", "if !img.record.Holds && next.Remnant"}}},
 	{Name: "a cluster for which only cleanups wait is probed rarely", Test: "TestForget", Edits: edits{
-		{"cluster.go", "	if o.task.remnant != nil {\n		c.setAside(o)\n		return\n	}\n", ""},
-		{"cluster.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})\n		c.setAside(o)\n", ""}}},
+		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanup(o)\n		return\n	}\n", ""},
+		{"cluster_wait.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})\n		c.parkCleanup(o)\n", ""}}},
 	{Name: "a cleanup never fails", Test: "TestCleanupIsRefused", Edits: edits{
 		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 
@@ -210,7 +208,7 @@ var rules = []ruletest.Rule{
 	{Name: "also those of a group", Test: "TestRolloutMaxFailures", Edits: edits{
 		{"rollout_order.go", "g.maxFailures >= 0 && n > g.maxFailures", "g.maxFailures > n"}}},
 	{Name: "what becomes unready is waited for again", Test: "TestRolloutMinSuccessTime", Edits: edits{
-		{"cluster.go", "			o.readySince = time.Time{}\n", ""}}},
+		{"cluster_wait.go", "			o.readySince = time.Time{}\n", ""}}},
 	{Name: "a rollback leads to what is in use", Test: "TestRollbackOnFailure", Edits: edits{
 		{"run_finish.go", "|| from.State != Instantiated)", "|| from.Version == 0)"}}},
 	{Name: "what was there before is not terminated", Test: "TestRollbackOnFailure", Edits: edits{

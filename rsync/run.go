@@ -28,7 +28,7 @@ type run struct {
 
 	mu        sync.Mutex
 	inbox     []result
-	passed    []*gate // whose wait is over
+	waitedFor []*gate // gates after their wait
 	abandoned bool
 
 	img      *image     // nil until it is read
@@ -44,7 +44,7 @@ type work struct {
 	tasks   []*task
 	gates   []*gate
 	open    int     // tasks that have not ended
-	touched []*task // to be looked at
+	queued  []*task // to be processed in the next advance
 	dirty   []*task // whose status has to be written
 	cut     Reason  // set when it may not wait any more
 	hard    bool    // nor begin anything
@@ -72,16 +72,16 @@ func (r *run) deliver(res result) {
 func (r *run) take() ([]result, []*gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	inbox, passed := r.inbox, r.passed
-	r.inbox, r.passed = nil, nil
-	return inbox, passed
+	inbox, waited := r.inbox, r.waitedFor
+	r.inbox, r.waitedFor = nil, nil
+	return inbox, waited
 }
 
 // abandon lets go of all that is under way.
 func (r *run) abandon() {
 	r.mu.Lock()
 	r.abandoned = true
-	r.inbox, r.passed = nil, nil
+	r.inbox, r.waitedFor = nil, nil
 	r.mu.Unlock()
 	r.letGo()
 }
@@ -164,7 +164,7 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 
 // load reads the context. It reports whether there is one and it is this engine's.
 func (r *run) load(ctx context.Context) (bool, error) {
-	if r.session.isElsewhere(r.id) {
+	if r.session.isForeign(r.id) {
 		if kv, rec, err := r.engine.stateOf(ctx, r.id); err != nil || kv.Exists() && !r.session.mine(r.id, rec.Owner) {
 			return false, err
 		}
@@ -178,7 +178,7 @@ func (r *run) load(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	slices.SortFunc(img.elements, func(a, b *Element) int { return cmp.Compare(a.Seq, b.Seq) })
-	r.session.hold(r.id)
+	r.session.own(r.id)
 	r.img, r.released = img, false
 	return true, nil
 }
@@ -307,7 +307,7 @@ func (r *run) lives(ctx context.Context, owner string) error {
 	switch {
 	case err != nil:
 		return err
-	case kv.Exists() && !r.session.mine(r.id, owner): // notes that it is elsewhere
+	case kv.Exists() && !r.session.mine(r.id, owner): // notes that it is foreign
 		return errLost
 	}
 	r.session.sawEngines(r.session.note(r.session.engines, change{name: owner}))

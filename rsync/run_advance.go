@@ -29,14 +29,14 @@ const (
 // statuses are stored.
 func (r *run) advance(ctx context.Context) (bool, error) {
 	w := r.work
-	results, passed := r.take()
+	results, waited := r.take()
 	for _, res := range results {
 		if t := res.op.task; t.op == res.op {
 			r.apply(res)
-			w.touch(t)
+			w.enqueue(t)
 		}
 	}
-	for _, g := range passed {
+	for _, g := range waited {
 		if !g.open { // not one of an event that was let go
 			g.open = true
 			w.wake(g)
@@ -47,10 +47,10 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		moved = false
-		for len(w.touched) > 0 {
-			t := w.touched[0]
-			w.touched = w.touched[1:]
-			moved = r.look(t) || moved
+		for len(w.queued) > 0 {
+			t := w.queued[0]
+			w.queued = w.queued[1:]
+			moved = r.process(t) || moved
 		}
 	}
 	if err := r.store(ctx, nil); err != nil {

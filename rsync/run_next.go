@@ -241,7 +241,7 @@ func (r *run) cut(ctx context.Context) error {
 	}
 	w.cut, w.hard = reason, hard
 	for _, t := range w.tasks {
-		w.touch(t)
+		w.enqueue(t)
 		if t.op != nil && !r.img.detached.has(t.cluster) {
 			t.op.cluster.cut(t.op, reason, hard && !t.begun)
 		}

@@ -132,7 +132,7 @@ func (r *run) admit(ctx context.Context) error {
 			if t.end == "" {
 				t.since, t.dirty = now, true
 				o.expiring = append(o.expiring, t)
-				r.work.touch(t)
+				r.work.enqueue(t)
 			}
 		}
 		wake = earlier(wake, o.deadline(now))
@@ -178,7 +178,7 @@ func (r *run) expire(now time.Time) (next time.Time) {
 
 func (r *run) cutTask(t *task, reason Reason) {
 	t.cut = reason
-	r.work.touch(t)
+	r.work.enqueue(t)
 	if t.op != nil && !r.img.detached.has(t.cluster) {
 		t.op.cluster.cut(t.op, reason, !t.begun)
 	}
@@ -192,7 +192,7 @@ func (r *run) halt() {
 		case t.end != "":
 		case o.gates(t):
 			t.fail(o.verdict.halt, fmt.Sprintf("it has not begun: %s", o.verdict.waits))
-			r.work.touch(t)
+			r.work.enqueue(t)
 		case o.verdict.halt == ReasonAborted && t.cut == "":
 			r.cutTask(t, ReasonAborted)
 		}

@@ -37,16 +37,16 @@ type session struct {
 	reads  chan struct{} // a slot for each call that reads of other contexts
 	writes writes
 
-	mu        sync.Mutex
-	engines   map[string]bool // the sessions that are alive
-	active    map[string]bool // the contexts with an active record
-	stopped   map[string]bool
-	held      map[string]bool // contexts that the session owns or may own
-	elsewhere map[string]bool // active contexts that another session may own
-	runs      map[string]*run
-	failures  map[string]int // of steps, one after the other
-	timers    map[string]clock.Timer
-	clusters  map[appcontext.ClusterID]*cluster
+	mu       sync.Mutex
+	engines  map[string]bool // the sessions that are alive
+	active   map[string]bool // the contexts with an active record
+	stopped  map[string]bool
+	owned    map[string]bool // contexts that the session owns or may own
+	foreign  map[string]bool // active contexts that another session may own
+	runs     map[string]*run
+	failures map[string]int // of steps, one after the other
+	timers   map[string]clock.Timer
+	clusters map[appcontext.ClusterID]*cluster
 }
 
 // maxReads is how many calls read of other contexts at a time. An event on thousands of clusters begins a call to each,
@@ -61,7 +61,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	}
 	s := &session{
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(), reads: make(chan struct{}, maxReads),
-		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, held: map[string]bool{}, elsewhere: map[string]bool{},
+		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{}, foreign: map[string]bool{},
 		runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},

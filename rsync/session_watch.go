@@ -17,7 +17,7 @@ import (
 // context until an event or the queue ends; then the context returns to its home.
 //
 // The hash decides only who tries. Sessions that see different sets may both try, or none: the record and the fence
-// decide between two, and a session looks at all active contexts again when another one ends, and when it first
+// decide between two, and a session scans all active contexts again when another one ends, and when it first
 // sees itself. So the home by the last set that all have seen tries. It learns that an owner has let go from the active
 // record, which is deleted or put again in the same transaction, and from the owner's key.
 
@@ -91,32 +91,32 @@ func (s *session) note(set map[string]bool, changes ...change) []change {
 }
 
 // sawEngines looks at the active contexts again where a session has ended: it was the home of some and the owner of
-// some. One that has begun changes nothing for the others, but has to look itself.
+// some. One that has begun changes nothing for the others, but has to scan itself.
 func (s *session) sawEngines(changes []change) {
-	look := false
+	scan := false
 	for _, c := range changes {
 		if c.name == s.name && !c.there {
 			s.lose(errors.New("its key is gone"))
 			return
 		}
-		look = look || !c.there || c.name == s.name && !c.again
+		scan = scan || !c.there || c.name == s.name && !c.again
 	}
-	if look {
-		s.look()
+	if scan {
+		s.scan()
 	}
 }
 
-// look hands out the active contexts that the session has or is the home of.
-func (s *session) look() {
+// scan hands out the active contexts that the session has or is the home of.
+func (s *session) scan() {
 	s.mu.Lock()
 	var ids []string
 	for id := range s.active {
 		// Also those that the session has: a worker may find just now that they are the ended session's.
-		if s.held[id] || s.homeLocked(id) == s.name {
+		if s.owned[id] || s.homeLocked(id) == s.name {
 			ids = append(ids, id)
 		}
-		if !s.held[id] {
-			s.elsewhere[id] = true
+		if !s.owned[id] {
+			s.foreign[id] = true
 		}
 	}
 	s.mu.Unlock()
@@ -133,9 +133,9 @@ func (s *session) sawActive(changes []change) {
 		}
 		switch {
 		case !c.there:
-			delete(s.elsewhere, c.name)
-		case c.listed && !s.held[c.name]:
-			s.elsewhere[c.name] = true
+			delete(s.foreign, c.name)
+		case c.listed && !s.owned[c.name]:
+			s.foreign[c.name] = true
 		}
 	}
 	s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *session) sawStop(changes []change) {
 func (s *session) isActive(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.active[id] || s.held[id]
+	return s.active[id] || s.owned[id]
 }
 
 func (s *session) isStopped(id string) bool {
@@ -171,7 +171,7 @@ func (s *session) isStopped(id string) bool {
 func (s *session) tries(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held[id] || s.homeLocked(id) == s.name
+	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
 // mine reports whether the session may work on a context whose record names an owner: itself, or none that is alive.
@@ -183,33 +183,33 @@ func (s *session) mine(id, owner string) bool {
 		return true
 	case owner != "" && s.engines[owner]:
 		if s.active[id] {
-			s.elsewhere[id] = true
+			s.foreign[id] = true
 		}
 		return false
 	}
-	return s.held[id] || s.homeLocked(id) == s.name
+	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// isElsewhere reports whether another session may own the context, so that its record should be read before the rest.
-func (s *session) isElsewhere(id string) bool {
+// isForeign reports whether another session may own the context, so that its record should be read before the rest.
+func (s *session) isForeign(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.elsewhere[id]
+	return s.foreign[id]
 }
 
-// hold notes that the session works on a context. A write that makes it the owner may be done without an answer, so
+// own notes that the session works on a context. A write that makes it the owner may be done without an answer, so
 // from now on it does not give up the context before it has read that it is another's or that nothing is to do.
-func (s *session) hold(id string) {
+func (s *session) own(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[id] = true
-	delete(s.elsewhere, id)
+	s.owned[id] = true
+	delete(s.foreign, id)
 }
 
 func (s *session) release(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.held, id)
+	delete(s.owned, id)
 }
 
 // goesHome reports whether another live session is the home of a context.

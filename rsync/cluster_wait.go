@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// An op whose call has ended may have to wait: until objects are ready or gone, or until its next
+// attempt. All functions here are called with the mutex of the cluster.
+
+// content ends an op whose call succeeded, unless it waits for a state that is not there yet.
+func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
+	wanting, failed := unsatisfied(o.phase.verb, states)
+	switch {
+	case failed != nil:
+		c.end(o, result{reason: ReasonHookFailed, err: failed})
+	case wanting == nil && o.held():
+		c.end(o, result{states: states})
+	default:
+		if o.cut == "" {
+			c.ensureWatch(conn)
+		}
+		if wanting == nil {
+			wanting = fmt.Errorf("all objects are ready, and must stay ready for %s", o.phase.hold)
+		} else {
+			o.readySince = time.Time{}
+		}
+		c.poll(o, wanting)
+	}
+}
+
+// held reports whether the objects of an op, which are ready, have been ready for as long as they must.
+func (o *op) held() bool {
+	now := o.cluster.session.engine.options.Clock.Now()
+	if o.readySince.IsZero() {
+		o.readySince = now
+	}
+	return now.Sub(o.readySince) >= o.phase.hold
+}
+
+// poll has an op ask again for what it waits for, if it may.
+func (c *cluster) poll(o *op, wanting error) {
+	o.waits = wanting
+	switch {
+	case o.cut != "":
+		c.end(o, result{reason: o.cut, err: wanting})
+	case o.again:
+		o.again = false
+		c.enqueue(o)
+	default:
+		o.polls++
+		if o.polls >= toldFrom && bits.OnesCount(uint(o.polls)) == 1 {
+			o.run.deliver(result{op: o, retrying: true, reason: ReasonNotReady, err: wanting})
+		}
+		poll := c.session.engine.options.PollInterval
+		d := min(poll*time.Duration(max(o.polls/4, 1)), 10*poll)
+		if !o.readySince.IsZero() {
+			d = min(d, o.readySince.Add(o.phase.hold).Sub(c.session.engine.options.Clock.Now()))
+		}
+		c.delay(o, d)
+	}
+}
+
+var errCut = errors.New("it had to end before it was done")
+
+// toldFrom is how often the states of objects are asked for before anybody is told that they are not as they are to be. Then it is
+// told after 2, 4, 8 times as many, so that what takes an hour is not written hundreds of times.
+const toldFrom = 4
+
+// unsatisfied says which object is not as the verb wants it, if any; failed that it never will be.
+func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
+	for i := range states {
+		s := &states[i]
+		switch {
+		case v == readyVerb && s.Failed:
+			return nil, &connector.Error{Class: connector.ErrTerminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
+		case wanting != nil:
+		case v == readyVerb && !s.Exists:
+			wanting = wantingError(s, "is not there yet")
+		case v == readyVerb && !s.Ready:
+			wanting = wantingError(s, "is not ready yet")
+		case v == goneVerb && s.Exists:
+			wanting = wantingError(s, "is not gone yet")
+		}
+	}
+	return wanting, nil
+}
+
+func wantingError(s *connector.State, what string) error {
+	if s.Message != "" {
+		what += ": " + s.Message
+	}
+	return fmt.Errorf("%s %s", s.Object, what)
+}
+
+// retry has an op wait for its next attempt, if it may.
+func (c *cluster) retry(o *op, reason Reason, err error) {
+	o.attempts++
+	o.waits, o.readySince = err, time.Time{}
+	limit := c.session.engine.options.MaxRetries
+	switch {
+	case o.cut != "":
+		c.end(o, result{reason: o.cut, err: err})
+	case o.task.remnant != nil:
+		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+		c.parkCleanup(o)
+	case limit > 0 && o.attempts > limit:
+		c.end(o, result{reason: reason, err: err})
+	default:
+		if reason == ReasonUnreachable {
+			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+			c.park(o)
+		} else {
+			o.run.deliver(result{op: o, retrying: true, reason: ReasonRefusedForNow, err: err})
+			c.delay(o, c.session.engine.options.Backoff.delay(o.attempts))
+		}
+	}
+}
+
+func (c *cluster) delay(o *op, d time.Duration) {
+	o.state = opDelayed
+	c.delayed[o] = struct{}{}
+	o.timer = c.session.engine.options.Clock.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.wake(o)
+	})
+}
+
+// wake ends the delay of an op.
+func (c *cluster) wake(o *op) {
+	if _, ok := c.delayed[o]; !ok {
+		return
+	}
+	delete(c.delayed, o)
+	o.timer.Stop()
+	if c.down {
+		c.park(o)
+		return
+	}
+	c.enqueue(o)
+}
