@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Activity says whether a context has events that are not done.
+// Activity reports whether a context has events that are not done.
 type Activity struct {
 	AppContextID string
 	Active       bool

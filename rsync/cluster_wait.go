@@ -15,7 +15,7 @@ import (
 // An op whose call has ended may have to wait: until objects are ready or gone, or until its next
 // attempt. All functions here are called with the mutex of the cluster.
 
-// content ends an op whose call succeeded, unless it waits for a state that is not there yet.
+// content ends an op after a successful call, unless the op waits for a state of its objects.
 func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
 	wanting, failed := unsatisfied(o.phase.verb, states)
 	switch {
@@ -36,7 +36,7 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 	}
 }
 
-// held reports whether the objects of an op, which are ready, have been ready for as long as they must.
+// held reports whether the objects of an op have stayed ready for the phase's hold. They are ready now.
 func (o *op) held() bool {
 	now := o.cluster.session.engine.options.Clock.Now()
 	if o.readySince.IsZero() {
@@ -45,7 +45,7 @@ func (o *op) held() bool {
 	return now.Sub(o.readySince) >= o.phase.hold
 }
 
-// poll has an op ask again for what it waits for, if it may.
+// poll has an op ask for the states again, if the op may wait.
 func (c *cluster) poll(o *op, wanting error) {
 	o.waits = wanting
 	switch {
@@ -70,11 +70,12 @@ func (c *cluster) poll(o *op, wanting error) {
 
 var errCut = errors.New("it had to end before it was done")
 
-// toldFrom is how often the states of objects are asked for before anybody is told that they are not as they are to be. Then it is
-// told after 2, 4, 8 times as many, so that what takes an hour is not written hundreds of times.
+// toldFrom is the number of polls before an op reports that its objects are not ready or gone. The
+// next reports follow after 2, 4 and 8 times as many, which limits writes for objects that take long.
 const toldFrom = 4
 
-// unsatisfied says which object is not as the verb wants it, if any; failed that it never will be.
+// unsatisfied returns an error for the first object that lacks the state that the verb waits for, or
+// failed for an object that can never reach it.
 func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
 	for i := range states {
 		s := &states[i]

@@ -20,7 +20,7 @@ type gate struct {
 	wait   time.Duration
 	left   int     // tasks that are not so far
 	failed *task   // one that never will be
-	open   bool    // nobody waits any more
+	open   bool    // no task waits any more
 	by     []*task // that wait
 	timer  clock.Timer
 }
@@ -215,7 +215,7 @@ func (w *work) wake(g *gate) {
 	}
 }
 
-// blocked reports whether a task has to wait for others; failed says which of them makes that hopeless.
+// blocked reports whether a task has to wait for others. failed names a failed task among them.
 func (r *run) blocked(t *task) (blocked bool, failed string) {
 	if r.work.rollout.gates(t) {
 		return true, ""

@@ -80,9 +80,8 @@ func (e *Engine) stopRemnant(ctx context.Context, id string) ([]store.Compare, [
 	return []store.Compare{store.Unchanged(kv)}, []store.Op{store.Put(stopKey(id), encode(id))}, nil
 }
 
-// awaitOrigin returns a releasingError while an event of the context, of which the task has a
-// remnant, may have a call to the cluster under way. An event that began after the cluster was
-// detached calls nothing there.
+// awaitOrigin returns a releasingError while an event of the remnant's context may have a call to
+// the cluster under way. An event that began after the cluster was detached calls nothing there.
 func (o *op) awaitOrigin(ctx context.Context) error {
 	of := o.task.remnant
 	if of == nil {
@@ -131,13 +130,13 @@ type Remnant struct {
 	Since time.Time
 	// Objects are those that the context may have there, in order.
 	Objects []appcontext.Object
-	// Reason and Message say what the cleanup waits for. They are empty before the first attempt.
+	// Reason and Message explain why the cleanup waits. They are empty before the first attempt.
 	Reason  Reason
 	Message string
 }
 
-// Detached returns what has to be cleaned up on clusters that were detached, by cluster and
-// context. It reads the manifests of all of it. [Status].Detached has the clusters that are
+// Detached returns the pending cleanups of detached clusters, by cluster and context. It reads the
+// manifests of all of them. [Status].Detached has the clusters that are
 // detached from a context.
 func (e *Engine) Detached(ctx context.Context) ([]Remnant, error) {
 	result, err := e.store.Range(ctx, remnantPrefix)
@@ -185,9 +184,8 @@ func (img *image) remnant(spec *appcontext.AppContext) Remnant {
 	return out
 }
 
-// Forget gives up what has to be cleaned up on a cluster, for one that does not come back. What is
-// on the cluster stays there, and [Engine.Detached] does not return it any more as soon as an
-// engine has seen this. The cluster stays detached.
+// Forget gives up the cleanups of a cluster that does not come back. Objects on the cluster stay
+// there. [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster stays detached.
 func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
 	result, err := e.store.Range(ctx, remnantsKey(cluster))
 	if err != nil {

@@ -76,7 +76,7 @@ func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyV
 	return kv, record, err
 }
 
-// changeRollout changes what is stored of a rollout, and has the engine that works on it look.
+// changeRollout changes the record of a rollout, and wakes the engine that owns the context.
 func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*rolloutRecord) error) error {
 	for range conflictLimit {
 		kv, record, err := e.rolloutRecord(ctx, ref)
@@ -103,7 +103,7 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 	return fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrConflict)
 }
 
-// rolloutOf returns what is to be stored of the rollout of a call, or nil.
+// rolloutOf returns the record for the rollout of a call, or nil.
 func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, options []CallOption) (*rolloutRecord, error) {
 	r := RolloutOf(options...)
 	if r == nil {

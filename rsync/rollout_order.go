@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// rolloutRecord is what is stored of a rollout. Callers change it, the engine that works on the event
-// reads it.
+// rolloutRecord is the stored part of a rollout. Callers change it, and the engine that owns the
+// context reads it.
 type rolloutRecord struct {
 	Rollout
 	Paused   bool       `json:"paused,omitempty"`
@@ -21,8 +21,8 @@ type rolloutRecord struct {
 	Approved []Approval `json:"approved,omitempty"`
 }
 
-// order decides which clusters of a rollout begin. All decisions follow from what is stored: the
-// record, and the statuses of apps on clusters. It counts clusters as they change, so a decision
+// order decides which clusters of a rollout begin. All decisions follow from the
+// stored record and the stored statuses of apps on clusters. It counts clusters as they change, so a decision
 // costs time in proportion to the groups and the clusters that begin, and not to all clusters.
 type order struct {
 	record      rolloutRecord

@@ -78,7 +78,7 @@ func (o *rollout) stored(t *task) {
 	}
 }
 
-// loadRollout reads the rollout of an event; broken says why it cannot be used.
+// loadRollout reads the rollout of an event. broken is the reason why it cannot be used.
 func (r *run) loadRollout(ctx context.Context, e *Element) (o *rollout, broken string, err error) {
 	if !e.Rollout {
 		return nil, "", nil
@@ -184,7 +184,7 @@ func (r *run) cutTask(t *task, reason Reason) {
 	}
 }
 
-// halt ends what has not begun. An abort also ends the waits of what has.
+// halt ends tasks that have not begun. An abort also ends the waits of the others.
 func (r *run) halt() {
 	o := r.work.rollout
 	for _, t := range r.work.tasks {

@@ -174,7 +174,7 @@ func (s *session) tries(id string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// mine reports whether the session may work on a context whose record names an owner: itself, or none that is alive.
+// mine reports whether the session may work on a context with that owner: itself, or no live session.
 func (s *session) mine(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,7 +67,7 @@ type Change struct {
 	State    State
 	Element  *Element
 	Cluster  *ClusterStatus
-	// Rollout is the number of an event whose rollout was paused, resumed, approved or aborted.
+	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted.
 	Rollout uint64
 	// Deleted is whether the context was removed; nothing comes after it.
 	Deleted bool

@@ -11,13 +11,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// markerLevel is a key of this package: what was written last. EMCO deletes it with the context.
+// markerLevel is a key of this package for the last written status. EMCO deletes it with the context.
 const markerLevel = "rsync/engine/"
 
 // marker is the value of markerLevel. Each write of statuses puts it, so writers exclude each
 // other.
 type marker struct {
-	// By is the ID of the context whose status was written last.
+	// By is the ID of the context of the last written status.
 	By string `json:"by"`
 	// Transitions and Seq are of the engine's status that is written: its changes of state, and its
 	// last event that is done. They are 0 while an event is under way.
@@ -25,7 +25,7 @@ type marker struct {
 	Seq         uint64 `json:"seq,omitempty"`
 }
 
-// markerOf returns what is written with a status, or zeros if events are under way.
+// markerOf returns the marker of a status, or zeros if events are under way.
 func markerOf(s *rsync.Status) marker {
 	m := marker{By: s.ID, Transitions: s.Transitions}
 	for i := range s.Queue {
@@ -87,7 +87,7 @@ func clusterWord(c *rsync.ClusterStatus) string {
 	return clusterAvailable
 }
 
-// view is what was read of EMCO's keys of a context.
+// view has EMCO's keys of a context.
 type view struct {
 	root string
 	keys map[string]store.KeyValue
@@ -108,7 +108,7 @@ func jsonOf(v any) string {
 // change is a key to put.
 type change struct{ key, value string }
 
-// changes returns what has to be put so that EMCO reads a status, in the order in which it has to
+// changes returns the writes with which EMCO reads a status, in the order in which they have to
 // be put.
 func (v *view) changes(s *rsync.Status) []change {
 	d := &diff{view: v}

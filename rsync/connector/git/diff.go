@@ -79,7 +79,7 @@ func (c *call) compare(n int, change *connector.Change) {
 	}
 }
 
-// differs reports whether a file is not what an edit says.
+// differs reports whether a file differs from an edit.
 func (c *call) differs(n int) bool {
 	e, file := &c.edits[n], c.files[n]
 	return e.blob != nil && file != nil && (file.Mode != filemode.Regular || file.Hash != e.blob.Hash())

@@ -97,7 +97,7 @@ func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontex
 	return nil
 }
 
-// diffRefused reports what would become of an object whose dry run was refused.
+// diffRefused returns the change for an object after its dry run was refused.
 func (c *cluster) diffRefused(
 	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal, change *connector.Change,
 ) error {
