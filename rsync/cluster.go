@@ -37,6 +37,7 @@ type op struct {
 	timer    clock.Timer
 	cancel   context.CancelFunc
 
+	hurried    time.Time    // when it last asked to go on with a cleanup
 	waits      error        // what it waited for last
 	readySince time.Time    // when all objects were first seen ready, with no break since
 	accepted   map[int]bool // indexes of the resources that the cluster has applied or deleted

@@ -89,10 +89,10 @@
 // # Clusters that do not come back
 //
 // [Engine.Detach] removes a cluster from a context. The event under way and all later ones leave it
-// out. What the context may have on the cluster stays recorded: [Engine.Detached] lists it. The
-// engine probes the cluster rarely, at least every 10 minutes. When it answers, the engine deletes
-// those objects, except what other contexts hold. [Engine.Attach] undoes a Detach, [Engine.Forget]
-// gives the cleanup up.
+// out. The objects that the context may have on the cluster stay recorded: [Engine.Detached] lists
+// them. The engine probes the cluster at least every 10 minutes, and every minute while an event
+// waits for the cleanup. When the cluster answers, the engine deletes those objects, except objects
+// of other contexts. [Engine.Attach] undoes a Detach, [Engine.Forget] gives the cleanup up.
 //
 // # Errors and limits
 //

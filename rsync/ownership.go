@@ -209,6 +209,9 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	if ended, err := o.ended(ctx, n, seq); err != nil || ended {
 		return err
 	}
+	if err := o.hurry(ctx, n, kv); err != nil {
+		return err
+	}
 	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, it deletes objects that are in both",
 		e.Event, n.id, seq)}
 }

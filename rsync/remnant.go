@@ -34,6 +34,9 @@ type remnant struct {
 	Since      time.Time            `json:"since"`
 }
 
+// remnantMark is in the IDs of remnants and in no other ID.
+const remnantMark = "~"
+
 // contextID returns the ID of the context to which objects belong that an op of a run handles.
 // There may be no remnant.
 func (r *remnant) contextID(id string) string {
@@ -47,7 +50,7 @@ func (r *remnant) contextID(id string) string {
 func (e *Engine) createRemnant(
 	ctx context.Context, img *image, next detachedCluster, compares []store.Compare, ops []store.Op,
 ) error {
-	next.Remnant = img.head.ID + "~" + rand.Text()
+	next.Remnant = img.head.ID + remnantMark + rand.Text()
 	h := head{
 		ID: next.Remnant, Generation: rand.Text(), Meta: img.head.Meta, Apps: img.head.appsOn(next.Cluster),
 		Remnant: &remnant{img.head.ID, img.head.Generation, next.Cluster, next.Since},
@@ -100,6 +103,36 @@ func (o *op) awaitOrigin(ctx context.Context) error {
 		return err
 	}
 	return &releasingError{fmt.Errorf("event %d of app context %s has to end here", r.Current, of.ID)}
+}
+
+// hurryInterval is the time between two requests of an op to go on with a cleanup.
+const hurryInterval = time.Minute
+
+// hurry has the engine that owns a cleanup probe the cluster, because the op waits for the cleanup.
+// It puts the active record of the remnant, which all engines watch.
+func (o *op) hurry(ctx context.Context, n *neighbor, element store.KeyValue) error {
+	now := o.run.engine.now()
+	if !strings.Contains(n.id, remnantMark) || now.Sub(o.hurried) < hurryInterval {
+		return nil
+	}
+	o.hurried = now
+	err := o.run.engine.apply(ctx, []store.Compare{store.Unchanged(element)}, []store.Op{putActive(n.id)})
+	if errors.Is(err, errChanged) { // the cleanup has ended
+		return nil
+	}
+	return err
+}
+
+// hurried probes the clusters of a remnant that wait for their next probe.
+func (r *run) hurried() {
+	if r.img.head.Remnant == nil || r.work == nil {
+		return
+	}
+	for _, t := range r.work.tasks {
+		if t.op != nil && t.op.cluster != nil {
+			t.op.cluster.probeCleanups()
+		}
+	}
 }
 
 // finishRemnant removes a remnant.
@@ -249,6 +282,16 @@ func (c *cluster) ensureCleanupProbe() {
 		c.use(1)
 		c.session.spawn(c.probeForCleanup)
 	})
+}
+
+// probeCleanups probes the cluster now, if its next probe for cleanups is due later.
+func (c *cluster) probeCleanups() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cleanups.waiting && c.cleanups.timer.Stop() {
+		c.use(1)
+		c.session.spawn(c.probeForCleanup)
+	}
 }
 
 func (c *cluster) probeForCleanup() {

@@ -165,6 +165,7 @@ var rules = []ruletest.Rule{
 	{Name: "a cluster for which only cleanups wait is probed rarely", Test: "TestForget", Edits: edits{
 		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanup(o)\n		return\n	}\n", ""},
 		{"cluster_wait.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})\n		c.parkCleanup(o)\n", ""}}},
+	{Name: "an event does not wait for that probe", Test: "TestInstantiateAfterDetach", Edits: edits{{"run.go", "		r.hurried()\n", ""}}},
 	{Name: "a cleanup never fails", Test: "TestCleanupIsRefused", Edits: edits{
 		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 

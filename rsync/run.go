@@ -138,6 +138,7 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 		if err := r.refresh(ctx); err != nil {
 			return false, err
 		}
+		r.hurried()
 	}
 	for !r.released {
 		if r.work == nil {
