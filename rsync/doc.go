@@ -82,7 +82,8 @@
 // object, has refused for good.
 //
 // An app that waits on a cluster has a status there that says for what: Retrying, with the reason Unreachable, RefusedForNow or
-// NotReady, and what the cluster, or its prober, said. It is written when that changes, 16 times in an event at most.
+// NotReady, and what the cluster, or its prober, said. It is written when that changes: 16 times at once, and then
+// once a minute, so a status is at most a minute old.
 //
 // A value of the store that cannot be read is [ErrBroken] with its key. It holds up the context that it belongs to, and no other.
 //

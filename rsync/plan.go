@@ -60,7 +60,7 @@ type task struct {
 	written time.Time // when its status was
 	cut     Reason    // set when it may not wait any more
 	op      *op
-	notes   int  // how often it was written what the task waits for
+	notes   notes
 	dirty   bool // its status has to be written
 	listed  bool // it is in the list of those
 	queued  bool // in work.queued

@@ -83,6 +83,11 @@ var rules = []ruletest.Rule{
 	{Name: "the active record goes only with an empty queue", Test: "TestQueuedWhileFinishing", Edits: edits{
 		{"run.go", "return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}", "return nil, []store.Op{store.Delete(activeKey(r.id))}"}}},
 
+	{Name: "a status follows after many changes", Test: "TestStatusFollowsLongWaits", Edits: edits{
+		{"run_notes.go", "	return max(n.last.Add(noteInterval).Sub(now), 0)\n", "	return 1 << 62\n"}}},
+	{Name: "and is not written at each", Test: "TestStatusFollowsLongWaits", Edits: edits{
+		{"run_notes.go", "	if n.count < maxNotes {\n", "	if n.count >= 0 {\n"}}},
+
 	// Updates.
 	{Name: "an update is from what is instantiated", Test: "TestInvalidState", Edits: edits{
 		{"run_next.go", "Transitions.Of(UpdateDelete, from.State); !valid {", "Transitions.Of(UpdateDelete, from.State); false && !valid {"}}},

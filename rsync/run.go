@@ -50,6 +50,7 @@ type work struct {
 	hard    bool    // nor begin anything
 	broken  string  // what makes it impossible to begin
 	rollout *rollout
+	late    lateNotes
 }
 
 var (
@@ -98,6 +99,7 @@ func (r *run) stopTimers() {
 		}
 	}
 	r.work.rollout.stop()
+	r.work.late.stop()
 }
 
 // step does all that can be done now. It reports whether there is something to wait for.

@@ -19,8 +19,6 @@ const (
 	// they are one record.
 	maxStateMessages = 64 << 10
 	maxStates        = 500 << 10
-	// maxNotes bounds how often it is written what an app on a cluster waits for in one event.
-	maxNotes = 16
 	// maxMessage is how much of an error's text is stored.
 	maxMessage = 500
 )
@@ -42,6 +40,7 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 			w.wake(g)
 		}
 	}
+	r.noteNow()
 	for moved := true; moved; {
 		if err := r.admit(ctx); err != nil {
 			return false, err
@@ -64,7 +63,7 @@ func (r *run) apply(res result) {
 	t := res.op.task
 	switch {
 	case res.retrying:
-		t.note(res.reason, shorten(res.err))
+		r.note(t, res.reason, shorten(res.err))
 	case res.reason == ReasonDetached:
 		t.op = nil
 		t.leaveOut()
@@ -117,15 +116,6 @@ func withinLimit(states []connector.State) (kept []connector.State, omitted int)
 		})
 	}
 	return kept, len(states) - len(kept)
-}
-
-// note has it written what a task waits for: when that changes, so that the number of writes does not grow with that of retries.
-func (t *task) note(reason Reason, message string) {
-	again := reason != ReasonRefusedForNow && message != t.message // the others come rarely
-	if t.notes < maxNotes && (reason != t.reason || again) {
-		t.reason, t.message, t.dirty = reason, message, true
-		t.notes++
-	}
 }
 
 func (t *task) fail(reason Reason, message string) {

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// maxNotes is how often an event writes at once what an app on a cluster waits for. After that
+	// it writes the latest reason once in noteInterval.
+	maxNotes     = 16
+	noteInterval = time.Minute
+)
+
+// notes bounds how often the reason is written for which a task waits.
+type notes struct {
+	count int
+	last  time.Time // when the last one was due to be written
+	late  bool      // the task has a reason that is not written yet
+}
+
+// wait returns how long the next note must wait.
+func (n *notes) wait(now time.Time) time.Duration {
+	if n.count < maxNotes {
+		return 0
+	}
+	return max(n.last.Add(noteInterval).Sub(now), 0)
+}
+
+// note records what a task waits for when that changes, so the number of writes does not grow with that of retries.
+func (r *run) note(t *task, reason Reason, message string) {
+	again := reason != ReasonRefusedForNow && message != t.message // the others come rarely
+	if reason == t.reason && !again {
+		return
+	}
+	t.reason, t.message = reason, message
+	now := r.engine.options.Clock.Now()
+	if wait := t.notes.wait(now); wait > 0 {
+		r.noteLater(t, wait)
+		return
+	}
+	t.dirty = true
+	t.notes.count++
+	t.notes.last, t.notes.late = now, false
+}
+
+// lateNotes are the tasks of an event with notes that wait. One timer wakes the run for all.
+type lateNotes struct {
+	tasks []*task
+	timer clock.Timer
+}
+
+// noteLater has the latest reason of a task written after a time.
+func (r *run) noteLater(t *task, wait time.Duration) {
+	if t.notes.late {
+		return
+	}
+	t.notes.late = true
+	late := &r.work.late
+	late.tasks = append(late.tasks, t)
+	if late.timer == nil {
+		late.timer = r.session.addAfter(r.id, wait)
+	}
+}
+
+// noteNow has the notes written that have waited long enough.
+func (r *run) noteNow() {
+	late := &r.work.late
+	if len(late.tasks) == 0 {
+		return
+	}
+	late.stop()
+	tasks, now := late.tasks, r.engine.options.Clock.Now()
+	late.tasks = nil
+	next := noteInterval
+	for _, t := range tasks {
+		wait := t.notes.wait(now)
+		switch {
+		case t.end != "": // the end was written
+		case wait > 0:
+			late.tasks, next = append(late.tasks, t), min(next, wait)
+		default:
+			t.dirty = true
+			t.notes.last, t.notes.late = now, false
+			r.work.enqueue(t)
+		}
+	}
+	if len(late.tasks) > 0 {
+		late.timer = r.session.addAfter(r.id, next)
+	}
+}
+
+func (l *lateNotes) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+}
