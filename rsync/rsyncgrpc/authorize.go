@@ -31,13 +31,14 @@ const (
 	VerbUpdate      Verb = "update"      // the events Update and Rollback, once for each of the two app contexts
 	VerbStop        Verb = "stop"        // Stop and ClearStop
 	VerbRollout     Verb = "rollout"     // Approve, Pause, Resume and Abort
+	VerbDetach      Verb = "detach"      // Detach, Attach and Forget
 	VerbDelete      Verb = "delete"      // Delete
-	VerbRead        Verb = "read"        // AppContext, Status, RolloutStatus, Wait, and the event Read
+	VerbRead        Verb = "read"        // AppContext, Status, RolloutStatus, Wait, Diff, and the event Read
 	VerbWatch       Verb = "watch"       // Watch, which also returns statuses, and EMCO's Alert and Unsubscribe
-	VerbList        Verb = "list"        // List, which returns the IDs and states of all app contexts
+	VerbList        Verb = "list"        // List and Detached, which return IDs, states and objects' names of all app contexts
 )
 
-var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDelete, VerbRead, VerbWatch, VerbList}
+var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDetach, VerbDelete, VerbRead, VerbWatch, VerbList}
 
 // Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
 // reflection. Its methods may be called from any goroutine.
@@ -57,13 +58,15 @@ func (f AuthorizerFunc) Authorize(ctx context.Context, access *Access) error { r
 type Access struct {
 	Client Identity
 	Verb   Verb
-	// AppContext is the ID of the app context. It is empty for VerbList.
+	// AppContext is the ID of the app context. It is empty for VerbList, and for Forget, which concerns
+	// all app contexts.
 	AppContext string
 
 	targets func(context.Context) ([]Target, error)
 }
 
-// Target is an app on a cluster. An app without clusters has one target, with an empty Cluster.
+// Target is an app on a cluster. An app without clusters has one target, with an empty Cluster. The
+// target of Forget is a cluster, with an empty App.
 type Target struct {
 	App     string
 	Cluster appcontext.ClusterID
@@ -78,7 +81,8 @@ func (t Target) cluster() string {
 }
 
 // Targets returns the apps and clusters of the app context: of the request for VerbCreate, otherwise of the stored one, which it
-// reads. The errors are those of [rsync.Engine].AppContext. It returns nothing for VerbList.
+// reads. For VerbDetach it returns only those on the cluster of the call. The errors are those of
+// [rsync.Engine].AppContext. It returns nothing for VerbList.
 func (a *Access) Targets(ctx context.Context) ([]Target, error) {
 	if a.targets == nil {
 		return nil, nil
@@ -139,13 +143,14 @@ type Rule struct {
 	// without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
-	// AppContexts has IDs. A rule with AppContexts does not allow VerbList, which returns the IDs
-	// of all app contexts.
+	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which concern
+	// all app contexts.
 	AppContexts []string
 	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must
 	// together match every app on every cluster of the app context; one that does not exist is
 	// denied. Clusters are provider+name. A rule with Apps or Clusters allows neither VerbList nor
-	// app contexts without apps. Of Clusters, only "*" matches an app without clusters.
+	// app contexts without apps. Of Clusters, only "*" matches an app without clusters. A rule with
+	// Apps does not allow Forget. To Detach and Attach, only the cluster of the call counts.
 	Apps, Clusters []string
 }
 
@@ -235,16 +240,36 @@ func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error
 	for _, id := range ids {
 		access := &Access{Client: client, Verb: verb, AppContext: id}
 		if verb != VerbList {
-			access.targets = func(ctx context.Context) (out []Target, err error) {
-				err = s.readAppContext(ctx, id, func(c *appcontext.AppContext) { out = targetsOf(c) })
-				return out, err
-			}
+			access.targets = func(ctx context.Context) ([]Target, error) { return s.storedTargets(ctx, id) }
 		}
 		if err := s.options.Authorizer.Authorize(ctx, access); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// authorizeOn asks the authorizer about an action on the apps of an app context on one cluster. An
+// empty ID means all app contexts.
+func (s *Service) authorizeOn(ctx context.Context, verb Verb, id string, cluster appcontext.ClusterID) error {
+	if s.options.Authorizer == nil {
+		return nil
+	}
+	return s.options.Authorizer.Authorize(ctx, &Access{
+		Client: callerOf(ctx), Verb: verb, AppContext: id,
+		targets: func(ctx context.Context) ([]Target, error) {
+			if id == "" {
+				return []Target{{Cluster: cluster}}, nil
+			}
+			all, err := s.storedTargets(ctx, id)
+			return slices.DeleteFunc(all, func(t Target) bool { return t.Cluster != cluster }), err
+		},
+	})
+}
+
+func (s *Service) storedTargets(ctx context.Context, id string) (out []Target, err error) {
+	err = s.readAppContext(ctx, id, func(c *appcontext.AppContext) { out = targetsOf(c) })
+	return out, err
 }
 
 // authorizeNew asks the authorizer about an app context that is not stored yet.

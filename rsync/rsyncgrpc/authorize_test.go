@@ -85,7 +85,7 @@ func TestEveryCallIsAuthorized(t *testing.T) {
 		t.Errorf("the engine has %v, %v", all, err)
 	}
 	for _, verb := range []rsyncgrpc.Verb{rsyncgrpc.VerbCreate, rsyncgrpc.VerbInstantiate, rsyncgrpc.VerbTerminate, rsyncgrpc.VerbUpdate,
-		rsyncgrpc.VerbStop, rsyncgrpc.VerbDelete, rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList} {
+		rsyncgrpc.VerbStop, rsyncgrpc.VerbDetach, rsyncgrpc.VerbDelete, rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList} {
 		if asked[verb] == 0 {
 			t.Errorf("the authorizer was not asked about %s", verb)
 		}

@@ -26,6 +26,9 @@ func statusMessage(s *rsync.Status) *rsyncv1.Status {
 	for i := range s.Clusters {
 		out.Clusters = append(out.Clusters, clusterStatusMessage(&s.Clusters[i]))
 	}
+	for _, c := range s.Detached {
+		out.Detached = append(out.Detached, clusterMessage(c))
+	}
 	return out
 }
 
@@ -41,6 +44,9 @@ func statusOf(m *rsyncv1.Status) *rsync.Status {
 	}
 	for _, c := range m.Clusters {
 		out.Clusters = append(out.Clusters, *clusterStatusOf(c))
+	}
+	for _, c := range m.Detached {
+		out.Detached = append(out.Detached, clusterOf(c))
 	}
 	return out
 }

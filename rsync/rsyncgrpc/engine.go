@@ -18,6 +18,7 @@ type Engine interface {
 	Queue
 	Latch
 	Rollouts
+	Detacher
 	Observer
 }
 
@@ -53,8 +54,18 @@ type Rollouts interface {
 	Abort(ctx context.Context, ref rsync.EventRef) error
 }
 
-// Observer tells what becomes of app contexts: Status, Wait and Watch are those of [rsync.Engine].
+// Detacher removes dead clusters from app contexts: Detach, Attach, Detached and Forget are those of
+// [rsync.Engine].
+type Detacher interface {
+	Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error
+	Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error
+	Detached(ctx context.Context) ([]rsync.Remnant, error)
+	Forget(ctx context.Context, cluster appcontext.ClusterID) error
+}
+
+// Observer tells what becomes of app contexts: Diff, Status, Wait and Watch are those of [rsync.Engine].
 type Observer interface {
+	Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error)
 	Status(ctx context.Context, id string) (*rsync.Status, error)
 	Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error)
 	Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[rsync.Change, error]

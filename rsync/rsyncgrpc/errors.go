@@ -30,6 +30,7 @@ var ErrUnavailable = errors.New("the rsync server does not answer")
 var (
 	errStopping = errors.New("the server is stopping")
 	errSlow     = errors.New("the watch was read too slowly: go on from the last revision")
+	errStalled  = errors.New("the client did not read the answer: read faster, or over a faster connection")
 	errStore    = errors.New("the store did not answer in time")
 	errPanic    = errors.New("the call failed in a way that was not foreseen: the server's log has more")
 )
@@ -58,6 +59,7 @@ var reasons = []struct {
 	{errPanic, "PANIC", codes.Internal},
 	{ErrDenied, "DENIED", codes.PermissionDenied},
 	{errSlow, "SLOW", codes.Aborted},
+	{errStalled, "STALLED", codes.Aborted},
 	{errStopping, "STOPPING", codes.Unavailable},
 	{appcontext.ErrInvalid, "INVALID_CONTEXT", codes.InvalidArgument},
 	{rsync.ErrInvalidInput, "INVALID_INPUT", codes.InvalidArgument},
@@ -171,6 +173,8 @@ func fromStatus(err error) error {
 		return out
 	case codes.Unavailable:
 		out.is = []error{ErrUnavailable}
+	case codes.Unimplemented: // an older server
+		out.is = []error{errors.ErrUnsupported}
 	}
 	info, bad := detailsOf(s)
 	if info == nil {

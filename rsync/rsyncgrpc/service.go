@@ -31,6 +31,7 @@ type Service struct {
 	options  Options
 	metrics  *metrics
 	turns    *turns.Turns
+	long     *turns.Turns // those of Diff and Detached, which may wait for clusters
 	stopping context.Context
 	drain    context.CancelFunc
 }
@@ -44,7 +45,7 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes)}
+	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes), long: turns.New(longAnswers)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
 		return nil, err

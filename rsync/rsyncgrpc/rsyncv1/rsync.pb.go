@@ -1349,6 +1349,781 @@ func (*ClearStopResponse) Descriptor() ([]byte, []int) {
 	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{24}
 }
 
+type DetachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Cluster       *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetachRequest) Reset() {
+	*x = DetachRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetachRequest) ProtoMessage() {}
+
+func (x *DetachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetachRequest.ProtoReflect.Descriptor instead.
+func (*DetachRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DetachRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DetachRequest) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+type DetachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DetachResponse) Reset() {
+	*x = DetachResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DetachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DetachResponse) ProtoMessage() {}
+
+func (x *DetachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DetachResponse.ProtoReflect.Descriptor instead.
+func (*DetachResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{26}
+}
+
+type AttachRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Cluster       *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachRequest) ProtoMessage() {}
+
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AttachRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AttachRequest) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+type AttachResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachResponse) ProtoMessage() {}
+
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{28}
+}
+
+type ListDetachedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDetachedRequest) Reset() {
+	*x = ListDetachedRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDetachedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDetachedRequest) ProtoMessage() {}
+
+func (x *ListDetachedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDetachedRequest.ProtoReflect.Descriptor instead.
+func (*ListDetachedRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{29}
+}
+
+type ListDetachedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Remnants      []*Remnant             `protobuf:"bytes,1,rep,name=remnants,proto3" json:"remnants,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDetachedResponse) Reset() {
+	*x = ListDetachedResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDetachedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDetachedResponse) ProtoMessage() {}
+
+func (x *ListDetachedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDetachedResponse.ProtoReflect.Descriptor instead.
+func (*ListDetachedResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListDetachedResponse) GetRemnants() []*Remnant {
+	if x != nil {
+		return x.Remnants
+	}
+	return nil
+}
+
+// Remnant is what an app context may have on a cluster that was detached from it.
+type Remnant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The app context may be deleted.
+	AppContextId string                 `protobuf:"bytes,1,opt,name=app_context_id,json=appContextId,proto3" json:"app_context_id,omitempty"`
+	Cluster      *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Since        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	Objects      []*Object              `protobuf:"bytes,4,rep,name=objects,proto3" json:"objects,omitempty"`
+	// What the cleanup waits for.
+	Reason  string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// The objects belong to the remnant before, also in the message before. Only objects is set.
+	Continued     bool `protobuf:"varint,7,opt,name=continued,proto3" json:"continued,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remnant) Reset() {
+	*x = Remnant{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remnant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remnant) ProtoMessage() {}
+
+func (x *Remnant) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remnant.ProtoReflect.Descriptor instead.
+func (*Remnant) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Remnant) GetAppContextId() string {
+	if x != nil {
+		return x.AppContextId
+	}
+	return ""
+}
+
+func (x *Remnant) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *Remnant) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Remnant) GetObjects() []*Object {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *Remnant) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Remnant) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Remnant) GetContinued() bool {
+	if x != nil {
+		return x.Continued
+	}
+	return false
+}
+
+type ForgetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       *ClusterID             `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRequest) Reset() {
+	*x = ForgetRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRequest) ProtoMessage() {}
+
+func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
+func (*ForgetRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ForgetRequest) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+type ForgetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetResponse) Reset() {
+	*x = ForgetResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetResponse) ProtoMessage() {}
+
+func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
+func (*ForgetResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{33}
+}
+
+type DiffRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Instantiate, Terminate or Update.
+	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	Id    string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// The app context that an Update leads away from.
+	FromId        string `protobuf:"bytes,3,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffRequest) Reset() {
+	*x = DiffRequest{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffRequest) ProtoMessage() {}
+
+func (x *DiffRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
+func (*DiffRequest) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DiffRequest) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *DiffRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DiffRequest) GetFromId() string {
+	if x != nil {
+		return x.FromId
+	}
+	return ""
+}
+
+// Messages have at most some 300 KiB.
+type DiffResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of clusters, apps and app contexts.
+	Clusters      []*ClusterDiff `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffResponse) Reset() {
+	*x = DiffResponse{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffResponse) ProtoMessage() {}
+
+func (x *DiffResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
+func (*DiffResponse) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DiffResponse) GetClusters() []*ClusterDiff {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+// ClusterDiff is what an event would change of one app on one cluster.
+type ClusterDiff struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Cluster      *ClusterID             `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	App          string                 `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	AppContextId string                 `protobuf:"bytes,3,opt,name=app_context_id,json=appContextId,proto3" json:"app_context_id,omitempty"`
+	// Empty if the cluster answered.
+	Reason  string        `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message string        `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Objects []*ObjectDiff `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
+	// The objects belong to the ClusterDiff before, also in the message before. Only objects is set.
+	Continued     bool `protobuf:"varint,7,opt,name=continued,proto3" json:"continued,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterDiff) Reset() {
+	*x = ClusterDiff{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterDiff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterDiff) ProtoMessage() {}
+
+func (x *ClusterDiff) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterDiff.ProtoReflect.Descriptor instead.
+func (*ClusterDiff) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ClusterDiff) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *ClusterDiff) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ClusterDiff) GetAppContextId() string {
+	if x != nil {
+		return x.AppContextId
+	}
+	return ""
+}
+
+func (x *ClusterDiff) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ClusterDiff) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ClusterDiff) GetObjects() []*ObjectDiff {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *ClusterDiff) GetContinued() bool {
+	if x != nil {
+		return x.Continued
+	}
+	return false
+}
+
+// ObjectDiff is what would become of an object.
+type ObjectDiff struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Object *Object                `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
+	// None, Create, Update, Replace, Delete, Refused or Unknown.
+	Change string       `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	Fields []*FieldDiff `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
+	// The number of fields that are left out because of their size.
+	FieldsOmitted int64  `protobuf:"varint,4,opt,name=fields_omitted,json=fieldsOmitted,proto3" json:"fields_omitted,omitempty"`
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectDiff) Reset() {
+	*x = ObjectDiff{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectDiff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectDiff) ProtoMessage() {}
+
+func (x *ObjectDiff) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectDiff.ProtoReflect.Descriptor instead.
+func (*ObjectDiff) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ObjectDiff) GetObject() *Object {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *ObjectDiff) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *ObjectDiff) GetFields() []*FieldDiff {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *ObjectDiff) GetFieldsOmitted() int64 {
+	if x != nil {
+		return x.FieldsOmitted
+	}
+	return 0
+}
+
+func (x *ObjectDiff) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// FieldDiff is a field with its values as JSON, which are empty where there is no field.
+type FieldDiff struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After         string                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldDiff) Reset() {
+	*x = FieldDiff{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldDiff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldDiff) ProtoMessage() {}
+
+func (x *FieldDiff) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldDiff.ProtoReflect.Descriptor instead.
+func (*FieldDiff) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *FieldDiff) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FieldDiff) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *FieldDiff) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1358,7 +2133,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +2145,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[25]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +2158,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{25}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetStatusRequest) GetId() string {
@@ -1402,7 +2177,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +2189,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[26]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +2202,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{26}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetStatusResponse) GetStatus() *Status {
@@ -1446,7 +2221,7 @@ type WaitRequest struct {
 
 func (x *WaitRequest) Reset() {
 	*x = WaitRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +2233,7 @@ func (x *WaitRequest) String() string {
 func (*WaitRequest) ProtoMessage() {}
 
 func (x *WaitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[27]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +2246,7 @@ func (x *WaitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
 func (*WaitRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{27}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WaitRequest) GetRef() *EventRef {
@@ -1493,7 +2268,7 @@ type WaitResponse struct {
 
 func (x *WaitResponse) Reset() {
 	*x = WaitResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +2280,7 @@ func (x *WaitResponse) String() string {
 func (*WaitResponse) ProtoMessage() {}
 
 func (x *WaitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[28]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +2293,7 @@ func (x *WaitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitResponse.ProtoReflect.Descriptor instead.
 func (*WaitResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{28}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WaitResponse) GetStatus() *Status {
@@ -1548,7 +2323,7 @@ type EventFailure struct {
 
 func (x *EventFailure) Reset() {
 	*x = EventFailure{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +2335,7 @@ func (x *EventFailure) String() string {
 func (*EventFailure) ProtoMessage() {}
 
 func (x *EventFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[29]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +2348,7 @@ func (x *EventFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventFailure.ProtoReflect.Descriptor instead.
 func (*EventFailure) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{29}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EventFailure) GetRef() *EventRef {
@@ -1623,7 +2398,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +2410,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[30]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +2423,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{30}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchRequest) GetId() string {
@@ -1674,7 +2449,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2461,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[31]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2474,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{31}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchResponse) GetChanges() []*Change {
@@ -1727,7 +2502,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +2514,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[32]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +2527,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{32}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Change) GetRevision() int64 {
@@ -1863,14 +2638,16 @@ type Status struct {
 	// How often the state has changed.
 	Transitions uint64 `protobuf:"varint,6,opt,name=transitions,proto3" json:"transitions,omitempty"`
 	// That of the store when it was read: a Watch from the next one misses nothing.
-	Revision      int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The clusters that are detached from the app context.
+	Detached      []*ClusterID `protobuf:"bytes,8,rep,name=detached,proto3" json:"detached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2659,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[33]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2672,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{33}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Status) GetId() string {
@@ -1947,6 +2724,13 @@ func (x *Status) GetRevision() int64 {
 	return 0
 }
 
+func (x *Status) GetDetached() []*ClusterID {
+	if x != nil {
+		return x.Detached
+	}
+	return nil
+}
+
 // Element is an event in a queue.
 type Element struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1973,7 +2757,7 @@ type Element struct {
 
 func (x *Element) Reset() {
 	*x = Element{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2769,7 @@ func (x *Element) String() string {
 func (*Element) ProtoMessage() {}
 
 func (x *Element) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[34]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2782,7 @@ func (x *Element) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Element.ProtoReflect.Descriptor instead.
 func (*Element) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{34}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Element) GetSeq() uint64 {
@@ -2108,7 +2892,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2120,7 +2904,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[35]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2133,7 +2917,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{35}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ClusterStatus) GetApp() string {
@@ -2226,7 +3010,7 @@ type ResourceState struct {
 
 func (x *ResourceState) Reset() {
 	*x = ResourceState{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +3022,7 @@ func (x *ResourceState) String() string {
 func (*ResourceState) ProtoMessage() {}
 
 func (x *ResourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[36]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +3035,7 @@ func (x *ResourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceState.ProtoReflect.Descriptor instead.
 func (*ResourceState) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{36}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResourceState) GetObject() *Object {
@@ -2301,7 +3085,7 @@ type AppContext struct {
 
 func (x *AppContext) Reset() {
 	*x = AppContext{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +3097,7 @@ func (x *AppContext) String() string {
 func (*AppContext) ProtoMessage() {}
 
 func (x *AppContext) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[37]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +3110,7 @@ func (x *AppContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppContext.ProtoReflect.Descriptor instead.
 func (*AppContext) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{37}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AppContext) GetId() string {
@@ -2370,7 +3154,7 @@ type Meta struct {
 
 func (x *Meta) Reset() {
 	*x = Meta{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +3166,7 @@ func (x *Meta) String() string {
 func (*Meta) ProtoMessage() {}
 
 func (x *Meta) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[38]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +3179,7 @@ func (x *Meta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meta.ProtoReflect.Descriptor instead.
 func (*Meta) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{38}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Meta) GetProject() string {
@@ -2486,7 +3270,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +3282,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[39]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +3295,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{39}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *App) GetName() string {
@@ -2547,7 +3331,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +3343,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[40]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +3356,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{40}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Dependency) GetApp() string {
@@ -2606,7 +3390,7 @@ type ClusterID struct {
 
 func (x *ClusterID) Reset() {
 	*x = ClusterID{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +3402,7 @@ func (x *ClusterID) String() string {
 func (*ClusterID) ProtoMessage() {}
 
 func (x *ClusterID) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[41]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +3415,7 @@ func (x *ClusterID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterID.ProtoReflect.Descriptor instead.
 func (*ClusterID) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{41}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ClusterID) GetProvider() string {
@@ -2658,7 +3442,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +3454,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[42]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +3467,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{42}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Cluster) GetId() *ClusterID {
@@ -2714,7 +3498,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +3510,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[43]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +3523,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{43}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Resource) GetObject() *Object {
@@ -2775,7 +3559,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +3571,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[44]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +3584,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{44}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Object) GetGroup() string {
@@ -2914,7 +3698,54 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\fStopResponse\"\"\n" +
 	"\x10ClearStopRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x13\n" +
-	"\x11ClearStopResponse\"\"\n" +
+	"\x11ClearStopResponse\"N\n" +
+	"\rDetachRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\"\x10\n" +
+	"\x0eDetachResponse\"N\n" +
+	"\rAttachRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
+	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\"\x10\n" +
+	"\x0eAttachResponse\"\x15\n" +
+	"\x13ListDetachedRequest\"E\n" +
+	"\x14ListDetachedResponse\x12-\n" +
+	"\bremnants\x18\x01 \x03(\v2\x11.rsync.v1.RemnantR\bremnants\"\x8c\x02\n" +
+	"\aRemnant\x12$\n" +
+	"\x0eapp_context_id\x18\x01 \x01(\tR\fappContextId\x12-\n" +
+	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12*\n" +
+	"\aobjects\x18\x04 \x03(\v2\x10.rsync.v1.ObjectR\aobjects\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12\x1c\n" +
+	"\tcontinued\x18\a \x01(\bR\tcontinued\">\n" +
+	"\rForgetRequest\x12-\n" +
+	"\acluster\x18\x01 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\"\x10\n" +
+	"\x0eForgetResponse\"L\n" +
+	"\vDiffRequest\x12\x14\n" +
+	"\x05event\x18\x01 \x01(\tR\x05event\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x17\n" +
+	"\afrom_id\x18\x03 \x01(\tR\x06fromId\"A\n" +
+	"\fDiffResponse\x121\n" +
+	"\bclusters\x18\x01 \x03(\v2\x15.rsync.v1.ClusterDiffR\bclusters\"\xf4\x01\n" +
+	"\vClusterDiff\x12-\n" +
+	"\acluster\x18\x01 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\x12$\n" +
+	"\x0eapp_context_id\x18\x03 \x01(\tR\fappContextId\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12.\n" +
+	"\aobjects\x18\x06 \x03(\v2\x14.rsync.v1.ObjectDiffR\aobjects\x12\x1c\n" +
+	"\tcontinued\x18\a \x01(\bR\tcontinued\"\xbc\x01\n" +
+	"\n" +
+	"ObjectDiff\x12(\n" +
+	"\x06object\x18\x01 \x01(\v2\x10.rsync.v1.ObjectR\x06object\x12\x16\n" +
+	"\x06change\x18\x02 \x01(\tR\x06change\x12+\n" +
+	"\x06fields\x18\x03 \x03(\v2\x13.rsync.v1.FieldDiffR\x06fields\x12%\n" +
+	"\x0efields_omitted\x18\x04 \x01(\x03R\rfieldsOmitted\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"M\n" +
+	"\tFieldDiff\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\"\n" +
 	"\x10GetStatusRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"=\n" +
 	"\x11GetStatusResponse\x12(\n" +
@@ -2942,7 +3773,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\acluster\x18\x04 \x01(\v2\x17.rsync.v1.ClusterStatusH\x00R\acluster\x12\x1a\n" +
 	"\adeleted\x18\x05 \x01(\bH\x00R\adeleted\x12\x1a\n" +
 	"\arollout\x18\x06 \x01(\x04H\x00R\arolloutB\b\n" +
-	"\x06change\"\xe4\x01\n" +
+	"\x06change\"\x95\x02\n" +
 	"\x06Status\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -2950,7 +3781,8 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x05queue\x18\x04 \x03(\v2\x11.rsync.v1.ElementR\x05queue\x123\n" +
 	"\bclusters\x18\x05 \x03(\v2\x17.rsync.v1.ClusterStatusR\bclusters\x12 \n" +
 	"\vtransitions\x18\x06 \x01(\x04R\vtransitions\x12\x1a\n" +
-	"\brevision\x18\a \x01(\x03R\brevision\"\x9d\x03\n" +
+	"\brevision\x18\a \x01(\x03R\brevision\x12/\n" +
+	"\bdetached\x18\b \x03(\v2\x13.rsync.v1.ClusterIDR\bdetached\"\x9d\x03\n" +
 	"\aElement\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
@@ -3026,7 +3858,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name2\x9e\x06\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name2\xdf\b\n" +
 	"\x06Engine\x12;\n" +
 	"\x06Create\x12\x17.rsync.v1.CreateRequest\x1a\x18.rsync.v1.CreateResponse\x12P\n" +
 	"\rGetAppContext\x12\x1e.rsync.v1.GetAppContextRequest\x1a\x1f.rsync.v1.GetAppContextResponse\x12;\n" +
@@ -3037,7 +3869,12 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\tClearStop\x12\x1a.rsync.v1.ClearStopRequest\x1a\x1b.rsync.v1.ClearStopResponse\x12G\n" +
 	"\n" +
 	"GetRollout\x12\x1b.rsync.v1.GetRolloutRequest\x1a\x1c.rsync.v1.GetRolloutResponse\x12P\n" +
-	"\rChangeRollout\x12\x1e.rsync.v1.ChangeRolloutRequest\x1a\x1f.rsync.v1.ChangeRolloutResponse\x12D\n" +
+	"\rChangeRollout\x12\x1e.rsync.v1.ChangeRolloutRequest\x1a\x1f.rsync.v1.ChangeRolloutResponse\x12;\n" +
+	"\x06Detach\x12\x17.rsync.v1.DetachRequest\x1a\x18.rsync.v1.DetachResponse\x12;\n" +
+	"\x06Attach\x12\x17.rsync.v1.AttachRequest\x1a\x18.rsync.v1.AttachResponse\x12O\n" +
+	"\fListDetached\x12\x1d.rsync.v1.ListDetachedRequest\x1a\x1e.rsync.v1.ListDetachedResponse0\x01\x12;\n" +
+	"\x06Forget\x12\x17.rsync.v1.ForgetRequest\x1a\x18.rsync.v1.ForgetResponse\x127\n" +
+	"\x04Diff\x12\x15.rsync.v1.DiffRequest\x1a\x16.rsync.v1.DiffResponse0\x01\x12D\n" +
 	"\tGetStatus\x12\x1a.rsync.v1.GetStatusRequest\x1a\x1b.rsync.v1.GetStatusResponse\x125\n" +
 	"\x04Wait\x12\x15.rsync.v1.WaitRequest\x1a\x16.rsync.v1.WaitResponse\x12:\n" +
 	"\x05Watch\x12\x16.rsync.v1.WatchRequest\x1a\x17.rsync.v1.WatchResponse0\x01B5Z3github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1b\x06proto3"
@@ -3054,7 +3891,7 @@ func file_rsync_v1_rsync_proto_rawDescGZIP() []byte {
 	return file_rsync_v1_rsync_proto_rawDescData
 }
 
-var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*CreateRequest)(nil),         // 0: rsync.v1.CreateRequest
 	(*CreateResponse)(nil),        // 1: rsync.v1.CreateResponse
@@ -3081,40 +3918,54 @@ var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*StopResponse)(nil),          // 22: rsync.v1.StopResponse
 	(*ClearStopRequest)(nil),      // 23: rsync.v1.ClearStopRequest
 	(*ClearStopResponse)(nil),     // 24: rsync.v1.ClearStopResponse
-	(*GetStatusRequest)(nil),      // 25: rsync.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),     // 26: rsync.v1.GetStatusResponse
-	(*WaitRequest)(nil),           // 27: rsync.v1.WaitRequest
-	(*WaitResponse)(nil),          // 28: rsync.v1.WaitResponse
-	(*EventFailure)(nil),          // 29: rsync.v1.EventFailure
-	(*WatchRequest)(nil),          // 30: rsync.v1.WatchRequest
-	(*WatchResponse)(nil),         // 31: rsync.v1.WatchResponse
-	(*Change)(nil),                // 32: rsync.v1.Change
-	(*Status)(nil),                // 33: rsync.v1.Status
-	(*Element)(nil),               // 34: rsync.v1.Element
-	(*ClusterStatus)(nil),         // 35: rsync.v1.ClusterStatus
-	(*ResourceState)(nil),         // 36: rsync.v1.ResourceState
-	(*AppContext)(nil),            // 37: rsync.v1.AppContext
-	(*Meta)(nil),                  // 38: rsync.v1.Meta
-	(*App)(nil),                   // 39: rsync.v1.App
-	(*Dependency)(nil),            // 40: rsync.v1.Dependency
-	(*ClusterID)(nil),             // 41: rsync.v1.ClusterID
-	(*Cluster)(nil),               // 42: rsync.v1.Cluster
-	(*Resource)(nil),              // 43: rsync.v1.Resource
-	(*Object)(nil),                // 44: rsync.v1.Object
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*DetachRequest)(nil),         // 25: rsync.v1.DetachRequest
+	(*DetachResponse)(nil),        // 26: rsync.v1.DetachResponse
+	(*AttachRequest)(nil),         // 27: rsync.v1.AttachRequest
+	(*AttachResponse)(nil),        // 28: rsync.v1.AttachResponse
+	(*ListDetachedRequest)(nil),   // 29: rsync.v1.ListDetachedRequest
+	(*ListDetachedResponse)(nil),  // 30: rsync.v1.ListDetachedResponse
+	(*Remnant)(nil),               // 31: rsync.v1.Remnant
+	(*ForgetRequest)(nil),         // 32: rsync.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 33: rsync.v1.ForgetResponse
+	(*DiffRequest)(nil),           // 34: rsync.v1.DiffRequest
+	(*DiffResponse)(nil),          // 35: rsync.v1.DiffResponse
+	(*ClusterDiff)(nil),           // 36: rsync.v1.ClusterDiff
+	(*ObjectDiff)(nil),            // 37: rsync.v1.ObjectDiff
+	(*FieldDiff)(nil),             // 38: rsync.v1.FieldDiff
+	(*GetStatusRequest)(nil),      // 39: rsync.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),     // 40: rsync.v1.GetStatusResponse
+	(*WaitRequest)(nil),           // 41: rsync.v1.WaitRequest
+	(*WaitResponse)(nil),          // 42: rsync.v1.WaitResponse
+	(*EventFailure)(nil),          // 43: rsync.v1.EventFailure
+	(*WatchRequest)(nil),          // 44: rsync.v1.WatchRequest
+	(*WatchResponse)(nil),         // 45: rsync.v1.WatchResponse
+	(*Change)(nil),                // 46: rsync.v1.Change
+	(*Status)(nil),                // 47: rsync.v1.Status
+	(*Element)(nil),               // 48: rsync.v1.Element
+	(*ClusterStatus)(nil),         // 49: rsync.v1.ClusterStatus
+	(*ResourceState)(nil),         // 50: rsync.v1.ResourceState
+	(*AppContext)(nil),            // 51: rsync.v1.AppContext
+	(*Meta)(nil),                  // 52: rsync.v1.Meta
+	(*App)(nil),                   // 53: rsync.v1.App
+	(*Dependency)(nil),            // 54: rsync.v1.Dependency
+	(*ClusterID)(nil),             // 55: rsync.v1.ClusterID
+	(*Cluster)(nil),               // 56: rsync.v1.Cluster
+	(*Resource)(nil),              // 57: rsync.v1.Resource
+	(*Object)(nil),                // 58: rsync.v1.Object
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_rsync_v1_rsync_proto_depIdxs = []int32{
-	37, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
-	37, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
+	51, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
+	51, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
 	8,  // 2: rsync.v1.ListResponse.app_contexts:type_name -> rsync.v1.Summary
 	12, // 3: rsync.v1.EnqueueRequest.rollout:type_name -> rsync.v1.Rollout
 	11, // 4: rsync.v1.EnqueueResponse.ref:type_name -> rsync.v1.EventRef
 	13, // 5: rsync.v1.Rollout.groups:type_name -> rsync.v1.RolloutGroup
-	45, // 6: rsync.v1.Rollout.min_success_time:type_name -> google.protobuf.Duration
-	45, // 7: rsync.v1.Rollout.progress_deadline:type_name -> google.protobuf.Duration
-	41, // 8: rsync.v1.RolloutGroup.clusters:type_name -> rsync.v1.ClusterID
-	45, // 9: rsync.v1.RolloutGroup.wait:type_name -> google.protobuf.Duration
+	59, // 6: rsync.v1.Rollout.min_success_time:type_name -> google.protobuf.Duration
+	59, // 7: rsync.v1.Rollout.progress_deadline:type_name -> google.protobuf.Duration
+	55, // 8: rsync.v1.RolloutGroup.clusters:type_name -> rsync.v1.ClusterID
+	59, // 9: rsync.v1.RolloutGroup.wait:type_name -> google.protobuf.Duration
 	11, // 10: rsync.v1.GetRolloutRequest.ref:type_name -> rsync.v1.EventRef
 	16, // 11: rsync.v1.GetRolloutResponse.rollout:type_name -> rsync.v1.RolloutStatus
 	11, // 12: rsync.v1.RolloutStatus.ref:type_name -> rsync.v1.EventRef
@@ -3123,62 +3974,85 @@ var file_rsync_v1_rsync_proto_depIdxs = []int32{
 	17, // 15: rsync.v1.RolloutStatus.groups:type_name -> rsync.v1.RolloutGroupStatus
 	11, // 16: rsync.v1.ChangeRolloutRequest.ref:type_name -> rsync.v1.EventRef
 	18, // 17: rsync.v1.ChangeRolloutRequest.approval:type_name -> rsync.v1.Approval
-	33, // 18: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
-	11, // 19: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
-	33, // 20: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
-	29, // 21: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
-	11, // 22: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
-	32, // 23: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
-	34, // 24: rsync.v1.Change.element:type_name -> rsync.v1.Element
-	35, // 25: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
-	34, // 26: rsync.v1.Status.queue:type_name -> rsync.v1.Element
-	35, // 27: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
-	11, // 28: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
-	46, // 29: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
-	46, // 30: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
-	11, // 31: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
-	41, // 32: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
-	46, // 33: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
-	36, // 34: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
-	46, // 35: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
-	44, // 36: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
-	38, // 37: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
-	39, // 38: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
-	40, // 39: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
-	42, // 40: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
-	45, // 41: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
-	41, // 42: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
-	43, // 43: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
-	44, // 44: rsync.v1.Resource.object:type_name -> rsync.v1.Object
-	0,  // 45: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
-	2,  // 46: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
-	4,  // 47: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
-	6,  // 48: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
-	9,  // 49: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
-	21, // 50: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
-	23, // 51: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
-	14, // 52: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
-	19, // 53: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
-	25, // 54: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
-	27, // 55: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
-	30, // 56: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
-	1,  // 57: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
-	3,  // 58: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
-	5,  // 59: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
-	7,  // 60: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
-	10, // 61: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
-	22, // 62: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
-	24, // 63: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
-	15, // 64: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
-	20, // 65: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
-	26, // 66: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
-	28, // 67: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
-	31, // 68: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
-	57, // [57:69] is the sub-list for method output_type
-	45, // [45:57] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	55, // 18: rsync.v1.DetachRequest.cluster:type_name -> rsync.v1.ClusterID
+	55, // 19: rsync.v1.AttachRequest.cluster:type_name -> rsync.v1.ClusterID
+	31, // 20: rsync.v1.ListDetachedResponse.remnants:type_name -> rsync.v1.Remnant
+	55, // 21: rsync.v1.Remnant.cluster:type_name -> rsync.v1.ClusterID
+	60, // 22: rsync.v1.Remnant.since:type_name -> google.protobuf.Timestamp
+	58, // 23: rsync.v1.Remnant.objects:type_name -> rsync.v1.Object
+	55, // 24: rsync.v1.ForgetRequest.cluster:type_name -> rsync.v1.ClusterID
+	36, // 25: rsync.v1.DiffResponse.clusters:type_name -> rsync.v1.ClusterDiff
+	55, // 26: rsync.v1.ClusterDiff.cluster:type_name -> rsync.v1.ClusterID
+	37, // 27: rsync.v1.ClusterDiff.objects:type_name -> rsync.v1.ObjectDiff
+	58, // 28: rsync.v1.ObjectDiff.object:type_name -> rsync.v1.Object
+	38, // 29: rsync.v1.ObjectDiff.fields:type_name -> rsync.v1.FieldDiff
+	47, // 30: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
+	11, // 31: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
+	47, // 32: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
+	43, // 33: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
+	11, // 34: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
+	46, // 35: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
+	48, // 36: rsync.v1.Change.element:type_name -> rsync.v1.Element
+	49, // 37: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
+	48, // 38: rsync.v1.Status.queue:type_name -> rsync.v1.Element
+	49, // 39: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
+	55, // 40: rsync.v1.Status.detached:type_name -> rsync.v1.ClusterID
+	11, // 41: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
+	60, // 42: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
+	60, // 43: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
+	11, // 44: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
+	55, // 45: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
+	60, // 46: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
+	50, // 47: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
+	60, // 48: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
+	58, // 49: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
+	52, // 50: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
+	53, // 51: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
+	54, // 52: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
+	56, // 53: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
+	59, // 54: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
+	55, // 55: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
+	57, // 56: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
+	58, // 57: rsync.v1.Resource.object:type_name -> rsync.v1.Object
+	0,  // 58: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
+	2,  // 59: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
+	4,  // 60: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
+	6,  // 61: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
+	9,  // 62: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
+	21, // 63: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
+	23, // 64: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
+	14, // 65: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
+	19, // 66: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
+	25, // 67: rsync.v1.Engine.Detach:input_type -> rsync.v1.DetachRequest
+	27, // 68: rsync.v1.Engine.Attach:input_type -> rsync.v1.AttachRequest
+	29, // 69: rsync.v1.Engine.ListDetached:input_type -> rsync.v1.ListDetachedRequest
+	32, // 70: rsync.v1.Engine.Forget:input_type -> rsync.v1.ForgetRequest
+	34, // 71: rsync.v1.Engine.Diff:input_type -> rsync.v1.DiffRequest
+	39, // 72: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
+	41, // 73: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
+	44, // 74: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
+	1,  // 75: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
+	3,  // 76: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
+	5,  // 77: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
+	7,  // 78: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
+	10, // 79: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
+	22, // 80: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
+	24, // 81: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
+	15, // 82: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
+	20, // 83: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
+	26, // 84: rsync.v1.Engine.Detach:output_type -> rsync.v1.DetachResponse
+	28, // 85: rsync.v1.Engine.Attach:output_type -> rsync.v1.AttachResponse
+	30, // 86: rsync.v1.Engine.ListDetached:output_type -> rsync.v1.ListDetachedResponse
+	33, // 87: rsync.v1.Engine.Forget:output_type -> rsync.v1.ForgetResponse
+	35, // 88: rsync.v1.Engine.Diff:output_type -> rsync.v1.DiffResponse
+	40, // 89: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
+	42, // 90: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
+	45, // 91: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
+	75, // [75:92] is the sub-list for method output_type
+	58, // [58:75] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_rsync_v1_rsync_proto_init() }
@@ -3186,7 +4060,7 @@ func file_rsync_v1_rsync_proto_init() {
 	if File_rsync_v1_rsync_proto != nil {
 		return
 	}
-	file_rsync_v1_rsync_proto_msgTypes[32].OneofWrappers = []any{
+	file_rsync_v1_rsync_proto_msgTypes[46].OneofWrappers = []any{
 		(*Change_State)(nil),
 		(*Change_Element)(nil),
 		(*Change_Cluster)(nil),
@@ -3199,7 +4073,7 @@ func file_rsync_v1_rsync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rsync_v1_rsync_proto_rawDesc), len(file_rsync_v1_rsync_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,11 @@ const (
 	Engine_ClearStop_FullMethodName     = "/rsync.v1.Engine/ClearStop"
 	Engine_GetRollout_FullMethodName    = "/rsync.v1.Engine/GetRollout"
 	Engine_ChangeRollout_FullMethodName = "/rsync.v1.Engine/ChangeRollout"
+	Engine_Detach_FullMethodName        = "/rsync.v1.Engine/Detach"
+	Engine_Attach_FullMethodName        = "/rsync.v1.Engine/Attach"
+	Engine_ListDetached_FullMethodName  = "/rsync.v1.Engine/ListDetached"
+	Engine_Forget_FullMethodName        = "/rsync.v1.Engine/Forget"
+	Engine_Diff_FullMethodName          = "/rsync.v1.Engine/Diff"
 	Engine_GetStatus_FullMethodName     = "/rsync.v1.Engine/GetStatus"
 	Engine_Wait_FullMethodName          = "/rsync.v1.Engine/Wait"
 	Engine_Watch_FullMethodName         = "/rsync.v1.Engine/Watch"
@@ -50,7 +55,7 @@ const (
 //	INVALID_STATE, STOPPED            FAILED_PRECONDITION
 //	TOO_LARGE                         RESOURCE_EXHAUSTED
 //	COMPACTED                         OUT_OF_RANGE
-//	SLOW                              ABORTED
+//	SLOW, STALLED                     ABORTED
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
 //	DENIED                            PERMISSION_DENIED
@@ -73,6 +78,15 @@ type EngineClient interface {
 	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
 	ChangeRollout(ctx context.Context, in *ChangeRolloutRequest, opts ...grpc.CallOption) (*ChangeRolloutResponse, error)
+	// Detach removes a cluster from an app context, Attach undoes that.
+	Detach(ctx context.Context, in *DetachRequest, opts ...grpc.CallOption) (*DetachResponse, error)
+	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
+	// ListDetached returns the objects that must be deleted on detached clusters, Forget gives up
+	// those of a cluster.
+	ListDetached(ctx context.Context, in *ListDetachedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListDetachedResponse], error)
+	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetResponse, error)
+	// Diff returns the changes that an event would make on the clusters, without a change.
+	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffResponse], error)
 	// GetStatus returns what is known of an app context.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
 	// Wait answers when an event is done, and with an Update its UpdateDelete.
@@ -188,6 +202,74 @@ func (c *engineClient) ChangeRollout(ctx context.Context, in *ChangeRolloutReque
 	return out, nil
 }
 
+func (c *engineClient) Detach(ctx context.Context, in *DetachRequest, opts ...grpc.CallOption) (*DetachResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DetachResponse)
+	err := c.cc.Invoke(ctx, Engine_Detach_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AttachResponse)
+	err := c.cc.Invoke(ctx, Engine_Attach_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) ListDetached(ctx context.Context, in *ListDetachedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListDetachedResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[1], Engine_ListDetached_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ListDetachedRequest, ListDetachedResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_ListDetachedClient = grpc.ServerStreamingClient[ListDetachedResponse]
+
+func (c *engineClient) Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetResponse)
+	err := c.cc.Invoke(ctx, Engine_Forget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[2], Engine_Diff_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DiffRequest, DiffResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_DiffClient = grpc.ServerStreamingClient[DiffResponse]
+
 func (c *engineClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetStatusResponse)
@@ -210,7 +292,7 @@ func (c *engineClient) Wait(ctx context.Context, in *WaitRequest, opts ...grpc.C
 
 func (c *engineClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[1], Engine_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +323,7 @@ type Engine_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //	INVALID_STATE, STOPPED            FAILED_PRECONDITION
 //	TOO_LARGE                         RESOURCE_EXHAUSTED
 //	COMPACTED                         OUT_OF_RANGE
-//	SLOW                              ABORTED
+//	SLOW, STALLED                     ABORTED
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
 //	DENIED                            PERMISSION_DENIED
@@ -264,6 +346,15 @@ type EngineServer interface {
 	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
 	ChangeRollout(context.Context, *ChangeRolloutRequest) (*ChangeRolloutResponse, error)
+	// Detach removes a cluster from an app context, Attach undoes that.
+	Detach(context.Context, *DetachRequest) (*DetachResponse, error)
+	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
+	// ListDetached returns the objects that must be deleted on detached clusters, Forget gives up
+	// those of a cluster.
+	ListDetached(*ListDetachedRequest, grpc.ServerStreamingServer[ListDetachedResponse]) error
+	Forget(context.Context, *ForgetRequest) (*ForgetResponse, error)
+	// Diff returns the changes that an event would make on the clusters, without a change.
+	Diff(*DiffRequest, grpc.ServerStreamingServer[DiffResponse]) error
 	// GetStatus returns what is known of an app context.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
 	// Wait answers when an event is done, and with an Update its UpdateDelete.
@@ -306,6 +397,21 @@ func (UnimplementedEngineServer) GetRollout(context.Context, *GetRolloutRequest)
 }
 func (UnimplementedEngineServer) ChangeRollout(context.Context, *ChangeRolloutRequest) (*ChangeRolloutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeRollout not implemented")
+}
+func (UnimplementedEngineServer) Detach(context.Context, *DetachRequest) (*DetachResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Detach not implemented")
+}
+func (UnimplementedEngineServer) Attach(context.Context, *AttachRequest) (*AttachResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedEngineServer) ListDetached(*ListDetachedRequest, grpc.ServerStreamingServer[ListDetachedResponse]) error {
+	return status.Error(codes.Unimplemented, "method ListDetached not implemented")
+}
+func (UnimplementedEngineServer) Forget(context.Context, *ForgetRequest) (*ForgetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Forget not implemented")
+}
+func (UnimplementedEngineServer) Diff(*DiffRequest, grpc.ServerStreamingServer[DiffResponse]) error {
+	return status.Error(codes.Unimplemented, "method Diff not implemented")
 }
 func (UnimplementedEngineServer) GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStatus not implemented")
@@ -492,6 +598,82 @@ func _Engine_ChangeRollout_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Engine_Detach_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DetachRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).Detach(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_Detach_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).Detach(ctx, req.(*DetachRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_Attach_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AttachRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).Attach(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_Attach_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).Attach(ctx, req.(*AttachRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_ListDetached_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ListDetachedRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).ListDetached(m, &grpc.GenericServerStream[ListDetachedRequest, ListDetachedResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_ListDetachedServer = grpc.ServerStreamingServer[ListDetachedResponse]
+
+func _Engine_Forget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).Forget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_Forget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).Forget(ctx, req.(*ForgetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_Diff_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DiffRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).Diff(m, &grpc.GenericServerStream[DiffRequest, DiffResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_DiffServer = grpc.ServerStreamingServer[DiffResponse]
+
 func _Engine_GetStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetStatusRequest)
 	if err := dec(in); err != nil {
@@ -579,6 +761,18 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Engine_ChangeRollout_Handler,
 		},
 		{
+			MethodName: "Detach",
+			Handler:    _Engine_Detach_Handler,
+		},
+		{
+			MethodName: "Attach",
+			Handler:    _Engine_Attach_Handler,
+		},
+		{
+			MethodName: "Forget",
+			Handler:    _Engine_Forget_Handler,
+		},
+		{
 			MethodName: "GetStatus",
 			Handler:    _Engine_GetStatus_Handler,
 		},
@@ -591,6 +785,16 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "List",
 			Handler:       _Engine_List_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ListDetached",
+			Handler:       _Engine_ListDetached_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Diff",
+			Handler:       _Engine_Diff_Handler,
 			ServerStreams: true,
 		},
 		{

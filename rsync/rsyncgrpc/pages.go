@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsyncgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	// pageBytes bounds the parts of a message of a long answer, unless one part is larger.
+	pageBytes = 256 << 10
+	// longAnswers is the memory of Diff and Detached, and longAnswer that of one call: one of each
+	// client, two in all.
+	longAnswers = 128 << 20
+	longAnswer  = longAnswers / 2
+)
+
+// pages puts parts together, in order, up to pageBytes.
+func pages[P proto.Message](parts iter.Seq[P]) iter.Seq[[]P] {
+	return func(yield func([]P) bool) {
+		var page []P
+		size := 0
+		for p := range parts {
+			n := proto.Size(p)
+			if len(page) > 0 && size+n > pageBytes {
+				if !yield(page) {
+					return
+				}
+				page, size = nil, 0
+			}
+			page, size = append(page, p), size+n
+		}
+		if len(page) > 0 {
+			yield(page)
+		}
+	}
+}
+
+// pagesOf is pages of the messages of some values.
+func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]P] {
+	return pages(func(yield func(P) bool) {
+		for i := range values {
+			if !yield(message(&values[i])) {
+				return
+			}
+		}
+	})
+}
+
+// deliver sends messages. Each must go to the client within a time, because the client's turn lasts
+// until all are sent.
+func deliver[M any](ctx context.Context, messages iter.Seq[M], send func(M) error, limit time.Duration) error {
+	queue := make(chan M)
+	sent := make(chan error)
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // the end of the call ends a Send, and nothing before
+		for {
+			select {
+			case m := <-queue:
+				err := send(m)
+				select {
+				case sent <- err:
+				case <-done:
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for m := range messages {
+		queue <- m
+		timer.Reset(limit)
+		select {
+		case err := <-sent:
+			if err != nil {
+				return errors.Join(context.Canceled, err) // the client has gone
+			}
+		case <-timer.C:
+			return errStalled
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// longTurn waits until the client may have a long answer.
+func (s *Service) longTurn(ctx context.Context) (end func(), err error) {
+	return s.long.Take(ctx, clientIn(ctx), longAnswer)
+}
+
+// receive calls use for all messages of a stream.
+func receive[M any](recv func() (*M, error), use func(*M)) error {
+	for {
+		m, err := recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		use(m)
+	}
+}
