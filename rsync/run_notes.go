@@ -51,6 +51,7 @@ func (r *run) note(t *task, reason Reason, message string) {
 // lateNotes are the tasks of an event with notes that wait. One timer wakes the run for all.
 type lateNotes struct {
 	tasks []*task
+	due   time.Time // of the timer
 	timer clock.Timer
 }
 
@@ -63,18 +64,24 @@ func (r *run) noteLater(t *task, wait time.Duration) {
 	late := &r.work.late
 	late.tasks = append(late.tasks, t)
 	if late.timer == nil {
-		late.timer = r.session.addAfter(r.id, wait)
+		r.wakeLate(wait)
 	}
+}
+
+func (r *run) wakeLate(after time.Duration) {
+	late := &r.work.late
+	late.due = r.engine.options.Clock.Now().Add(after)
+	late.timer = r.session.addAfter(r.id, after)
 }
 
 // noteNow has the notes written that have waited long enough.
 func (r *run) noteNow() {
-	late := &r.work.late
-	if len(late.tasks) == 0 {
+	late, now := &r.work.late, r.engine.options.Clock.Now()
+	if len(late.tasks) == 0 || now.Before(late.due) {
 		return
 	}
 	late.stop()
-	tasks, now := late.tasks, r.engine.options.Clock.Now()
+	tasks := late.tasks
 	late.tasks = nil
 	next := noteInterval
 	for _, t := range tasks {
@@ -90,7 +97,7 @@ func (r *run) noteNow() {
 		}
 	}
 	if len(late.tasks) > 0 {
-		late.timer = r.session.addAfter(r.id, next)
+		r.wakeLate(next)
 	}
 }
 
