@@ -7,8 +7,11 @@
 //	go run ./examples/rsync serve --fake 2
 //
 //	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1
+//	go run ./examples/rsync diff shop
 //	go run ./examples/rsync instantiate shop
 //	go run ./examples/rsync status --watch shop
+//	go run ./examples/rsync diff --terminate -o json shop
+//	go run ./examples/rsync detach shop fake+cluster2
 //	go run ./examples/rsync terminate shop
 //
 // With real clusters it is the same. One here has an API server, one is a folder of a git repository, and one has an agent behind

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -22,6 +23,8 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
 // asProgram makes the test's binary the program itself, so that servers and clients are processes of their own.
@@ -257,6 +260,84 @@ func TestRollout(t *testing.T) {
 	contains(t, call(t, 1, at("abort", "one")...), "event 1 of app context \"one\" is Done")
 	cancel()
 	_ = watch.Wait()
+}
+
+// TestRolloutWatch: rollout --watch ends with the rollout, and its status is that of the event.
+func TestRolloutWatch(t *testing.T) {
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "3")
+	at := func(command string, args ...string) []string {
+		return append([]string{command, "--server", s.addr}, args...)
+	}
+	file := filepath.Join(t.TempDir(), "rollout.yaml")
+	text := "groups: [{name: canary, clusters: [fake+cluster2], approveBefore: true}]\nmaxConcurrency: 1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2", "--cluster", "fake+cluster3"}
+	for _, end := range []struct {
+		id, command, last string
+		args              []string
+		status            int
+	}{{"one", "approve", "rollout of event 1: Done", []string{"canary"}, 0}, {"two", "abort", "Error, Aborted", nil, 1}} {
+		call(t, 0, at("create", append(on, end.id, manifests(t, end.id))...)...)
+		call(t, 0, at("instantiate", "--no-wait", "--rollout", file, end.id)...)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		watch := program(ctx, t, at("rollout", "--watch", end.id)...)
+		var out, stderr bytes.Buffer
+		stdout, err := watch.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch.Stderr = &stderr
+		if err := watch.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(stdout)
+		for !strings.Contains(out.String(), "approval") {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("the watch has ended: %v\n%s", err, out.String())
+			}
+			out.WriteString(line)
+		}
+		call(t, 0, at(end.command, append([]string{end.id}, end.args...)...)...)
+		if _, err := out.ReadFrom(lines); err != nil {
+			t.Fatal(err)
+		}
+		c := exitCode(watch.Wait())
+		if text := out.String() + stderr.String(); c != end.status || !strings.Contains(text, end.last) {
+			t.Errorf("the watch ended with %d, want %d and %q:\n%s", c, end.status, end.last, text)
+		}
+	}
+}
+
+// TestDiffAndDetach: people see what an event would change, and go on without a cluster.
+func TestDiffAndDetach(t *testing.T) {
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "2")
+	at := func(command string, args ...string) []string {
+		return append([]string{command, "--server", s.addr}, args...)
+	}
+	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2"}
+	call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...)
+	call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...)
+	contains(t, call(t, 0, at("diff", "one")...), "Instantiate of one: 4 to create, 0 to change", "fake+cluster1\n  db of one\n    + ConfigMap db")
+	call(t, 0, at("instantiate", "one")...)
+	contains(t, call(t, 0, at("diff", "--from", "one", "two")...), "Update of two from one: 0 to create, 4 to change", "~ ConfigMap db\n", ".value: 1 -> 2")
+	contains(t, call(t, 1, at("diff", "--from", "two", "one")...), "rsync: ", "two")
+	var d rsync.Diff
+	if err := json.Unmarshal([]byte(call(t, 0, at("diff", "--terminate", "-o", "json", "one")...)), &d); err != nil || d.Event != rsync.Terminate || d.Count(connector.ChangeDelete) != 4 {
+		t.Errorf("the data is %+v: %v", d, err)
+	}
+	contains(t, call(t, 1, at("detach", "one", "fake+cluster3")...), "has no app on cluster fake+cluster3")
+	contains(t, call(t, 0, at("detach", "one", "fake+cluster2")...), "one: detached from fake+cluster2")
+	contains(t, call(t, 0, at("status", "one")...), "one: Instantiated\n  fake+cluster2 is detached")
+	contains(t, call(t, 0, at("forget", "fake+cluster2")...), "fake+cluster2: forgotten")
+	call(t, 0, at("detached")...) // the cluster answers, so its objects may be deleted already
+	contains(t, call(t, 0, at("attach", "one", "fake+cluster2")...), "one: attached to fake+cluster2")
+	if out := call(t, 0, at("status", "one")...); strings.Contains(out, "detached") {
+		t.Error(out)
+	}
 }
 
 // TestProgramsOverTLS: with certificates a server is for its own clients alone.

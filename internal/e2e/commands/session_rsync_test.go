@@ -36,8 +36,11 @@ func anEngine(x *terminal) {
 	x.take("examples/rsync/manifests")
 	at, engine := x.engine("go run ./examples/rsync serve --fake 2")
 	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1", at...)
+	x.run("to create", "go run ./examples/rsync diff shop", at...)
 	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
 	x.start("Instantiated", "go run ./examples/rsync status --watch shop", at...).stop()
+	x.run(`"change": "Delete"`, "go run ./examples/rsync diff --terminate -o json shop", at...)
+	x.run("detached from fake+cluster2", "go run ./examples/rsync detach shop fake+cluster2", at...)
 	x.run("Terminated", "go run ./examples/rsync terminate shop", at...)
 	engine.stop()
 

@@ -27,16 +27,21 @@ service; all other commands are its client.
   create ID DIR          store a context: each folder in DIR is an app, on each --cluster
   instantiate ID         apply it
   update FROM TO         lead from one context to another, and rollback FROM TO back
-  rollout ID             how far its last rollout is
+  diff ID                what instantiate would change; with --from or --terminate, what an update
+                         or terminate would
+  rollout ID             how far its last rollout is; with --watch until its end
   approve ID GROUP       let that begin with a group; with --after, go on after it
   pause ID               keep it from further clusters, until resume ID
   abort ID               end it
   terminate ID           delete it from its clusters
   read ID                ask the clusters what is there
   stop ID                end what is under way, until clear-stop ID
+  detach ID CLUSTER      remove a dead cluster from it, until attach ID CLUSTER
+  detached               what must be deleted on detached clusters when they answer
+  forget CLUSTER         leave there what must be deleted
   status ID              what is known of it; with --watch also what changes
   list                   all contexts
-  delete ID              forget one
+  delete ID              remove it from the store
 
 Flags of serve:
   --listen ADDR      where to serve (default 127.0.0.1:9031)
@@ -69,8 +74,12 @@ Flags of clients:
                      says: groups (each with name, clusters, maxConcurrency, maxFailures,
                      approveBefore, wait, approveAfter), maxConcurrency, maxFailures, until,
                      minSuccessTime, progressDeadline and rollbackOnFailure
+  --from FROM        for diff: of an update from that context
+  --terminate        for diff: of terminate
+  -o json            for diff: as data
   --after            for approve: what waits is not the group, but what comes after it
   --watch            for status: go on until Ctrl-C, or until the context is deleted
+                     for rollout: go on until it ends, and exit with 1 when it failed
 
 Flags of both:
   --cert FILE        the own certificate, and
@@ -110,6 +119,10 @@ type Options struct {
 	// Rollout is a file.
 	Rollout string
 	After   bool
+	// From, Terminate and Output are those of diff.
+	From      string
+	Terminate bool
+	Output    string
 
 	ClientCA, CA, Cert, KeyFile string
 	Verbose                     bool
@@ -122,7 +135,8 @@ var commands = map[string]struct{ arguments, flags string }{
 	"instantiate": {"ID", "key no-wait rollout"},
 	"update":      {"FROM TO", "key no-wait rollout"},
 	"rollback":    {"FROM TO", "key no-wait rollout"},
-	"rollout":     {"ID", ""},
+	"diff":        {"ID", "from terminate o"},
+	"rollout":     {"ID", "watch"},
 	"approve":     {"ID GROUP", "after"},
 	"pause":       {"ID", ""},
 	"resume":      {"ID", ""},
@@ -131,6 +145,10 @@ var commands = map[string]struct{ arguments, flags string }{
 	"read":        {"ID", "key no-wait"},
 	"stop":        {"ID", ""},
 	"clear-stop":  {"ID", ""},
+	"detach":      {"ID CLUSTER", ""},
+	"attach":      {"ID CLUSTER", ""},
+	"detached":    {"", ""},
+	"forget":      {"CLUSTER", ""},
 	"status":      {"ID", "watch"},
 	"list":        {"", ""},
 	"delete":      {"ID", ""},
@@ -158,6 +176,11 @@ func Parse(args []string) (Options, error) {
 	o.Args = flags.Args()
 	if want := strings.Fields(c.arguments); len(o.Args) != len(want) {
 		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want), cmp.Or(c.arguments, "none"), len(o.Args))
+	}
+	if n := len(o.Args); strings.HasSuffix(c.arguments, "CLUSTER") {
+		if err := o.cluster(o.Args[n-1]); err != nil {
+			return o, fmt.Errorf("CLUSTER: %q: %w", o.Args[n-1], err)
+		}
 	}
 	err := o.check(flags)
 	return o, err
@@ -200,6 +223,12 @@ func (o *Options) define(flags *flag.FlagSet, own string) {
 			flags.StringVar(&o.Rollout, name, "", "")
 		case "after":
 			flags.BoolVar(&o.After, name, false, "")
+		case "from":
+			flags.StringVar(&o.From, name, "", "")
+		case "terminate":
+			flags.BoolVar(&o.Terminate, name, false, "")
+		case "o":
+			flags.StringVar(&o.Output, name, "text", "")
 		}
 	}
 }
@@ -243,10 +272,14 @@ func (o *Options) check(flags command.Flags) error {
 		return fmt.Errorf("--listen %s can be reached from elsewhere: give --cert, --key-file and --client-ca", addr)
 	case o.Command == "create" && len(o.On) == 0:
 		return errors.New("create needs --cluster, once or more")
+	case o.From != "" && o.Terminate:
+		return errors.New("--from and --terminate are of two events")
+	case o.Command == "diff" && o.Output != "text" && o.Output != "json":
+		return fmt.Errorf("-o: %q: must be json or text", o.Output)
 	case flags.Given("store") && flags.Given("etcd"):
 		return errors.New("--store and --etcd are two places for the same")
 	}
-	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key", "rollout")
+	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key", "rollout", "from")
 }
 
 // Insecure reports whether there is no TLS between a client and its server: both are on this machine, and nobody gave

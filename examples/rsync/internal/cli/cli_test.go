@@ -24,6 +24,12 @@ func TestParse(t *testing.T) {
 		"status --watch --server h:1 a":   {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
 		"approve --after a canary":        {Command: "approve", Args: []string{"a", "canary"}, Server: cli.DefaultAddr, After: true, Clusters: none},
 		"instantiate --rollout f a":       {Command: "instantiate", Args: []string{"a"}, Server: cli.DefaultAddr, Rollout: "f", Clusters: none},
+		"diff --from a b":                 {Command: "diff", Args: []string{"b"}, Server: cli.DefaultAddr, From: "a", Output: "text", Clusters: none},
+		"diff --terminate -o json a":      {Command: "diff", Args: []string{"a"}, Server: cli.DefaultAddr, Terminate: true, Output: "json", Clusters: none},
+		"rollout --watch a":               {Command: "rollout", Args: []string{"a"}, Server: cli.DefaultAddr, Watch: true, Clusters: none},
+		"detach a p+c":                    {Command: "detach", Args: []string{"a", "p+c"}, Server: cli.DefaultAddr, On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
+		"forget p+c":                      {Command: "forget", Args: []string{"p+c"}, Server: cli.DefaultAddr, On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
+		"detached":                        {Command: "detached", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
 		"list":                            {Command: "list", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
 	} {
 		got, err := cli.Parse(strings.Fields(line))
@@ -37,7 +43,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "cert", "key-file", "verbose")
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from", "terminate", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
 		"go":                   `unknown command "go"`,
@@ -69,6 +75,15 @@ func TestUsage(t *testing.T) {
 		"terminate --rollout f a":                    "-rollout",
 		"update --rollout= a b":                      "--rollout must not be empty",
 		"list --watch":                               "-watch",
+		"diff --from a --terminate b":                "two events",
+		"diff --from= b":                             "--from must not be empty",
+		"diff -o yaml a":                             `-o: "yaml": must be json or text`,
+		"diff a b":                                   "diff needs 1 arguments",
+		"detach a c1":                                `CLUSTER: "c1": a cluster is provider+name`,
+		"attach a":                                   "attach needs 2 arguments, ID CLUSTER",
+		"forget +c1":                                 `CLUSTER: "+c1"`,
+		"update -o json a b":                         "-o",
+		"pause --watch a":                            "-watch",
 		"serve --listen 0.0.0.0:1":                   "can be reached from elsewhere",
 		"serve --listen example.com:9031":            "can be reached from elsewhere",
 		"create --cluster +c --app x a .":            "provider+name",

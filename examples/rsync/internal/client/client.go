@@ -43,6 +43,12 @@ func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 		return c.status(ctx)
 	case "stop", "clear-stop", "delete":
 		return c.now(ctx)
+	case "diff":
+		return c.diff(ctx)
+	case "detach", "attach", "forget":
+		return c.detach(ctx)
+	case "detached":
+		return c.detached(ctx)
 	case "rollout", "approve", "pause", "resume", "abort":
 		return c.rollout(ctx)
 	}
@@ -138,6 +144,9 @@ func (c *client) show(s *rsync.Status, seq uint64) {
 		stopped = ", stopped"
 	}
 	c.say("%s: %s%s", s.ID, s.State, stopped)
+	for _, cluster := range s.Detached {
+		c.say("  %s is detached", cluster)
+	}
 	for i := range s.Queue {
 		if seq == 0 || s.Queue[i].Seq == seq {
 			c.say("  %s", element(&s.Queue[i]))

@@ -6,11 +6,15 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // callOptions are those of an event.
@@ -54,6 +58,9 @@ func (c *client) rollout(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.options.Watch {
+		return c.followRollout(ctx, ref)
+	}
 	return c.showRollout(ctx, ref)
 }
 
@@ -75,16 +82,67 @@ func (c *client) lastRollout(ctx context.Context, id string) (ref rsync.EventRef
 }
 
 func (c *client) showRollout(ctx context.Context, ref rsync.EventRef) error {
+	text, err := c.rolloutText(ctx, ref)
+	if err == nil {
+		_, err = io.WriteString(c.out, text)
+	}
+	return err
+}
+
+func (c *client) rolloutText(ctx context.Context, ref rsync.EventRef) (string, error) {
 	r, err := c.engine.RolloutStatus(ctx, ref)
 	if err != nil {
-		return err
+		return "", err
 	}
-	c.say("%s: rollout of event %d: %s", ref.AppContextID, ref.Seq, r.Status)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: rollout of event %d: %s\n", ref.AppContextID, ref.Seq, r.Status)
 	for _, g := range r.Groups {
-		c.say("  %s: %d of %d succeeded, %d in progress, %d failed", cmp.Or(g.Name, "clusters in no group"), g.Succeeded, g.Clusters, g.InProgress, g.Failed)
+		fmt.Fprintf(&b, "  %s: %d of %d succeeded, %d in progress, %d failed\n",
+			cmp.Or(g.Name, "clusters in no group"), g.Succeeded, g.Clusters, g.InProgress, g.Failed)
 	}
 	if r.Waiting != "" {
-		c.say("  %s", r.Waiting)
+		fmt.Fprintf(&b, "  %s\n", r.Waiting)
 	}
-	return nil
+	return b.String(), nil
+}
+
+// followRollout writes how far a rollout is whenever that changes, until the event ends. It returns
+// the error of the event.
+func (c *client) followRollout(ctx context.Context, ref rsync.EventRef) error {
+	err := c.watchRollout(ctx, ref)
+	for errors.Is(err, store.ErrCompacted) {
+		err = c.watchRollout(ctx, ref)
+	}
+	if err == nil {
+		_, err = c.engine.Wait(ctx, ref)
+	}
+	return err
+}
+
+func (c *client) watchRollout(ctx context.Context, ref rsync.EventRef) error {
+	before := ""
+	for change, err := range c.engine.Watch(ctx, ref.AppContextID, 0) {
+		if err != nil {
+			return err
+		}
+		e := change.Element
+		mine := e != nil && e.Seq == ref.Seq
+		if !mine && change.Rollout != ref.Seq && (change.Cluster == nil || change.Cluster.Seq != ref.Seq) {
+			continue
+		}
+		text, err := c.rolloutText(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if text != before {
+			if _, err := io.WriteString(c.out, text); err != nil {
+				return err
+			}
+			before = text
+		}
+		if mine && e.Status.Final() {
+			return nil
+		}
+	}
+	return ctx.Err()
 }
