@@ -218,12 +218,12 @@ func (c *cluster) giveUp(o *op) {
 func (o *op) do(ctx context.Context, conn connector.Connector) (states []connector.State, err error) {
 	defer recovered(&err)
 	all, positions := o.remaining()
-	resources, indexes, left := o.task.split(all, positions)
+	resources, indexes, left := o.task.split(o.phase.verb, all, positions)
 	if o.phase.verb == deleteVerb && len(left) > 0 {
 		if err := o.handOver(ctx, conn, all, positions); err != nil {
 			return nil, err
 		}
-		resources, indexes, _ = o.task.split(all, positions)
+		resources, indexes, _ = o.task.split(o.phase.verb, all, positions)
 	}
 	if len(resources) == 0 {
 		return nil, nil

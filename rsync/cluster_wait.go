@@ -20,7 +20,7 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 	wanting, failed := unsatisfied(o.phase.verb, states)
 	switch {
 	case failed != nil:
-		c.end(o, result{reason: ReasonHookFailed, err: failed})
+		c.end(o, result{reason: ReasonHookFailed, err: failed, states: states})
 	case wanting == nil && o.held():
 		c.end(o, result{states: states})
 	default:

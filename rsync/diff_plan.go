@@ -17,8 +17,9 @@ import (
 type diffPart struct {
 	connector.DiffBatch
 
-	notes map[appcontext.Object]string // what to add to the messages of changes
-	known []connector.Change           // of objects about which the cluster is not asked
+	notes     map[appcontext.Object]string // what to add to the messages of changes
+	recreated map[appcontext.Object]bool   // hooks that are deleted before they are created
+	known     []connector.Change           // of objects about which the cluster is not asked
 
 	event    EventType
 	target   string   // the context of the event
@@ -126,7 +127,8 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 		}
 		part := &diffPart{
 			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster}, notes: map[appcontext.Object]string{},
-			event: p.event, target: d.target, replaced: d.replaced, records: records,
+			recreated: map[appcontext.Object]bool{},
+			event:     p.event, target: d.target, replaced: d.replaced, records: records,
 			detached: d.detached.has(t.cluster),
 		}
 		part.Holder = func(ctx context.Context, o appcontext.Object) (string, error) {
@@ -140,8 +142,16 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 	return nil
 }
 
-// collect brings the phases of a task together. What it applies and deletes is a hook.
+// collect brings the phases of a task together. What it both applies and deletes is a hook.
 func (d *diffPlan) collect(part *diffPart, t *task) {
+	applies := map[appcontext.Object]bool{}
+	for _, phase := range t.phases {
+		for i := range phase.resources {
+			if phase.verb == applyVerb {
+				applies[phase.resources[i].Object] = true
+			}
+		}
+	}
 	applied := map[appcontext.Object]bool{}
 	for _, phase := range t.phases {
 		for _, r := range phase.resources {
@@ -151,7 +161,10 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 				applied[r.Object] = true
 				part.Apply = append(part.Apply, r)
 			case phase.verb == deleteVerb && applied[r.Object]:
-				part.notes[r.Object] = "a hook, which is deleted when it is done"
+				part.notes[r.Object] = joined(part.notes[r.Object], "a hook, which is deleted when it is done")
+			case phase.verb == deleteVerb && applies[r.Object]:
+				part.recreated[r.Object] = true
+				part.notes[r.Object] = "a hook; an object of an earlier run is deleted before it is created"
 			case phase.verb == deleteVerb && !d.gone[at]:
 				if d.gone == nil {
 					d.gone = map[appcontext.Identity]bool{}
@@ -160,6 +173,18 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 				part.Delete = append(part.Delete, r)
 			}
 		}
+	}
+}
+
+// recreate corrects the change of a hook that is deleted before it is created: the connector compares it
+// with the object of the earlier run.
+func (p *diffPart) recreate(c *connector.Change) {
+	switch {
+	case !p.recreated[c.Object]:
+	case c.Kind == connector.ChangeNone, c.Kind == connector.ChangeUpdate:
+		c.Kind = connector.ChangeReplace
+	case c.Kind == connector.ChangeRefused:
+		c.Kind = connector.ChangeUnknown
 	}
 }
 

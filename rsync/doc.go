@@ -74,6 +74,11 @@
 // was stopped, its pre-delete and post-delete hooks that were applied are deleted by the next Update from its context, or with the
 // one that this leads to where they are hooks of that too.
 //
+// An app has waves (appcontext.Resource): each is applied when all resources of the wave before are
+// ready, and deleted before that wave is. An update waits only for waves in which it applies something.
+// The waves of hooks are Helm's weights, and delete policies have Helm's names. Hooks must be
+// repeatable: after a crash of the engine, those that were deleted already run again.
+//
 // # Failures
 //
 // What a cluster refuses for now is tried again with [Backoff]; for one that does not answer there is one prober. Both go on

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,8 @@ func object(kind, name string) appcontext.Object {
 }
 
 // parse makes a context of lines: "app@cluster object=value object=value; app2@…", all objects ConfigMaps. An app that
-// depends on others is "app<other" or "app<other:Ready".
+// depends on others is "app<other" or "app<other:Ready". A hook is "hook!object=value", and a Job. A wave is "2/object=value".
+// Delete policies are "hook+policy+policy!2/object=value".
 func parse(t testing.TB, id, text string) *appcontext.AppContext {
 	t.Helper()
 	b := appcontext.NewBuilder(id)
@@ -111,12 +113,7 @@ func parse(t testing.TB, id, text string) *appcontext.AppContext {
 		builder.Cluster("edge", cluster)
 		for _, field := range fields[1:] {
 			name, value, _ := strings.Cut(field, "=")
-			hook, rest, hooked := strings.Cut(name, "!")
-			if hooked {
-				builder.Hook(appcontext.Hook(hook), "edge", cluster, manifest("Job", rest, value))
-			} else {
-				builder.Resource("edge", cluster, manifest("ConfigMap", name, value))
-			}
+			builder.Add("edge", cluster, parseResource(t, name, value))
 		}
 	}
 	c, err := b.Build()
@@ -124,6 +121,32 @@ func parse(t testing.TB, id, text string) *appcontext.AppContext {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func parseResource(t testing.TB, name, value string) appcontext.Resource {
+	t.Helper()
+	hook, rest, hooked := strings.Cut(name, "!")
+	kind := "Job"
+	if !hooked {
+		hook, rest, kind = "", name, "ConfigMap"
+	}
+	var r appcontext.Resource
+	hook, policies, _ := strings.Cut(hook, "+")
+	r.Hook = appcontext.Hook(hook)
+	for policy := range strings.SplitSeq(policies, "+") {
+		if policy != "" {
+			r.DeletePolicies = append(r.DeletePolicies, appcontext.HookDeletePolicy(policy))
+		}
+	}
+	if wave, object, ok := strings.Cut(rest, "/"); ok {
+		var err error
+		if r.Wave, err = strconv.Atoi(wave); err != nil {
+			t.Fatal(err)
+		}
+		rest = object
+	}
+	r.Manifest = manifest(kind, rest, value)
+	return r
 }
 
 func (s *scene) create(id, text string) {

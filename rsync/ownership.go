@@ -88,8 +88,8 @@ func (o *op) share(ctx context.Context) error {
 		if err = o.awaitOrigin(ctx); err == nil {
 			err = o.findHolders(ctx)
 		}
-	} else {
-		err = o.awaitRelease(ctx)
+	} else if err = o.awaitRelease(ctx); err == nil {
+		err = o.findHolders(ctx)
 	}
 	if err != nil && !errors.As(err, new(*releasingError)) {
 		return storeTrouble(err)
@@ -109,11 +109,36 @@ func (t *task) objects() map[appcontext.Object]bool {
 	return out
 }
 
-// findHolders finds the objects that the task must leave.
+// findHolders finds the objects that the task must leave. A task that applies deletes hooks only, by their
+// policies. For it, contexts that its update replaces hold nothing.
 func (o *op) findHolders(ctx context.Context) (err error) {
+	objects := o.task.objects()
 	holds := func(_ *neighbor, r *record) bool { return r.Holds }
-	o.task.left, err = o.run.engine.holders(ctx, o.run.id, o.cluster.id, o.task.objects(), o.task.others, holds)
+	if !o.task.event.removes() {
+		if objects = o.task.deletedHooks(); len(objects) == 0 {
+			return nil
+		}
+		_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+		if err != nil {
+			return err
+		}
+		holds = func(n *neighbor, r *record) bool { return r.Holds && !slices.Contains(own.Previous, n.id) }
+	}
+	o.task.left, err = o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, o.task.others, holds)
 	return err
+}
+
+// deletedHooks returns the hooks of a task that have delete policies.
+func (t *task) deletedHooks() map[appcontext.Object]bool {
+	out := map[appcontext.Object]bool{}
+	for _, p := range t.phases {
+		for i := range p.resources {
+			if len(p.resources[i].DeletePolicies) > 0 {
+				out[p.resources[i].Object] = true
+			}
+		}
+	}
+	return out
 }
 
 // holders returns who holds which of some objects of a context on a cluster, or what is in them. Neighbors for which holds is false
@@ -251,10 +276,13 @@ func (e *Engine) otherHolder(
 }
 
 // split divides resources into those that are handled, with their indexes, and those that another context
-// holds.
-func (t *task) split(all []appcontext.Resource, positions []int) (
+// holds. An event that applies handles those too, except where it deletes.
+func (t *task) split(v verb, all []appcontext.Resource, positions []int) (
 	own []appcontext.Resource, indexes []int, left []appcontext.Resource,
 ) {
+	if !t.event.removes() && v != deleteVerb && v != goneVerb {
+		return all, positions, nil
+	}
 	for i, r := range all {
 		if _, ok := t.left[r.Object]; ok {
 			left = append(left, r)
@@ -269,7 +297,7 @@ func (t *task) split(all []appcontext.Resource, positions []int) (
 // any more do not stay.
 func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appcontext.Resource, positions []int) error {
 	for {
-		_, _, left := o.task.split(all, positions)
+		_, _, left := o.task.split(deleteVerb, all, positions)
 		released, err := o.handOverTo(ctx, conn, left)
 		if err != nil || !released {
 			return err

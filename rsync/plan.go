@@ -31,6 +31,8 @@ type phase struct {
 	deployed, ready bool
 	// hold is how long the resources must stay ready.
 	hold time.Duration
+	// succeeded are hooks of earlier phases that are deleted also if one of the resources fails.
+	succeeded []appcontext.Resource
 }
 
 // task is an app on a cluster in one event.
@@ -46,6 +48,7 @@ type task struct {
 	end             Phase // empty while it is under way
 	reason          Reason
 	message         string
+	failure         *failure // set while hooks are deleted because one of them has failed
 	states          []connector.State
 	omitted         int // states that did not fit
 
@@ -194,22 +197,12 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
 		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
 	}
-	var out []phase
-	hooks := func(hook appcontext.Hook) {
-		if list := pick(hook); len(list) > 0 {
-			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
-		}
-	}
-	hooks(appcontext.CRDInstall)
-	hooks(appcontext.PreInstall)
-	if list := pick(appcontext.NoHook); len(list) > 0 {
-		out = append(out, phase{verb: applyVerb, resources: list})
-	}
-	hooks(appcontext.PostInstall)
+	all := c.Of(appcontext.NoHook)
+	out := slices.Concat(hookPhases(pick(appcontext.CRDInstall)), hookPhases(pick(appcontext.PreInstall)),
+		wavePhases(pick(appcontext.NoHook), all), hookPhases(pick(appcontext.PostInstall)))
 	if n := len(out); n > 0 {
 		out[n-1].deployed = true
 	}
-	all := c.Of(appcontext.NoHook)
 	if (awaited || p.ready) && len(all) > 0 {
 		out = append(out, phase{verb: readyVerb, resources: all, ready: true})
 	}
@@ -229,11 +222,7 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	var out []phase
 	var objects []appcontext.Resource
 	for _, hook := range []appcontext.Hook{appcontext.PreInstall, appcontext.NoHook, appcontext.PostInstall} {
-		for _, r := range c.Of(hook) {
-			if wanted(r) {
-				objects = append(objects, r)
-			}
-		}
+		objects = append(objects, byWave(filter(c.Of(hook), wanted))...)
 	}
 	run := leaves && (p.event != UpdateDelete || len(objects) > 0)
 	var ends []appcontext.Resource
@@ -241,17 +230,15 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool {
 			return p.kept(c, r) || (!run || p.ended) && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
 		})
-		if run && len(list) > 0 {
-			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})
+		if run {
+			out = append(out, hookPhases(list)...)
+			list = filter(list, func(r appcontext.Resource) bool { return !r.Has(appcontext.HookSucceeded) })
 		}
-		ends = append(ends, list...)
+		ends = append(ends, byWave(list)...)
 	}
 	drop := func(list []appcontext.Resource) {
-		if p.order == ReverseOrder {
-			slices.Reverse(list)
-		}
-		if len(list) > 0 {
-			out = append(out, phase{verb: deleteVerb, resources: list}, phase{verb: goneVerb, resources: list})
+		for _, step := range deleteSteps(list, p.order) {
+			out = append(out, deletePhases(step)...)
 		}
 	}
 	hooks(appcontext.PreDelete)

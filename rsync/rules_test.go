@@ -100,7 +100,7 @@ var rules = []ruletest.Rule{
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
 	{Name: "hooks of an end that was stopped are deleted", Test: "TestInterruptedHooks", Edits: edits{
-		{"plan.go", "		ends = append(ends, list...)\n", "		if run {\n			ends = append(ends, list...)\n		}\n"}}},
+		{"plan.go", "		ends = append(ends, byWave(list)...)\n", "		if run {\n			ends = append(ends, byWave(list)...)\n		}\n"}}},
 	{Name: "but not those that the other context may wait for", Test: "TestUpdateAndTerminateWithOneHook", Edits: edits{
 		{"plan.go", "|| (!run || p.ended) && p.ends[", "|| false && p.ends["}}},
 	{Name: "nothing is kept for a context that has ended", Test: "TestTerminateRightAfterUpdate", Edits: edits{
@@ -120,11 +120,11 @@ var rules = []ruletest.Rule{
 
 	// Ownership.
 	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
-		{"ownership.go", "	holds := func(_ *neighbor, r *record) bool { return r.Holds }\n	o.task.left", "	holds := func(_ *neighbor, r *record) bool { return false }\n	o.task.left"}}},
+		{"ownership.go", "	holds := func(_ *neighbor, r *record) bool { return r.Holds }\n	if", "	holds := func(_ *neighbor, r *record) bool { return false }\n	if"}}},
 	{Name: "the hold is written with the state", Test: "TestHoldIsWrittenWithTheState", Edits: edits{
 		{"run_next.go", "next.State, next.Holds = row.Current, !e.Event.removes()", "next.State = row.Current"}}},
 	{Name: "what is applied waits for events that delete it", Test: "TestInstantiateWhileTerminating", Edits: edits{
-		{"ownership.go", "		err = o.awaitRelease(ctx)\n", "		_ = o.awaitRelease(ctx)\n"}}},
+		{"ownership.go", "} else if err = o.awaitRelease(ctx); err == nil {", "} else if _ = o.awaitRelease; err == nil {"}}},
 	{Name: "a namespace stays while others have objects in it", Test: "TestNamespaceOfOthersIsLeft", Edits: edits{
 		{"ownership.go", "			add(t.inside(), object)\n", "			_ = t\n"}}},
 	{Name: "what is left gets the manifest of its holder", Test: "TestHandOver", Edits: edits{
@@ -175,10 +175,10 @@ var rules = []ruletest.Rule{
 		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 
 	// Clusters.
-	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"plan.go", "if p.order == ReverseOrder {", "if false {"}}},
-	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"plan.go", ", phase{verb: goneVerb, resources: list})", ")"}}},
+	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"waves.go", "if order == ReverseOrder {", "if false {"}}},
+	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"waves.go", ", {verb: goneVerb, resources: list}}", "}"}}},
 	{Name: "hooks are waited for", Test: "TestOrder", Edits: edits{
-		{"plan.go", "			out = append(out, phase{verb: applyVerb, resources: list}, phase{verb: readyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)", "			out = append(out, phase{verb: applyVerb, resources: list})\n		}\n	}\n	hooks(appcontext.CRDInstall)"}}},
+		{"waves.go", "phase{verb: readyVerb, resources: wave, succeeded: slices.Clone(succeeded)})", "phase{verb: readyVerb})"}}},
 	{Name: "dependencies are waited for", Test: "TestOrder", Edits: edits{{"gate.go", "		blocked = blocked || !g.open\n", ""}}},
 	{Name: "and for some time more", Test: "TestDependencyWait", Edits: edits{
 		{"gate.go", "	case g.wait > 0:\n", "	case false:\n"}}},
@@ -199,6 +199,30 @@ var rules = []ruletest.Rule{
 		{"cluster_probe.go", "c.session.engine.options.ProbeTimeout)\n	defer cancel()", "c.session.engine.options.ProbeInterval)\n	defer cancel()"}}},
 	{Name: "a status fits into a record", Test: "TestManyResources", Edits: edits{
 		{"run_advance.go", "omit := size > maxStates &&", "omit := false &&"}}},
+
+	// Waves and hooks.
+	{Name: "a wave waits for the wave before", Test: "TestWavesAreAwaited", Edits: edits{
+		{"waves.go", "phase{verb: readyVerb, resources: filter(all, same)}", "phase{verb: readyVerb, resources: filter(nil, same)}"}}},
+	{Name: "also for objects of that wave that have not changed", Test: "TestWavesOfUpdate", Edits: edits{
+		{"waves.go", "resources: filter(all, same)}", "resources: filter(wave, same)}"}}},
+	{Name: "each wave is gone before the one below is deleted", Test: "TestWavesAreAwaited", Edits: edits{
+		{"waves.go", "	return chunk(list)\n", "	return [][]appcontext.Resource{list}\n"}}},
+	{Name: "the earlier object of a hook is gone before it is created", Test: "TestBeforeHookCreationWaits", Edits: edits{
+		{"waves.go", "deletePhases(havingPolicy(wave, appcontext.BeforeHookCreation))...)", "deletePhases(havingPolicy(wave, appcontext.BeforeHookCreation))[:min(1, len(havingPolicy(wave, appcontext.BeforeHookCreation)))]...)"}}},
+	{Name: "a hook that has succeeded stays for later waves", Test: "TestDeletePolicies", Edits: edits{
+		{"waves.go", "		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookSucceeded)...)\n", "		out = append(out, deletePhases(havingPolicy(wave, appcontext.HookSucceeded))...)\n"}}},
+	{Name: "a hook that has failed is deleted by its policy", Test: "TestDeletePolicies", Edits: edits{
+		{"waves.go", "s.Failed && r.Has(appcontext.HookFailed) ||", ""}}},
+	{Name: "hooks that had succeeded are deleted when a later one fails", Test: "TestDeletePolicies", Edits: edits{
+		{"waves.go", "append(slices.Clone(p.succeeded), out...)", "append([]appcontext.Resource(nil), out...)"}}},
+	{Name: "an app fails with the reason of its hook", Test: "TestCleanupAfterFailureIsAwaited", Edits: edits{
+		{"run_advance.go", "		case t.failure != nil:\n", "		case false:\n"}}},
+	{Name: "a delete policy leaves hooks that another context holds", Test: "TestPoliciesLeaveObjectsOfOthers", Edits: edits{
+		{"ownership.go", "if objects = o.task.deletedHooks(); len(objects) == 0 {", "if objects = o.task.deletedHooks(); len(objects) >= 0 {"}}},
+	{Name: "but not hooks of a context that the update replaces", Test: "TestBeforeHookCreationWaits", Edits: edits{
+		{"ownership.go", "		holds = func(n *neighbor, r *record) bool { return r.Holds && !slices.Contains(own.Previous, n.id) }\n", "		_ = own\n"}}},
+	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
+		{"inventory.go", " || r.Has(appcontext.HookSucceeded)\n", "\n"}}},
 
 	// Rollouts.
 	{Name: "it is stored that a cluster begins before it does", Test: "TestRolloutModel", Edits: edits{

@@ -69,7 +69,13 @@ func (r *run) apply(res result) {
 		t.leaveOut()
 	case res.reason != "":
 		t.op = nil
-		t.fail(res.reason, shorten(res.err))
+		switch {
+		case t.cleanUp(&res):
+		case t.failure != nil:
+			t.fail(t.failure.reason, t.failure.message)
+		default:
+			t.fail(res.reason, shorten(res.err))
+		}
 	default:
 		t.op = nil
 		p := &t.phases[t.at]
@@ -137,6 +143,10 @@ func (r *run) move(t *task) {
 		case blocked:
 			return
 		}
+	}
+	if t.at == len(t.phases) && t.failure != nil {
+		t.fail(t.failure.reason, t.failure.message)
+		return
 	}
 	if t.at == len(t.phases) {
 		t.end, t.reason, t.message = PhaseDone, "", t.leftMessage()

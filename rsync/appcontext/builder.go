@@ -65,8 +65,14 @@ func (a *AppBuilder) Resource(provider, cluster string, manifest []byte) *AppBui
 
 // Hook adds an object that is applied at a certain time in the life of the app on that cluster.
 func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) *AppBuilder {
+	return a.Add(provider, cluster, Resource{Hook: hook, Manifest: manifest})
+}
+
+// Add adds a resource with all of its fields: its wave, and the delete policies of a hook. The manifest
+// names the object; the field Object is ignored.
+func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 	c := a.cluster(ClusterID{provider, cluster})
-	object, err := ParseObject(manifest)
+	object, err := ParseObject(r.Manifest)
 	if err != nil {
 		a.builder.problems = append(a.builder.problems, &Problem{
 			Fault: BadManifest, What: err.Error(),
@@ -74,7 +80,8 @@ func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) 
 		})
 		return a
 	}
-	c.Resources = append(c.Resources, Resource{Object: object, Hook: hook, Manifest: manifest})
+	r.Object = object
+	c.Resources = append(c.Resources, r)
 	return a
 }
 

@@ -22,7 +22,8 @@ const (
 	UnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
 	Cycle            Fault = "Cycle"            // dependencies lead back to where they began
 	BadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
-	BadHook          Fault = "BadHook"          // a hook that there is not
+	BadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
+	BadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
 	BadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
 	IdentityMismatch Fault = "IdentityMismatch" // the manifest is of another object than the resource says
 	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, is more than can be stored

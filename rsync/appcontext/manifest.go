@@ -88,6 +88,14 @@ func ParseObject(manifest []byte) (Object, error) {
 	return Object{Group: group, Kind: h.kind, Namespace: h.namespace, Name: h.name}, nil
 }
 
+// jsonOf returns a manifest as JSON.
+func jsonOf(manifest []byte) ([]byte, error) {
+	if json.Valid(manifest) {
+		return manifest, nil
+	}
+	return yamldoc.JSON(manifest)
+}
+
 // severalDocuments looks for what a parser of one document would pass over in silence: JSON after JSON, and content after a line
 // --- or ... that follows on content. Such a line in a block of text is indented.
 func severalDocuments(manifest []byte) bool {

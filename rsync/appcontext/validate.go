@@ -5,6 +5,7 @@ package appcontext
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -95,10 +96,9 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 
 func (v *validator) resource(cluster ClusterID, r *Resource, place string, objects map[Identity]string, manifests bool) {
 	where := place + ", " + r.String()
-	switch r.Hook {
-	case NoHook, CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete:
-	default:
-		v.add(BadHook, where, "there is no hook %q", r.Hook)
+	v.hook(r, where)
+	if r.Wave < math.MinInt32 || r.Wave > math.MaxInt32 {
+		v.add(BadWave, where, "wave: %d does not fit into 32 bits", r.Wave)
 	}
 	id := Identity{cluster, r.Object}
 	if before, ok := objects[id]; ok {

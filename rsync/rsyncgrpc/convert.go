@@ -31,11 +31,22 @@ func appContextMessage(c *appcontext.AppContext) *rsyncv1.AppContext {
 		for _, cluster := range a.Clusters {
 			to := &rsyncv1.Cluster{Id: clusterMessage(cluster.ClusterID)}
 			for _, r := range cluster.Resources {
-				to.Resources = append(to.Resources, &rsyncv1.Resource{Object: objectMessage(r.Object), Hook: string(r.Hook), Manifest: r.Manifest})
+				to.Resources = append(to.Resources, resourceMessage(&r))
 			}
 			app.Clusters = append(app.Clusters, to)
 		}
 		out.Apps = append(out.Apps, app)
+	}
+	return out
+}
+
+func resourceMessage(r *appcontext.Resource) *rsyncv1.Resource {
+	out := &rsyncv1.Resource{
+		Object: objectMessage(r.Object), Hook: string(r.Hook), Manifest: r.Manifest,
+		Wave: int32(r.Wave), //nolint:gosec // the client has validated it
+	}
+	for _, policy := range r.DeletePolicies {
+		out.DeletePolicies = append(out.DeletePolicies, string(policy))
 	}
 	return out
 }
@@ -71,7 +82,10 @@ func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 func resourcesOf(all []*rsyncv1.Resource) []appcontext.Resource {
 	var out []appcontext.Resource
 	for _, r := range all {
-		resource := appcontext.Resource{Hook: appcontext.Hook(r.GetHook()), Manifest: r.GetManifest()}
+		resource := appcontext.Resource{Hook: appcontext.Hook(r.GetHook()), Wave: int(r.GetWave()), Manifest: r.GetManifest()}
+		for _, policy := range r.GetDeletePolicies() {
+			resource.DeletePolicies = append(resource.DeletePolicies, appcontext.HookDeletePolicy(policy))
+		}
 		if r.Object != nil {
 			resource.Object = objectOf(r.Object)
 		} else if object, err := appcontext.ParseObject(r.GetManifest()); err == nil {

@@ -3491,9 +3491,13 @@ type Resource struct {
 	// Empty, crd-install, pre-install, post-install, pre-delete or post-delete.
 	Hook string `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
 	// YAML or JSON. It is kept byte for byte.
-	Manifest      []byte `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Manifest []byte `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`
+	// The step of the app in which it is applied; of a hook, its weight.
+	Wave int32 `protobuf:"varint,4,opt,name=wave,proto3" json:"wave,omitempty"`
+	// Of a hook: before-hook-creation, hook-succeeded, hook-failed.
+	DeletePolicies []string `protobuf:"bytes,5,rep,name=delete_policies,json=deletePolicies,proto3" json:"delete_policies,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Resource) Reset() {
@@ -3543,6 +3547,20 @@ func (x *Resource) GetHook() string {
 func (x *Resource) GetManifest() []byte {
 	if x != nil {
 		return x.Manifest
+	}
+	return nil
+}
+
+func (x *Resource) GetWave() int32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *Resource) GetDeletePolicies() []string {
+	if x != nil {
+		return x.DeletePolicies
 	}
 	return nil
 }
@@ -3849,11 +3867,13 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"`\n" +
 	"\aCluster\x12#\n" +
 	"\x02id\x18\x01 \x01(\v2\x13.rsync.v1.ClusterIDR\x02id\x120\n" +
-	"\tresources\x18\x02 \x03(\v2\x12.rsync.v1.ResourceR\tresources\"d\n" +
+	"\tresources\x18\x02 \x03(\v2\x12.rsync.v1.ResourceR\tresources\"\xa1\x01\n" +
 	"\bResource\x12(\n" +
 	"\x06object\x18\x01 \x01(\v2\x10.rsync.v1.ObjectR\x06object\x12\x12\n" +
 	"\x04hook\x18\x02 \x01(\tR\x04hook\x12\x1a\n" +
-	"\bmanifest\x18\x03 \x01(\fR\bmanifest\"d\n" +
+	"\bmanifest\x18\x03 \x01(\fR\bmanifest\x12\x12\n" +
+	"\x04wave\x18\x04 \x01(\x05R\x04wave\x12'\n" +
+	"\x0fdelete_policies\x18\x05 \x03(\tR\x0edeletePolicies\"d\n" +
 	"\x06Object\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// HookDeletePolicy is when a hook is deleted. The names are those of Helm. A hook without a policy stays
+// until its app goes; Helm's default is BeforeHookCreation.
+type HookDeletePolicy string
+
+// The delete policies. They act each time that the hook runs.
+const (
+	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before the hook
+	// is created. Helm does so by default.
+	BeforeHookCreation HookDeletePolicy = "before-hook-creation"
+	// HookSucceeded deletes the hook when all hooks of its kind are ready, so that hooks of a later wave
+	// can use it. When one of them fails, those that were ready are deleted.
+	HookSucceeded HookDeletePolicy = "hook-succeeded"
+	// HookFailed deletes the hook when it has failed. The app fails with the hook's reason.
+	HookFailed HookDeletePolicy = "hook-failed"
+)
+
+var deletePolicies = []HookDeletePolicy{BeforeHookCreation, HookSucceeded, HookFailed}
+
+// Has reports whether the resource has a delete policy.
+func (r *Resource) Has(policy HookDeletePolicy) bool {
+	return slices.Contains(r.DeletePolicies, policy)
+}
+
+// endless returns why a hook never becomes ready, or "". It finds only the reasons that the manifest
+// itself shows: a Job that does not run, and a Deployment that does not roll out.
+func endless(r *Resource) string {
+	job := r.Group == "batch" && r.Kind == "Job"
+	deployment := r.Group == "apps" && r.Kind == "Deployment"
+	if !job && !deployment {
+		return ""
+	}
+	spec := specOf(r.Manifest)
+	switch {
+	case job && string(spec["suspend"]) == "true":
+		return "spec.suspend is true: a suspended Job does not complete"
+	case job && string(spec["parallelism"]) == "0":
+		return "spec.parallelism is 0: a Job without Pods does not complete"
+	case deployment && string(spec["paused"]) == "true":
+		return "spec.paused is true: a paused Deployment does not roll out"
+	}
+	return ""
+}
+
+// specOf returns the fields of a manifest's spec. It is empty if the manifest has none.
+func specOf(manifest []byte) map[string]raw {
+	var top, spec map[string]raw
+	text, err := jsonOf(manifest)
+	if err != nil || json.Unmarshal(text, &top) != nil || unmarshalGiven(top["spec"], &spec) != nil {
+		return nil
+	}
+	return spec
+}
+
+// hook checks what the resource has as a hook.
+func (v *validator) hook(r *Resource, where string) {
+	switch r.Hook {
+	case NoHook, CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete:
+	default:
+		v.add(BadHook, where, "there is no hook %q", r.Hook)
+	}
+	seen := map[HookDeletePolicy]bool{}
+	for _, policy := range r.DeletePolicies {
+		switch {
+		case !slices.Contains(deletePolicies, policy):
+			v.add(BadHook, where, "deletePolicies: there is no policy %q: must be one of %q", short(string(policy)), deletePolicies)
+		case seen[policy]:
+			v.add(Duplicate, where, "deletePolicies: %s is there twice", policy)
+		case r.Hook == NoHook:
+			v.add(BadHook, where, "deletePolicies: %s: the resource is no hook", policy)
+		case r.Hook == CRDInstall:
+			v.add(BadHook, where, "deletePolicies: %s: hooks of crd-install stay, because all objects of their kind would go with them", policy)
+		}
+		seen[policy] = true
+	}
+	if r.Hook == NoHook {
+		return
+	}
+	if why := endless(r); why != "" {
+		v.add(BadHook, where, "the hook never ends: %s", why)
+	}
+}
