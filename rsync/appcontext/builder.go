@@ -23,6 +23,8 @@ type AppBuilder struct {
 	builder  *Builder
 	app      App
 	clusters map[ClusterID]int // indexes in app.Clusters
+
+	overrides []placedOverride
 }
 
 // NewBuilder begins a context.
@@ -85,6 +87,17 @@ func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 	return a
 }
 
+// Override changes the manifest of an object of the app on one cluster, when the context is built. The
+// object may be added before or after. Overrides of one object are applied in the order in which they were
+// added. Package override has JSON patches.
+//
+// Build reports an override of an unknown object, one that returns an error, and one that makes the
+// manifest that of another object or apiVersion.
+func (a *AppBuilder) Override(provider, cluster string, object Object, override Override) *AppBuilder {
+	a.overrides = append(a.overrides, placedOverride{ClusterID{provider, cluster}, object, override})
+	return a
+}
+
 func (a *AppBuilder) cluster(id ClusterID) *Cluster {
 	at, known := a.clusters[id]
 	if !known {
@@ -103,6 +116,9 @@ func (b *Builder) Build() (*AppContext, error) {
 		out.Apps[i].Clusters = slices.Clone(a.app.Clusters)
 	}
 	v := validator{problems: b.problems[:len(b.problems):len(b.problems)]}
+	for i, a := range b.apps {
+		v.override(&out.Apps[i], a.overrides)
+	}
 	v.context(&out, false)
 	if err := v.err(out.ID); err != nil {
 		return nil, err

@@ -24,6 +24,10 @@
 // so [Validate] refuses a hook that never ends: a Job that is suspended or has parallelism 0, and a
 // Deployment that is paused. It also refuses delete policies of a crd-install hook.
 //
+// AppBuilder.Override changes the manifest of one object on one cluster; package override has JSON patches
+// for it. Build applies overrides, so an AppContext has the final manifests, and so has everything that
+// reads it. An override that does not apply is refused with all other problems.
+//
 // [Diff] compares two contexts for an update: what is new, what has changed, what is gone. [Validate] refuses cycles and
 // unknown names in dependencies, duplicates, names that no key can hold, and what is too large to be stored.
 //

@@ -24,6 +24,7 @@ const (
 	BadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
 	BadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
 	BadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
+	BadOverride      Fault = "BadOverride"      // an override of an unknown object, or one that fails
 	BadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
 	IdentityMismatch Fault = "IdentityMismatch" // the manifest is of another object than the resource says
 	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, is more than can be stored

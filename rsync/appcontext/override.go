@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appcontext
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Override returns the manifest that one cluster gets instead of the given one. It does not change the
+// given bytes. A manifest is YAML or JSON, as it was added. Errors become part of the error of
+// [Builder.Build]: they must not quote the manifest.
+type Override func(manifest []byte) ([]byte, error)
+
+// placedOverride is an override and its object.
+type placedOverride struct {
+	cluster  ClusterID
+	object   Object
+	override Override
+}
+
+// override applies overrides to the resources of an app. The resources that it changes are copied: an
+// earlier context may share them.
+func (v *validator) override(a *App, overrides []placedOverride) {
+	if len(overrides) == 0 {
+		return
+	}
+	resources := map[Identity]*Resource{}
+	for i := range a.Clusters {
+		c := &a.Clusters[i]
+		c.Resources = slices.Clone(c.Resources)
+		for j := range c.Resources {
+			resources[Identity{c.ClusterID, c.Resources[j].Object}] = &c.Resources[j]
+		}
+	}
+	for i, o := range overrides {
+		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()), o.object)
+		r := resources[Identity{o.cluster, o.object}]
+		switch {
+		case r == nil && a.Cluster(o.cluster) == nil:
+			v.add(BadOverride, where, "cluster: the app is not on that cluster")
+		case r == nil:
+			v.add(BadOverride, where, "object: the app does not have it on that cluster")
+		case o.override == nil:
+			v.add(BadOverride, where, "override: is nil")
+		default:
+			manifest, err := overridden(r.Manifest, o.override)
+			if err != nil {
+				v.add(BadOverride, where, "%s", err)
+				continue
+			}
+			r.Manifest = manifest
+		}
+	}
+}
+
+// overridden returns the manifest that an override makes of another one.
+func overridden(manifest []byte, override Override) ([]byte, error) {
+	before, err := headerOf(manifest)
+	if err != nil {
+		return nil, err
+	}
+	out, err := override(slices.Clone(manifest))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ParseObject(out); err != nil {
+		return nil, fmt.Errorf("its result is no manifest: %w", err)
+	}
+	after, err := headerOf(out)
+	if err != nil {
+		return nil, err
+	}
+	for _, field := range []struct{ name, before, after string }{
+		{"apiVersion", before.apiVersion, after.apiVersion}, {"kind", before.kind, after.kind},
+		{"metadata.name", before.name, after.name}, {"metadata.namespace", before.namespace, after.namespace},
+	} {
+		if field.before != field.after {
+			return nil, fmt.Errorf("it changes %s from %q to %q: that is another object", field.name, short(field.before), short(field.after))
+		}
+	}
+	return out, nil
+}
+
+// headerOf reads the header of a manifest that ParseObject accepts.
+func headerOf(manifest []byte) (header, error) {
+	text, err := jsonOf(manifest)
+	if err != nil {
+		return header{}, err
+	}
+	return parseHeader(text)
+}

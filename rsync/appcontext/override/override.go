@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package override has ways to change a manifest for one cluster, for AppBuilder.Override of package
+// appcontext:
+//
+//	b.App("web").Resource("edge", "c1", deployment).Resource("edge", "c2", deployment).
+//		Override("edge", "c2", web, override.JSONPatch([]byte(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`)))
+//
+// An override is applied when the context is built. The engine stores and compares the result, so
+// Engine.Diff shows what an override causes.
+package override
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spokewire/sdk-go/internal/jsonpatch"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+)
+
+// JSONPatch applies a JSON patch (RFC 6902), which is JSON or YAML, to a manifest of either format. The
+// result is JSON. A patch has at most 10,000 operations, and its copies add at most
+// appcontext.MaxAppCluster bytes.
+//
+// The override fails if the patch is no list of operations, if a path does not exist, and if a test
+// operation does not hold.
+func JSONPatch(patch []byte) appcontext.Override {
+	operations, invalid := decode(patch)
+	return func(manifest []byte) ([]byte, error) {
+		if invalid != nil {
+			return nil, invalid
+		}
+		text, err := jsonOf(manifest)
+		if err != nil {
+			return nil, err
+		}
+		out, err := operations.Apply(text, jsonpatch.Options{MaxCopied: appcontext.MaxAppCluster})
+		if err != nil {
+			return nil, fmt.Errorf("JSON patch: %w", err)
+		}
+		return out, nil
+	}
+}
+
+func decode(patch []byte) (jsonpatch.Patch, error) {
+	text, err := jsonOf(patch)
+	if err != nil {
+		return nil, fmt.Errorf("JSON patch: %w", err)
+	}
+	operations, err := jsonpatch.Decode(text)
+	if err == nil && operations == nil {
+		err = errors.New("must be a list of operations")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("JSON patch: %w", err)
+	}
+	return operations, nil
+}
+
+// jsonOf returns a YAML or JSON text as JSON.
+func jsonOf(text []byte) ([]byte, error) {
+	if json.Valid(text) {
+		return text, nil
+	}
+	return yamldoc.JSON(text)
+}
