@@ -96,17 +96,22 @@ type cluster struct {
 // submit hands an op to its cluster.
 func (s *session) submit(o *op) {
 	for s.ctx.Err() == nil {
-		s.mu.Lock()
-		c := s.clusters[o.task.cluster]
-		if c == nil {
-			c = &cluster{id: o.task.cluster, session: s, running: map[*op]struct{}{}, delayed: map[*op]struct{}{}}
-			s.clusters[o.task.cluster] = c
-		}
-		s.mu.Unlock()
-		if c.submit(o) {
+		if s.cluster(o.task.cluster).submit(o) {
 			return
 		}
 	}
+}
+
+// cluster returns a cluster, which may be dead already.
+func (s *session) cluster(id appcontext.ClusterID) *cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clusters[id]
+	if c == nil {
+		c = &cluster{id: id, session: s, running: map[*op]struct{}{}, delayed: map[*op]struct{}{}}
+		s.clusters[id] = c
+	}
+	return c
 }
 
 func (c *cluster) submit(o *op) bool {

@@ -45,6 +45,7 @@ func (c *cluster) markUp() {
 	}
 	c.down = false
 	c.session.engine.metrics.down(-1)
+	c.session.observer.changed(c.id)
 	for _, o := range c.parked {
 		o.state = opQueued
 	}
@@ -240,6 +241,7 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.session.observer.changed(c.id)
 	for o := range c.running {
 		o.again = o.phase.verb == readyVerb || o.phase.verb == goneVerb
 	}
@@ -250,9 +252,9 @@ func (c *cluster) changed() {
 	}
 }
 
-// unwatchIdle ends the watch when nobody waits for a state.
+// unwatchIdle ends the watch when nobody waits for a state, and no context on the cluster is observed.
 func (c *cluster) unwatchIdle() {
-	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 {
+	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 && !c.session.observer.has(c.id) {
 		c.unwatch()
 	}
 }

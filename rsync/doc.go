@@ -65,6 +65,14 @@
 // control it, and a failed rollout can roll back by itself. ROLLOUT.md describes all of that, and compares it with OCM and
 // KubeFleet.
 //
+// # Between events
+//
+// With [Options].Observe the engines follow contexts that are Instantiated. [Status].Observed and [Engine.Watch] then report which
+// objects are not ready, and which differ from their manifests, field by field. With [ObserveHeal] the engine queues a [Heal] for
+// those objects. Each event that a user has queued comes before it. Drift that comes back after a Heal is healed again after 30 s,
+// and ever later; after five Heals it is only reported, with [ReasonContested], until the next event. A Heal leaves objects for which
+// the manifest of another context counts. Engines do not observe hooks or detached clusters.
+//
 // # Dependencies and hooks
 //
 // An app waits for those it depends on until they are deployed or ready, on the same cluster where they are there, else on all of

@@ -17,6 +17,7 @@ package rsync
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
 //	/context/<id>/rollout/<number>/            the rollout of an element, with its approvals, whether it is paused or aborted
 //	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
+//	/context/<id>/observed/<app>/<p>+<c>/      observation of an app on a cluster since the last change of State
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
 //	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change; what exceeds 512 KiB continues
 //	                                           in records below that key, <part>/ in 4 hexadecimal digits
@@ -61,6 +62,9 @@ package rsync
 //	rollout      is queued in unchanged                            record
 //	finish of a  -                                                 no remnant, in parts as a delete
 //	remnant
+//	observe      record, detached clusters and observation         observation
+//	             unchanged
+//	heal         the same; tail unchanged, no latch                the same; element Heal, tail, active record
 //	drain        tail unchanged                                    no active record, no Owner
 //	hand over    -                                                 active record again, no Owner
 //	latch        head unchanged                                    latch put or deleted
@@ -80,6 +84,11 @@ package rsync
 // records of contexts that have objects in common with its own, after its begin. An event that deletes leaves
 // what another record holds; one that applies waits while another context, which does not hold, has such an
 // event under way there. Of two events one has begun first, and is seen by the other.
+//
+// The home of a context observes it while State is Instantiated and Current is 0. It watches the index for that. An observation
+// that was read before an event began is not written, because the record has changed. It counts while the record has the same
+// number of Transitions, so no event deletes it. A Heal applies the objects of the observations with its number; they do not
+// change while it is in progress.
 //
 // A remnant is what a context may have on a cluster that was detached from it: a context of its own, <id>~<random>, with a
 // copy of the manifests and a Terminate that is in progress from the start. So all of the above is true for it. It

@@ -62,6 +62,12 @@ func statusKey(id, app string, cluster appcontext.ClusterID) string {
 	return contextKey(id) + "status/" + app + "/" + cluster.String() + "/"
 }
 
+func observedKey(id string) string { return contextKey(id) + "observed/" }
+
+func observationKey(id, app string, cluster appcontext.ClusterID) string {
+	return observedKey(id) + app + "/" + cluster.String() + "/"
+}
+
 func specKey(id, generation, app string, cluster appcontext.ClusterID) string {
 	return specsKey(id) + generation + "/" + app + "/" + cluster.String() + "/"
 }
@@ -145,6 +151,7 @@ type image struct {
 	tailKV   store.KeyValue
 	elements []*Element
 	statuses []ClusterStatus
+	observed []observed
 	revision int64
 
 	detached   detachedClusters
@@ -195,6 +202,10 @@ func parseKeys(id string, result store.RangeResult) (*image, error) {
 			var s ClusterStatus
 			err = json.Unmarshal(kv.Value, &s)
 			img.statuses = append(img.statuses, s)
+		case part == "observed":
+			var o observed
+			err = json.Unmarshal(kv.Value, &o)
+			img.observed = append(img.observed, o)
 		}
 		if err != nil {
 			return nil, &brokenError{kv.Key}

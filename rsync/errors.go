@@ -55,6 +55,7 @@ const (
 	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than may
 	ReasonAborted          Reason = "Aborted"          // the rollout was aborted
 	ReasonDetached         Reason = "Detached"         // the cluster is detached from the context; the app there is Skipped
+	ReasonContested        Reason = "Contested"        // another writer undoes each Heal: only an Observation has it
 	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used, or Options.Comparer panicked at it
 )
 

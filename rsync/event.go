@@ -103,6 +103,9 @@ type Status struct {
 	Queue []Element
 	// Clusters has a status for each app on each cluster that an event was about.
 	Clusters []ClusterStatus
+	// Observed has an Observation for each app on each cluster that engines have read since the context became Instantiated: see
+	// Options.Observe. It is empty in other states.
+	Observed []Observation
 	// Detached are the clusters that are detached from the context, in order: see Engine.Detach.
 	Detached []appcontext.ClusterID
 	// Transitions is how often the state was changed since the context was created.
@@ -126,6 +129,16 @@ func (s *Status) Cluster(app string, cluster appcontext.ClusterID) *ClusterStatu
 	for i := range s.Clusters {
 		if s.Clusters[i].App == app && s.Clusters[i].Cluster == cluster {
 			return &s.Clusters[i]
+		}
+	}
+	return nil
+}
+
+// Observation returns the observation of an app on a cluster, or nil.
+func (s *Status) Observation(app string, cluster appcontext.ClusterID) *Observation {
+	for i := range s.Observed {
+		if s.Observed[i].App == app && s.Observed[i].Cluster == cluster {
+			return &s.Observed[i]
 		}
 	}
 	return nil

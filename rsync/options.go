@@ -52,6 +52,14 @@ type Options struct {
 	// PollInterval is how often a cluster is asked for what must become ready or gone, where its connector does not tell by itself.
 	// The interval grows to ten times as much for what takes long. Defaults to 500 ms.
 	PollInterval time.Duration
+	// Observe has the engines follow contexts that are Instantiated: [Status].Observed then shows which objects are not ready or have
+	// drifted. A change that a [connector.StatusWatcher] reports is read within a second, or within three times the duration of
+	// the last read. Each context is observed by one of all engines on the store, which should have the same value. Defaults
+	// to ObserveNothing.
+	Observe Observe
+	// ObserveInterval is how often Observe reads each cluster without a reported change. It varies by 10 % at random. Defaults to
+	// 10 minutes.
+	ObserveInterval time.Duration
 	// ConnectorIdle is how long a connector is kept open that nobody uses. Defaults to 1 minute.
 	ConnectorIdle time.Duration
 	// DeleteOrder defaults to ReverseOrder.
@@ -95,7 +103,7 @@ func (o *Options) validate() error {
 		"Workers": int64(o.Workers), "ClusterConcurrency": int64(o.ClusterConcurrency), "MaxRetries": int64(o.MaxRetries),
 		"Backoff.Base": int64(o.Backoff.Base), "Backoff.Max": int64(o.Backoff.Max), "ProbeInterval": int64(o.ProbeInterval), "ProbeTimeout": int64(o.ProbeTimeout),
 		"CallTimeout": int64(o.CallTimeout), "PollInterval": int64(o.PollInterval), "ConnectorIdle": int64(o.ConnectorIdle),
-		"LeaseTTL": int64(o.LeaseTTL), "HistoryLimit": int64(o.HistoryLimit),
+		"ObserveInterval": int64(o.ObserveInterval), "LeaseTTL": int64(o.LeaseTTL), "HistoryLimit": int64(o.HistoryLimit),
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: Options.%s is negative", ErrInvalidInput, name)
@@ -104,6 +112,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.DeleteOrder != ReverseOrder && o.DeleteOrder != SameOrder:
 		return fmt.Errorf("%w: Options.DeleteOrder %d is none of its constants", ErrInvalidInput, o.DeleteOrder)
+	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
+		return fmt.Errorf("%w: Options.Observe %d is none of its constants", ErrInvalidInput, o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:
 		return fmt.Errorf("%w: Options.LeaseTTL is less than a second", ErrInvalidInput)
 	case o.Transitions != nil:
@@ -122,6 +132,7 @@ func (o Options) withDefaults() Options {
 	o.ProbeTimeout = orDefault(o.ProbeTimeout, max(10*time.Second, o.ProbeInterval))
 	o.CallTimeout = orDefault(o.CallTimeout, time.Minute)
 	o.PollInterval = orDefault(o.PollInterval, 500*time.Millisecond)
+	o.ObserveInterval = orDefault(o.ObserveInterval, 10*time.Minute)
 	o.ConnectorIdle = orDefault(o.ConnectorIdle, time.Minute)
 	o.LeaseTTL = orDefault(o.LeaseTTL, 10*time.Second)
 	o.HistoryLimit = orDefault(o.HistoryLimit, 100)

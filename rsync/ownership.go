@@ -85,10 +85,15 @@ func (o *op) share(ctx context.Context) error {
 	defer func() { <-reads }()
 	var err error
 	if t.event.removes() {
-		if err = o.awaitOrigin(ctx); err == nil {
-			err = o.findHolders(ctx)
-		}
-	} else if err = o.awaitRelease(ctx); err == nil {
+		err = o.awaitOrigin(ctx)
+	} else {
+		err = o.awaitRelease(ctx)
+	}
+	switch {
+	case err != nil:
+	case t.event == Heal:
+		err = o.findOverriding(ctx)
+	default:
 		err = o.findHolders(ctx)
 	}
 	if err != nil && !errors.As(err, new(*releasingError)) {
@@ -139,6 +144,25 @@ func (t *task) deletedHooks() map[appcontext.Object]bool {
 		}
 	}
 	return out
+}
+
+// findOverriding finds the objects that a Heal must leave, because the manifest of another context counts.
+func (o *op) findOverriding(ctx context.Context) error {
+	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	if err == nil {
+		o.task.left, err = o.run.engine.overriding(ctx, o.run.id, &own, o.cluster.id, o.task.objects())
+	}
+	return err
+}
+
+// overriding returns the holders of those objects of a context that another context holds with a manifest that counts more.
+func (e *Engine) overriding(
+	ctx context.Context, id string, own *record, c appcontext.ClusterID, objects map[appcontext.Object]bool,
+) (map[appcontext.Object]holder, error) {
+	mine := holder{neighbor{id: id}, *own}
+	found, err := e.holders(ctx, id, c, objects, &others{}, func(n *neighbor, r *record) bool { return r.Holds && mine.yields(n, r) })
+	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] }) // it has objects in o
+	return found, err
 }
 
 // holders returns who holds which of some objects of a context on a cluster, or what is in them. Neighbors for which holds is false
@@ -276,11 +300,11 @@ func (e *Engine) otherHolder(
 }
 
 // split divides resources into those that are handled, with their indexes, and those that another context
-// holds. An event that applies handles those too, except where it deletes.
+// holds. An event that applies handles those too, except where it deletes. A Heal leaves them.
 func (t *task) split(v verb, all []appcontext.Resource, positions []int) (
 	own []appcontext.Resource, indexes []int, left []appcontext.Resource,
 ) {
-	if !t.event.removes() && v != deleteVerb && v != goneVerb {
+	if !t.event.removes() && t.event != Heal && v != deleteVerb && v != goneVerb {
 		return all, positions, nil
 	}
 	for i, r := range all {

@@ -85,6 +85,7 @@ type planner struct {
 	hold    time.Duration                // and for how long it stays so
 	remnant *remnant                     // set for the Terminate of a remnant
 	broken  string                       // why there is no plan
+	drifted map[taskKey][]int            // for Heal: the places of the objects that it applies
 	stays   map[taskKey]bool             // for UpdateDelete: which apps the other context has on which clusters
 	gates   []*gate
 }
@@ -127,9 +128,16 @@ func (p *planner) plan() []*task {
 		awaited := p.awaited(a.Name)
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
-			tasks = append(tasks, &task{
+			t := &task{
 				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records, remnant: p.remnant,
-			})
+			}
+			if p.event == Heal {
+				t.cut = ReasonRefusedForNow // it never waits
+				if len(p.drifted[taskKey{a.Name, c.ClusterID}]) == 0 {
+					continue
+				}
+			}
+			tasks = append(tasks, t)
 		}
 	}
 	p.connect(tasks)
@@ -152,9 +160,22 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool)
 			_, gone := p.diff.Gone[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
 			return gone
 		}, !p.stays[taskKey{a.Name, c.ClusterID}])
+	case Heal:
+		return p.heal(c, p.drifted[taskKey{a.Name, c.ClusterID}])
 	default:
 		return []phase{{verb: readVerb, resources: c.Resources}}
 	}
+}
+
+// heal applies the drifted objects of an app on a cluster.
+func (p *planner) heal(c *appcontext.Cluster, places []int) []phase {
+	var list []appcontext.Resource
+	for _, i := range places {
+		if i >= 0 && i < len(c.Resources) && isObserved(&c.Resources[i]) {
+			list = append(list, c.Resources[i])
+		}
+	}
+	return []phase{{verb: applyVerb, resources: list}}
 }
 
 // kept reports whether an object is one of the other context of an update, which must not be touched.
@@ -250,7 +271,7 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 
 // connect makes tasks wait for those of apps that they depend on, or that depend on them where they are deleted.
 func (p *planner) connect(tasks []*task) {
-	if p.event == Read {
+	if !p.event.moves() {
 		return
 	}
 	g := indexTasks(tasks)

@@ -98,10 +98,10 @@ func (r *run) finish(ctx context.Context) error {
 	if e.Status == Done && e.Event.removes() {
 		ops = append(ops, store.Delete(linksKey(r.id)))
 	}
-	if left, changed := r.img.detached.handled(w); changed && e.Status == Done && e.Event != Read {
+	if left, changed := r.img.detached.handled(w); changed && e.Status == Done && e.Event.moves() {
 		compares, ops = append(compares, store.Unchanged(r.img.detachedKV)), append(ops, left.put(r.id))
 	}
-	if e.Event != Read {
+	if e.Event.moves() {
 		next.State = w.row.Desired
 		if e.Status == Error {
 			next.State = w.row.Error

@@ -130,7 +130,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	}
 	e.Status = InProgress
 	next.Current, next.Fresh = e.Seq, r.img.record.State.empty()
-	if e.Event != Read {
+	if e.Event.moves() {
 		next.State, next.Holds = row.Current, !e.Event.removes()
 	}
 	if e.Event == Terminate {
@@ -182,6 +182,11 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 			return err
 		}
 		p.ready, p.hold = w.rollout.ready()
+		if e.Event == Heal {
+			if p.drifted, err = r.drifted(ctx, e.Seq); err != nil {
+				return err
+			}
+		}
 		if e.Event == UpdateDelete {
 			// Read after the begin: if the other context ends later, it sees that this one holds nothing.
 			_, rec, err := r.engine.stateOf(ctx, e.UCID)

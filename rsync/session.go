@@ -34,6 +34,8 @@ type session struct {
 	group   sync.WaitGroup
 	ended   bool
 
+	observer *observer
+
 	reads  chan struct{} // a slot for each call that reads of other contexts
 	writes writes
 
@@ -72,6 +74,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	}
 	s.epoch = result.Revision
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.observer = newObserver(s)
 	return s, nil
 }
 
@@ -95,6 +98,9 @@ func (s *session) run(ctx context.Context) error {
 	s.spawn(func() { s.follow(enginePrefix, s.engines, s.sawEngines) })
 	s.spawn(func() { s.follow(stopPrefix, s.stopped, s.sawStop) })
 	s.spawn(func() { s.follow(activePrefix, s.active, s.sawActive) })
+	if s.engine.options.Observe != ObserveNothing {
+		s.spawn(func() { s.follow(indexPrefix, map[string]bool{}, s.observer.sawIndex) })
+	}
 	for range s.engine.options.Workers {
 		s.spawn(s.work)
 	}
@@ -110,6 +116,7 @@ func (s *session) run(ctx context.Context) error {
 	for _, r := range s.runs {
 		r.stopTimers()
 	}
+	s.observer.stop()
 	s.closeClusters()
 	s.revoke(ctx)
 	return context.Cause(s.ctx)

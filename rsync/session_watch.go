@@ -30,6 +30,7 @@ type change struct {
 	there  bool
 	again  bool // it was there before
 	listed bool // it was read, not watched: when it came is not known
+	value  []byte
 }
 
 // follow keeps a set up to date with the keys of a prefix, and calls saw with the changes. It reads all again when a
@@ -43,7 +44,7 @@ func (s *session) follow(prefix string, set map[string]bool, saw func([]change))
 			for message := range s.engine.store.Watch(s.ctx, prefix, result.Revision+1) {
 				changes := make([]change, len(message.Events))
 				for i, event := range message.Events {
-					changes[i] = change{name: idOf(prefix, event.KV.Key), there: !event.Deleted}
+					changes[i] = change{name: idOf(prefix, event.KV.Key), there: !event.Deleted, value: event.KV.Value}
 				}
 				saw(s.note(set, changes...))
 			}
@@ -63,7 +64,7 @@ func (s *session) replace(prefix string, kvs []store.KeyValue, set map[string]bo
 	for _, kv := range kvs {
 		name := idOf(prefix, kv.Key)
 		now[name] = true
-		changes = append(changes, change{name: name, there: true, listed: true})
+		changes = append(changes, change{name: name, there: true, listed: true, value: kv.Value})
 	}
 	s.mu.Lock()
 	for name := range set {
@@ -104,6 +105,14 @@ func (s *session) sawEngines(changes []change) {
 	if scan {
 		s.scan()
 	}
+	s.observer.rehome()
+}
+
+// isHome reports whether the session is the home of a context.
+func (s *session) isHome(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.homeLocked(id) == s.name
 }
 
 // scan hands out the active contexts that the session has or is the home of.

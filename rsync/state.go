@@ -54,16 +54,22 @@ func (s State) empty() bool { return s == Created || s == Terminated || s == Upd
 // EventType is what is done with an AppContext.
 type EventType string
 
-// The events. UpdateDelete is queued by the engine itself.
+// The events. The engine itself queues UpdateDelete and Heal.
 const (
 	Instantiate  EventType = "Instantiate"
 	Terminate    EventType = "Terminate"
 	Update       EventType = "Update"
 	UpdateDelete EventType = "UpdateDelete"
 	Read         EventType = "Read"
+	// Heal applies objects again that others have changed or deleted: see ObserveHeal. It deletes nothing, runs no hooks and waits
+	// for nothing. It begins in the state Instantiated, and the state stays.
+	Heal EventType = "Heal"
 )
 
 // EventTypes returns all events.
 func EventTypes() []EventType {
-	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read}
+	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read, Heal}
 }
+
+// moves reports whether an event changes the state. The others have no row in a table of transitions.
+func (t EventType) moves() bool { return t != Read && t != Heal }

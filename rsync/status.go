@@ -36,6 +36,11 @@ func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	for _, element := range img.elements {
 		out.Queue = append(out.Queue, *element)
 	}
+	for i := range img.observed {
+		if o := &img.observed[i]; o.isCurrent(&img.record) {
+			out.Observed = append(out.Observed, o.Observation)
+		}
+	}
 	return out, nil
 }
 
@@ -59,7 +64,7 @@ func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	return out, errors.Join(broken...)
 }
 
-// Change is a change of a context. One of State, Element, Cluster and Rollout is set, or Deleted is.
+// Change is a change of a context. One of State, Element, Cluster, Observed and Rollout is set, or Deleted is.
 type Change struct {
 	// Revision is that of the store: a Watch from the next one goes on after this change. Changes that happened together have the
 	// same.
@@ -67,6 +72,8 @@ type Change struct {
 	State    State
 	Element  *Element
 	Cluster  *ClusterStatus
+	// Observed is void when the state changes.
+	Observed *Observation
 	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted.
 	Rollout uint64
 	// Deleted is whether the context was removed; nothing comes after it.
@@ -167,6 +174,9 @@ func (s *Status) changes() []Change {
 	for i := range s.Clusters {
 		out = append(out, Change{Revision: s.Revision, Cluster: &s.Clusters[i]})
 	}
+	for i := range s.Observed {
+		out = append(out, Change{Revision: s.Revision, Observed: &s.Observed[i]})
+	}
 	return out
 }
 
@@ -191,6 +201,9 @@ func changeOf(id string, event store.Event) (Change, bool, error) {
 	case part == "status":
 		c.Cluster = &ClusterStatus{}
 		err = json.Unmarshal(kv.Value, c.Cluster)
+	case part == "observed":
+		c.Observed = &Observation{}
+		err = json.Unmarshal(kv.Value, c.Observed)
 	case part == "rollout" && kv.ModRevision > kv.CreateRevision:
 		c.Rollout, err = strconv.ParseUint(strings.TrimSuffix(below, "/"), 16, 64)
 	default:

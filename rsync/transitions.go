@@ -19,7 +19,8 @@ type Transition struct {
 	Desired, Current, Error State
 }
 
-// Transitions is a state machine: a row for each event but Read, which is valid in each state and changes none.
+// Transitions is a state machine: a row for each event but Read and Heal, which change no state. Read is valid in each state, Heal in
+// Instantiated.
 type Transitions []Transition
 
 // TransitionsSeed is the table of EMCO's document, to the letter. Its columns of results for the two events
@@ -57,10 +58,10 @@ var (
 	}
 )
 
-// Of returns the row of an event, and whether the event may begin in a state. Read has an empty row.
+// Of returns the row of an event, and whether the event may begin in a state. Read and Heal have an empty row.
 func (t Transitions) Of(event EventType, state State) (Transition, bool) {
-	if event == Read {
-		return Transition{Event: Read}, true
+	if !event.moves() {
+		return Transition{Event: event}, event == Read || state == Instantiated
 	}
 	for _, row := range t {
 		if row.Event == event {
@@ -74,7 +75,7 @@ func (t Transitions) Of(event EventType, state State) (Transition, bool) {
 func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {
-		if !slices.Contains(EventTypes(), row.Event) || row.Event == Read || seen[row.Event] {
+		if !slices.Contains(EventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
 			return fmt.Errorf("%w: Options.Transitions has a row for %q, which is no event or has one already", ErrInvalidInput, row.Event)
 		}
 		seen[row.Event] = true
@@ -84,8 +85,10 @@ func (t Transitions) validate() error {
 			}
 		}
 	}
-	if len(seen) != len(EventTypes())-1 {
-		return fmt.Errorf("%w: Options.Transitions has no row for some event", ErrInvalidInput)
+	for _, event := range EventTypes() {
+		if event.moves() && !seen[event] {
+			return fmt.Errorf("%w: Options.Transitions has no row for %s", ErrInvalidInput, event)
+		}
 	}
 	return nil
 }

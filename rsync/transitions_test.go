@@ -95,6 +95,8 @@ func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.
 		ref, err = s.engine.Update(t.Context(), "b", "a")
 	case rsync.UpdateDelete:
 		ref = enqueueDelete(t, memory, "a", "b")
+	case rsync.Heal:
+		ref = enqueueHeal(t, memory, "a")
 	}
 	_, waitErr := s.wait(ref, err)
 	status, err := s.engine.Status(t.Context(), "a")
@@ -110,11 +112,11 @@ func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.
 		if element.Reason != rsync.ReasonInvalidState {
 			t.Errorf("the reason is %s", element.Reason)
 		}
-	case mode == fake.Works && event != rsync.Read:
+	case mode == fake.Works && row.Desired != "": // Read and Heal have no row
 		wantState = row.Desired
 	case mode == fake.Refusing:
 		wantStatus = rsync.Error
-		if event != rsync.Read {
+		if row.Error != "" {
 			wantState = row.Error
 		}
 	}
@@ -139,7 +141,22 @@ func force(t *testing.T, memory *memstore.Store, id string, state rsync.State) {
 // enqueueDelete queues the event that only the engine queues.
 func enqueueDelete(t *testing.T, memory *memstore.Store, id, other string) rsync.EventRef {
 	t.Helper()
-	element := fmt.Sprintf(`{"seq":1,"event":"UpdateDelete","uCID":%q,"status":"Pending","queued":"2000-01-01T00:00:00Z"}`, other)
+	return enqueueOwn(t, memory, id, fmt.Sprintf(`{"seq":1,"event":"UpdateDelete","uCID":%q,"status":"Pending","queued":"2000-01-01T00:00:00Z"}`, other))
+}
+
+// enqueueHeal queues a Heal with drift of the first object.
+func enqueueHeal(t *testing.T, memory *memstore.Store, id string) rsync.EventRef {
+	t.Helper()
+	drift := `{"app":"web","cluster":{"provider":"edge","name":"c1"},"heal":1,"indexes":[0]}`
+	if _, err := memory.Txn(t.Context(), nil, []store.Op{store.Put("/context/"+id+"/observed/web/edge+c1/", []byte(drift))}); err != nil {
+		t.Fatal(err)
+	}
+	return enqueueOwn(t, memory, id, `{"seq":1,"event":"Heal","status":"Pending","queued":"2000-01-01T00:00:00Z"}`)
+}
+
+// enqueueOwn queues an event that only engines queue.
+func enqueueOwn(t *testing.T, memory *memstore.Store, id, element string) rsync.EventRef {
+	t.Helper()
 	if _, err := memory.Txn(t.Context(), nil, []store.Op{
 		store.Put("/context/"+id+"/queue/0000000000000001/", []byte(element)),
 		store.Put("/context/"+id+"/queue/", []byte(`{"next":2}`)), store.Put("/activecontext/"+id+"/", []byte(`"`+id+`"`)),

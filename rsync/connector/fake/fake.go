@@ -10,6 +10,7 @@ package fake
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,6 +164,22 @@ func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
 	defer c.mu.Unlock()
 	if have := c.objects[o]; have != nil {
 		have.state.Ready, have.state.Failed = ready, failed
+	}
+	c.notify()
+}
+
+// SetObject changes an object behind the back of those who apply: it creates it or gives it another manifest, ready as it
+// was. Nil deletes it.
+func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch have := c.objects[o]; {
+	case manifest == nil:
+		delete(c.objects, o)
+	case have != nil:
+		have.manifest = slices.Clone(manifest)
+	default:
+		c.objects[o] = &object{manifest: slices.Clone(manifest), state: connector.State{Object: o, Exists: true, Ready: true}}
 	}
 	c.notify()
 }

@@ -70,7 +70,7 @@
 // are read one by one.
 //
 // While the engine waits it is told of changes by watches on the metadata of the kinds and namespaces of objects that are not
-// yet as they are to be, see [Options].MaxWatches. Nothing else is watched, and nothing is cached.
+// yet as they are to be, see [Options].MaxWatches, and of those that an engine observes. Nothing else is watched, and nothing is cached.
 //
 // # Errors
 //

@@ -49,6 +49,9 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 		states[i].Object = r.Object
 		p := pair{c.kindOf(r), r.Object.Namespace}
 		groups[p] = append(groups[p], i)
+		if batch.WatchFor > 0 {
+			c.interest.follow(p.gvk, r.Object, batch.WatchFor)
+		}
 	}
 	single := make([]pair, len(states)) // of those that no list has told; by index
 	var singles []int

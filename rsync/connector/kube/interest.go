@@ -27,13 +27,14 @@ const (
 	gone    aim = false
 )
 
-// interest has the objects that are not yet as they are to be. Watches are on those alone.
+// interest has the objects that are not yet as they are to be, and those that a caller follows. Watches are on those alone.
 type interest struct {
 	clock clock.PassiveClock
 
-	mu      sync.Mutex
-	objects map[pair]map[string]wanted
-	changed chan struct{} // closed when the pairs change
+	mu       sync.Mutex
+	objects  map[pair]map[string]wanted
+	followed map[pair]map[string]time.Time // until when
+	changed  chan struct{}                 // closed when the pairs change
 }
 
 type wanted struct {
@@ -54,6 +55,21 @@ func (n *interest) want(gvk schema.GroupVersionKind, o appcontext.Object, a aim)
 		n.wake()
 	}
 	n.objects[p][o.Name] = wanted{a, n.clock.Now()}
+}
+
+// follow notes that each change of an object is to be reported for some time.
+func (n *interest) follow(gvk schema.GroupVersionKind, o appcontext.Object, d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := pair{gvk, o.Namespace}
+	if n.followed == nil {
+		n.followed = map[pair]map[string]time.Time{}
+	}
+	if n.followed[p] == nil {
+		n.followed[p] = map[string]time.Time{}
+		n.wake()
+	}
+	n.followed[p][o.Name] = n.clock.Now().Add(d)
 }
 
 func (n *interest) wake() {
@@ -103,15 +119,54 @@ func (n *interest) seen(gvk schema.GroupVersionKind, s *connector.State, leaving
 	n.want(gvk, s.Object, w.aim)
 }
 
-// watched returns what to watch, at most limit pairs, the latest first, and a channel that is closed when that may have changed.
+// dated is a pair with the time of the last call about one of its objects.
+type dated struct {
+	pair
+	at time.Time
+}
+
+// watched returns what to watch, at most limit pairs, and a channel that is closed when that may have changed. Pairs with objects that
+// somebody waits for are first, then those that are followed, the latest first of each.
 func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := n.clock.Now()
-	type dated struct {
-		pair
-		at time.Time
+	out := map[pair]struct{}{}
+	for _, d := range append(n.awaitedLocked(), n.followedLocked()...) {
+		if len(out) == limit {
+			break
+		}
+		out[d.pair] = struct{}{}
 	}
+	return out, n.changed
+}
+
+// followedLocked returns the pairs that are followed, and forgets objects that no longer are.
+func (n *interest) followedLocked() []dated {
+	now := n.clock.Now()
+	var all []dated
+	for p, objects := range n.followed {
+		var last time.Time
+		for name, until := range objects {
+			switch {
+			case !until.After(now):
+				delete(objects, name)
+			case until.After(last):
+				last = until
+			}
+		}
+		if len(objects) == 0 {
+			delete(n.followed, p)
+			continue
+		}
+		all = append(all, dated{p, last})
+	}
+	latestFirst(all)
+	return all
+}
+
+// awaitedLocked returns the pairs with objects that somebody waits for, and forgets objects that nobody asks for any more.
+func (n *interest) awaitedLocked() []dated {
+	now := n.clock.Now()
 	var all []dated
 	for p, objects := range n.objects {
 		var last time.Time
@@ -128,20 +183,21 @@ func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 		}
 		all = append(all, dated{p, last})
 	}
+	latestFirst(all)
+	return all
+}
+
+func latestFirst(all []dated) {
 	slices.SortFunc(all, func(a, b dated) int {
 		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()), cmp.Compare(a.namespace, b.namespace))
 	})
-	out := map[pair]struct{}{}
-	for _, d := range all[:min(limit, len(all))] {
-		out[d.pair] = struct{}{}
-	}
-	return out, n.changed
 }
 
-// has reports whether somebody waits for an object.
+// has reports whether somebody waits for an object, or follows it.
 func (n *interest) has(p pair, name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	_, ok := n.objects[p][name]
-	return ok
+	_, waits := n.objects[p][name]
+	_, follows := n.followed[p][name]
+	return waits || follows
 }

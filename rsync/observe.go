@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// Observe is how engines follow the contexts in the state Instantiated, between events.
+type Observe int
+
+// The values of Observe. Each includes the one before it.
+const (
+	// ObserveNothing reads from a cluster only during events.
+	ObserveNothing Observe = iota
+	// ObserveStatus reports how many objects of each app on each cluster are ready.
+	ObserveStatus
+	// ObserveDrift also reports objects that differ from their manifests, where the connector is a [connector.Differ].
+	ObserveDrift
+	// ObserveHeal also queues a [Heal] when it finds such objects.
+	ObserveHeal
+)
+
+// Observation is how an app on a cluster is since the last event of its context: see [Options].Observe. Hooks are not part of it,
+// except definitions of a crd-install.
+type Observation struct {
+	App     string               `json:"app"`
+	Cluster appcontext.ClusterID `json:"cluster"`
+	// Time is when the app was first seen like this. An Observation is written only when it changes, at most once a second.
+	Time time.Time `json:"time"`
+	// Objects is the number of objects, and Ready how many of them are ready.
+	Objects int `json:"objects"`
+	Ready   int `json:"ready"`
+	// NotReady are the first 20 objects that are not ready.
+	NotReady []connector.State `json:"notReady,omitempty"`
+	// Compared is whether all objects were compared with their manifests.
+	Compared bool `json:"compared,omitempty"`
+	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of them, with 8 KiB of their fields:
+	// Before is the value on the cluster, After that of the manifest. An object that does not exist is a ChangeCreate.
+	Drifted int                `json:"drifted,omitempty"`
+	Drift   []connector.Change `json:"drift,omitempty"`
+	// Heals is how many times the drift was healed, each time within an hour after the last, and Healed when the last Heal was
+	// queued.
+	Heals  int       `json:"heals,omitempty"`
+	Healed time.Time `json:"healed,omitzero"`
+	// Reason is empty, ReasonContested, or why the cluster could not be read: ReasonUnreachable, ReasonRefusedForNow or
+	// ReasonRefused. In these cases the fields above are those of the last read. Message is the cause.
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Limits of what is stored of an observation.
+const (
+	maxObserved       = 20
+	maxObservedFields = 8 << 10
+	maxObservedText   = 200
+)
+
+// observed is the stored form of an Observation.
+type observed struct {
+	Observation
+	// Transitions is that of the record when this was seen. Later values make it void.
+	Transitions uint64 `json:"transitions"`
+	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of the drifted objects among the
+	// resources. Tries is how many Heals were queued, each within an hour after the last.
+	Heal    uint64 `json:"heal,omitempty"`
+	Indexes []int  `json:"indexes,omitempty"`
+	Tries   int    `json:"tries,omitempty"`
+}
+
+// isCurrent reports whether an observation is about what the last event left.
+func (o *observed) isCurrent(r *record) bool {
+	return r.State == Instantiated && o.Transitions == r.Transitions
+}
+
+// sighting is the result of one read of an app on a cluster.
+type sighting struct {
+	resources []appcontext.Resource // all of them; hooks are not read
+	states    []connector.State
+	compared  bool
+	changes   []connector.Change // of objects that count as drifted
+	reason    Reason             // set if the cluster was not read
+	message   string
+}
+
+// isObserved reports whether an object is read between events: hooks come and go.
+func isObserved(r *appcontext.Resource) bool {
+	return r.Hook == appcontext.NoHook || r.Hook == appcontext.CRDInstall
+}
+
+// isDrift reports whether an apply would change an object.
+func isDrift(c *connector.Change) bool {
+	switch c.Kind {
+	case connector.ChangeCreate, connector.ChangeUpdate, connector.ChangeReplace:
+		return true
+	}
+	return false
+}
+
+// after returns what is stored after a read, without a decision about healing. prev is the observation before, or one without
+// objects.
+func (s *sighting) after(prev observed) observed {
+	next := prev
+	if s.reason != "" {
+		if next.Reason != s.reason { // messages of one reason may differ each time
+			next.Reason, next.Message = s.reason, s.message
+		}
+		return next
+	}
+	next.Reason, next.Message = "", s.message
+	next.Objects, next.Ready, next.NotReady = len(s.states), 0, nil
+	for i := range s.states {
+		state := s.states[i]
+		if state.Exists && state.Ready {
+			next.Ready++
+		} else if len(next.NotReady) < maxObserved {
+			state.Message = shortenTo(state.Message, maxObservedText)
+			next.NotReady = append(next.NotReady, state)
+		}
+	}
+	next.Compared, next.Drifted, next.Drift, next.Indexes = s.compared, len(s.changes), nil, nil
+	places := map[appcontext.Object]int{}
+	for i := range s.resources {
+		places[s.resources[i].Object] = i
+	}
+	for i := range s.changes {
+		if len(next.Drift) < maxObserved {
+			next.Drift = append(next.Drift, s.changes[i])
+		}
+		next.Indexes = append(next.Indexes, places[s.changes[i].Object])
+	}
+	return next
+}

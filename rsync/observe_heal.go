@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// maxHeals is how many times in a row the drift of an app on a cluster is healed.
+	maxHeals = 5
+	// healPause is the time after the first Heal before the next one. It doubles with each, up to healMemory. Drift that appears
+	// later than healMemory after the last Heal starts over.
+	healPause  = 30 * time.Second
+	healMemory = time.Hour
+)
+
+// healDecision is what to do about drift.
+type healDecision struct {
+	heal bool
+	at   time.Time // when to decide again; zero if a later read does
+}
+
+// settle takes the outcome of the last Heal into account.
+func (o *observed) settle(done bool) {
+	if done {
+		o.Heals++
+	}
+	o.Heal = 0
+}
+
+// decide decides whether the drift of an app on a cluster is healed now. It sets Reason where another writer undoes each Heal.
+// drifted is whether there was drift before.
+func (o *observed) decide(drifted bool, now time.Time) healDecision {
+	if o.Drifted == 0 || o.Reason != "" {
+		return healDecision{}
+	}
+	if !drifted && now.Sub(o.Healed) > healMemory {
+		o.Heals, o.Tries = 0, 0
+	}
+	if o.Heals >= maxHeals {
+		o.Reason = ReasonContested
+		o.Message = fmt.Sprintf("the drift came back after each of %d heals, so another writer changes the objects", o.Heals)
+		return healDecision{}
+	}
+	if at := o.Healed.Add(healDelay(o.Tries)); o.Tries > 0 && at.After(now) {
+		return healDecision{at: at}
+	}
+	return healDecision{heal: true}
+}
+
+// healDelay is the least time from one Heal to the next, after some of them.
+func healDelay(tries int) time.Duration {
+	d := healPause
+	for ; tries > 1 && d < healMemory; tries-- {
+		d = min(2*d, healMemory)
+	}
+	return d
+}
+
+// start notes that an event will heal the drift.
+func (o *observed) start(seq uint64, now time.Time) {
+	o.Heal, o.Healed = seq, now
+	o.Tries++
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// record stores what was seen of an app on a cluster, if it has changed, and queues a Heal with it if one is due.
+func (o *observer) record(ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *sighting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.view == nil || !c.view.same(v) {
+		o.missed(c, cluster)
+		return
+	}
+	if err := o.recordLocked(ctx, c, app, cluster, seen); err != nil && ctx.Err() == nil {
+		if !errors.Is(err, errChanged) {
+			klog.FromContext(ctx).Info("Failed to store an observation, retrying", "appContext", c.id, "cluster", cluster.String(), "reason", err.Error())
+		}
+		c.view, c.lost = nil, true
+		o.missed(c, cluster)
+	}
+}
+
+// missed has a cluster read again when the context has been.
+func (o *observer) missed(c *observedContext, cluster appcontext.ClusterID) {
+	c.dirty[cluster] = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.contexts[c.id] == c {
+		o.reloadLocked(c)
+	}
+}
+
+func (o *observer) recordLocked(ctx context.Context, c *observedContext, app string, cluster appcontext.ClusterID, seen *sighting) error {
+	key := taskKey{app, cluster}
+	before := c.last[key]
+	base := before.observed
+	if base.Transitions != c.view.record.Transitions {
+		base = observed{Transitions: c.view.record.Transitions}
+		base.App, base.Cluster = app, cluster
+	}
+	if base.Heal != 0 {
+		ended, done, err := o.outcome(ctx, c.id, key, base.Heal)
+		if err != nil {
+			return err
+		}
+		if !ended {
+			c.dirty[cluster] = true
+			return nil
+		}
+		base.settle(done)
+	}
+	next := seen.after(base)
+	compares := []store.Compare{
+		o.session.fence(), store.Unchanged(c.view.stateKV), store.Unchanged(c.view.detachedKV),
+		{Key: observationKey(c.id, app, cluster), Revision: before.kv.ModRevision},
+	}
+	var ops []store.Op
+	if o.session.engine.options.Observe == ObserveHeal {
+		decision := next.decide(base.Drifted > 0, o.now())
+		if !decision.at.IsZero() {
+			o.again(c.id, cluster, decision.at)
+		}
+		if decision.heal {
+			moreCompares, moreOps, err := o.queueHeal(ctx, c, &next)
+			if err != nil {
+				return err
+			}
+			compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
+			c.dirty[cluster] = true // the end of the event has it read again
+		}
+	}
+	if len(ops) == 0 && next.same(&before.observed) {
+		return nil
+	}
+	next.Time = o.session.engine.now()
+	return o.put(ctx, c, key, next, compares, ops)
+}
+
+// put writes an observation.
+func (o *observer) put(ctx context.Context, c *observedContext, key taskKey, next observed, compares []store.Compare, ops []store.Op) error {
+	place := observationKey(c.id, key.app, key.cluster)
+	result, err := o.session.engine.txn(ctx, compares, append(ops, store.Put(place, encode(&next))))
+	if err != nil {
+		return err
+	}
+	if !result.Succeeded {
+		if result.Current[0].CreateRevision != o.session.epoch {
+			o.session.lose(errors.New("its key is gone"))
+		}
+		return errChanged
+	}
+	if len(ops) > 0 {
+		o.session.engine.metrics.queuedEvent(Heal)
+	}
+	c.last[key] = stored{next, store.KeyValue{Key: place, ModRevision: result.Revision}}
+	return nil
+}
+
+// queueHeal has an event heal the drift of an observation: one that is queued, or a new one. Where other events are queued it does
+// nothing, because they come first.
+func (o *observer) queueHeal(ctx context.Context, c *observedContext, next *observed) ([]store.Compare, []store.Op, error) {
+	e := o.session.engine
+	if o.session.isStopped(c.id) {
+		return nil, nil, nil
+	}
+	result, err := e.store.Range(ctx, queueKey(c.id))
+	if err != nil {
+		return nil, nil, err
+	}
+	img, err := parseKeys(c.id, result)
+	if err != nil {
+		return nil, nil, err
+	}
+	pending := img.pending()
+	switch {
+	case len(pending) > 0 && pending[0].Event == Heal: // it cannot have begun if the record is unchanged
+		next.start(pending[0].Seq, e.now())
+		return nil, nil, nil
+	case len(pending) > 0:
+		return nil, nil, nil
+	}
+	ref, compares, ops, err := e.enqueueOps(c.id, img.tailKV, Element{Event: Heal}, nil)
+	if err == nil {
+		next.start(ref.Seq, e.now())
+	}
+	return compares, ops, err
+}
+
+// outcome returns what became of a Heal on a cluster.
+func (o *observer) outcome(ctx context.Context, id string, key taskKey, seq uint64) (ended, done bool, err error) {
+	e := o.session.engine
+	kv, err := e.store.Get(ctx, elementKey(id, seq))
+	if err != nil {
+		return false, false, err
+	}
+	var element Element
+	if kv.Exists() && json.Unmarshal(kv.Value, &element) != nil {
+		return false, false, &brokenError{kv.Key}
+	}
+	if kv.Exists() && !element.Status.Final() {
+		return false, false, nil
+	}
+	kv, err = e.store.Get(ctx, statusKey(id, key.app, key.cluster))
+	if err != nil {
+		return false, false, err
+	}
+	var status ClusterStatus
+	if kv.Exists() && json.Unmarshal(kv.Value, &status) != nil {
+		return false, false, &brokenError{kv.Key}
+	}
+	return true, status.Seq == seq && status.Phase == PhaseDone, nil
+}
