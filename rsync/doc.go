@@ -62,8 +62,8 @@
 //
 // [WithRollout] has an Instantiate or an Update move from cluster to cluster: in groups, with a number of clusters in
 // progress, a time for which each must stay ready, a deadline, a number of failures, and approvals. Pause, Resume and Abort
-// control it, and a failed rollout can roll back by itself. ROLLOUT.md describes all of that, and compares it with OCM and
-// KubeFleet.
+// control it. A failed rollout can roll back by itself, and a Rollback can lead one group back. ROLLOUT.md describes all of
+// that, and compares it with OCM and KubeFleet.
 //
 // # Between events
 //

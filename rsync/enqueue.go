@@ -62,7 +62,8 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 }
 
 // Rollback queues the event that leads from a context back to one that was updated to it: an Update the other
-// way round. It is also the way back from an update that failed.
+// way round. It is also the way back from an update that failed. With a rollout it can lead back a group of
+// clusters alone: see ROLLOUT.md.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)
 }

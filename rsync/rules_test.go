@@ -267,6 +267,8 @@ var rules = []ruletest.Rule{
 		{"rollout_order.go", "	if failed > o.maxFailures {\n", "	if failed > len(o.clusters) {\n"}}},
 	{Name: "also those of a group", Test: "TestRolloutMaxFailures", Edits: edits{
 		{"rollout_order.go", "g.maxFailures >= 0 && n > g.maxFailures", "g.maxFailures > n"}}},
+	{Name: "a gate after a group holds all others", Test: "TestRollbackOfGroup", Edits: edits{
+		{"rollout_order.go", "g.ApproveAfter && !o.approved(g, AfterGroup)", "false"}}},
 	{Name: "what becomes unready is waited for again", Test: "TestRolloutMinSuccessTime", Edits: edits{
 		{"cluster_wait.go", "			o.readySince = time.Time{}\n", ""}}},
 	{Name: "a rollback leads to what is in use", Test: "TestRollbackOnFailure", Edits: edits{
