@@ -152,7 +152,7 @@ func TestDiffOfOtherConnector(t *testing.T) {
 // TestUnreadDiff: a client that does not read its answer loses it, and its next call has a turn.
 func TestUnreadDiff(t *testing.T) {
 	d := largeDiff(400, 10)
-	addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchLag: 200 * time.Millisecond}})
+	addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchLag: 3 * time.Second}})
 	lazy := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
 	ctx := limited(t)
 	stream := must[grpc.ServerStreamingClient[rsyncv1.DiffResponse]](t)(rsyncv1.NewEngineClient(lazy.Conn()).Diff(ctx, &rsyncv1.DiffRequest{Id: "a"}))
