@@ -242,7 +242,7 @@ var rules = []ruletest.Rule{
 	{Name: "a hook that has succeeded stays for later waves", Test: "TestDeletePolicies", Edits: edits{
 		{"waves.go", "		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookSucceeded)...)\n", "		out = append(out, deletePhases(havingPolicy(wave, appcontext.HookSucceeded))...)\n"}}},
 	{Name: "a hook that has failed is deleted by its policy", Test: "TestDeletePolicies", Edits: edits{
-		{"waves.go", "s.Failed && r.Has(appcontext.HookFailed) ||", ""}}},
+		{"waves.go", "			return r.Has(appcontext.HookFailed)\n", "			return false\n"}}},
 	{Name: "hooks that had succeeded are deleted when a later one fails", Test: "TestDeletePolicies", Edits: edits{
 		{"waves.go", "append(slices.Clone(p.succeeded), out...)", "append([]appcontext.Resource(nil), out...)"}}},
 	{Name: "an app fails with the reason of its hook", Test: "TestCleanupAfterFailureIsAwaited", Edits: edits{

@@ -109,7 +109,13 @@ func (p *phase) leftovers(states []connector.State) []appcontext.Resource {
 	}
 	out := filter(p.resources, func(r appcontext.Resource) bool {
 		s := at[r.Object]
-		return s != nil && (s.Failed && r.Has(appcontext.HookFailed) || s.Ready && !s.Failed && r.Has(appcontext.HookSucceeded))
+		switch {
+		case s == nil:
+			return false
+		case s.Failed:
+			return r.Has(appcontext.HookFailed)
+		}
+		return s.Ready && r.Has(appcontext.HookSucceeded)
 	})
 	out = append(slices.Clone(p.succeeded), out...)
 	slices.Reverse(out)

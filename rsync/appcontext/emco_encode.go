@@ -175,7 +175,8 @@ func (e *encoder) cluster(prefix, app string, c *Cluster) {
 		}
 		e.put(key, text)
 		if r.Wave != 0 || len(r.DeletePolicies) > 0 {
-			e.fail(where, "EMCO has neither waves nor delete policies: the resource has wave %d and the policies %q", r.Wave, r.DeletePolicies)
+			e.fail(where, "EMCO has neither waves nor delete policies: the resource has wave %d and the policies %q",
+				r.Wave, r.DeletePolicies)
 		}
 		if r.Hook == NoHook {
 			order = append(order, name)

@@ -72,13 +72,15 @@ func (v *validator) hook(r *Resource, where string) {
 	for _, policy := range r.DeletePolicies {
 		switch {
 		case !slices.Contains(deletePolicies, policy):
-			v.add(BadHook, where, "deletePolicies: there is no policy %q: must be one of %q", short(string(policy)), deletePolicies)
+			v.add(BadHook, where, "deletePolicies: there is no policy %q: must be one of %q",
+				short(string(policy)), deletePolicies)
 		case seen[policy]:
 			v.add(Duplicate, where, "deletePolicies: %s is there twice", policy)
 		case r.Hook == NoHook:
 			v.add(BadHook, where, "deletePolicies: %s: the resource is no hook", policy)
 		case r.Hook == CRDInstall:
-			v.add(BadHook, where, "deletePolicies: %s: hooks of crd-install stay, because all objects of their kind would go with them", policy)
+			v.add(BadHook, where, "deletePolicies: %s: hooks of crd-install stay, "+
+				"because all objects of their kind would go with them", policy)
 		}
 		seen[policy] = true
 	}

@@ -77,7 +77,8 @@ func overridden(manifest []byte, override Override) ([]byte, error) {
 		{"metadata.name", before.name, after.name}, {"metadata.namespace", before.namespace, after.namespace},
 	} {
 		if field.before != field.after {
-			return nil, fmt.Errorf("it changes %s from %q to %q: that is another object", field.name, short(field.before), short(field.after))
+			return nil, fmt.Errorf("it changes %s from %q to %q: that is another object",
+				field.name, short(field.before), short(field.after))
 		}
 	}
 	return out, nil

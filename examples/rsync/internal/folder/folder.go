@@ -17,6 +17,10 @@ import (
 // Read makes a context with an app for each folder in a folder, in the order of their names, and one of the given name for what is
 // in the folder itself. Each app is on all clusters. Its resources are the documents of all files that end in .yaml, .yml or
 // .json, in the order of their names.
+//
+// Helm's annotations make a resource a hook, with its weight and its delete policies. A resource that has
+// only hooks without an event of the engine, as pre-upgrade or test, is left out. For other resources the
+// annotation argocd.argoproj.io/sync-wave is the wave.
 func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcontext.AppContext, error) {
 	b := appcontext.NewBuilder(id)
 	found := false
@@ -38,9 +42,15 @@ func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcon
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for _, document := range documents {
+			r, used, err := resourceOf(document)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 			found = true
 			for _, c := range clusters {
-				b.App(owner).Resource(c.Provider, c.Name, document)
+				if used {
+					b.App(owner).Add(c.Provider, c.Name, r)
+				}
 			}
 		}
 		return nil
