@@ -102,18 +102,6 @@ func (s *session) submit(o *op) {
 	}
 }
 
-// cluster returns a cluster, which may be dead already.
-func (s *session) cluster(id appcontext.ClusterID) *cluster {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.clusters[id]
-	if c == nil {
-		c = &cluster{id: id, session: s, running: map[*op]struct{}{}, delayed: map[*op]struct{}{}}
-		s.clusters[id] = c
-	}
-	return c
-}
-
 func (c *cluster) submit(o *op) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

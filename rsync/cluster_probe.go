@@ -259,6 +259,18 @@ func (c *cluster) unwatchIdle() {
 	}
 }
 
+// cluster returns a cluster, which may be dead already.
+func (s *session) cluster(id appcontext.ClusterID) *cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clusters[id]
+	if c == nil {
+		c = &cluster{id: id, session: s, running: map[*op]struct{}{}, delayed: map[*op]struct{}{}}
+		s.clusters[id] = c
+	}
+	return c
+}
+
 // connector returns the cluster's connector, after opening it.
 func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 	c.connMu.Lock()

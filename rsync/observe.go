@@ -40,7 +40,9 @@ type Observation struct {
 	// Compared is whether all objects were compared with their manifests.
 	Compared bool `json:"compared,omitempty"`
 	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of them, with 8 KiB of their fields:
-	// Before is the value on the cluster, After that of the manifest. An object that does not exist is a ChangeCreate.
+	// Before is the value on the cluster, After that of the manifest. An object that does not exist is a ChangeCreate. No Heal applies a
+	// ChangeRefused: the cluster would reject the manifest, and Message names the reason. connector/kube reports so a field that another
+	// field manager has taken, unless its Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
 	// Heals is how many times the drift was healed, each time within an hour after the last, and Healed when the last Heal was
@@ -65,8 +67,8 @@ type observed struct {
 	Observation
 	// Transitions is that of the record when this was seen. Later values make it void.
 	Transitions uint64 `json:"transitions"`
-	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of the drifted objects among the
-	// resources. Tries is how many Heals were queued, each within an hour after the last.
+	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of the objects that it can heal among
+	// the resources. Tries is how many Heals were queued, each within an hour after the last.
 	Heal    uint64 `json:"heal,omitempty"`
 	Indexes []int  `json:"indexes,omitempty"`
 	Tries   int    `json:"tries,omitempty"`
@@ -92,8 +94,11 @@ func isObserved(r *appcontext.Resource) bool {
 	return r.Hook == appcontext.NoHook || r.Hook == appcontext.CRDInstall
 }
 
-// isDrift reports whether an apply would change an object.
-func isDrift(c *connector.Change) bool {
+// isDrift reports whether an object is not as an apply would leave it.
+func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeRefused }
+
+// canHeal reports whether an apply would change an object.
+func canHeal(c *connector.Change) bool {
 	switch c.Kind {
 	case connector.ChangeCreate, connector.ChangeUpdate, connector.ChangeReplace:
 		return true
@@ -131,7 +136,9 @@ func (s *sighting) after(prev observed) observed {
 		if len(next.Drift) < maxObserved {
 			next.Drift = append(next.Drift, s.changes[i])
 		}
-		next.Indexes = append(next.Indexes, places[s.changes[i].Object])
+		if canHeal(&s.changes[i]) {
+			next.Indexes = append(next.Indexes, places[s.changes[i].Object])
+		}
 	}
 	return next
 }

@@ -34,7 +34,7 @@ func (o *observed) settle(done bool) {
 // decide decides whether the drift of an app on a cluster is healed now. It sets Reason where another writer undoes each Heal.
 // drifted is whether there was drift before.
 func (o *observed) decide(drifted bool, now time.Time) healDecision {
-	if o.Drifted == 0 || o.Reason != "" {
+	if len(o.Indexes) == 0 || o.Reason != "" {
 		return healDecision{}
 	}
 	if !drifted && now.Sub(o.Healed) > healMemory {

@@ -73,7 +73,11 @@ func TestObservationFollowsObjects(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveStatus})
 		c := s.clusters.Cluster("edge", "c1")
 		s.create("a", "web@c1 x=1 y=1")
-		status := s.done(s.engine.Instantiate(t.Context(), "a"))
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
 		var seen []string
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -67,7 +67,7 @@ func (o *observer) recordLocked(ctx context.Context, c *observedContext, app str
 	}
 	var ops []store.Op
 	if o.session.engine.options.Observe == ObserveHeal {
-		decision := next.decide(base.Drifted > 0, o.now())
+		decision := next.decide(len(base.Indexes) > 0, o.now())
 		if !decision.at.IsZero() {
 			o.again(c.id, cluster, decision.at)
 		}
