@@ -19,6 +19,7 @@ type diffPart struct {
 
 	notes     map[appcontext.Object]string // what to add to the messages of changes
 	recreated map[appcontext.Object]bool   // hooks that are deleted before they are created
+	again     []appcontext.Resource        // objects of Delete, as other replaced contexts have them
 	known     []connector.Change           // of objects about which the cluster is not asked
 
 	event    EventType
@@ -38,7 +39,7 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	if err != nil {
 		return nil, err
 	}
-	plan := &diffPlan{engine: e, target: id, detached: img.detached}
+	plan := &diffPlan{engine: e, target: id, detached: img.detached, gone: map[appcontext.Identity]*diffPart{}}
 	p := planner{event: event, context: spec, order: e.options.DeleteOrder, changed: e.options.Comparer}
 	if event != Update {
 		if from != "" {
@@ -111,7 +112,7 @@ type diffPlan struct {
 	replaced []string
 	detached detachedClusters // from the target
 	parts    []*diffPart
-	gone     map[appcontext.Identity]bool // what is deleted by parts before
+	gone     map[appcontext.Identity]*diffPart // the parts that delete objects
 }
 
 // add plans what is done with the apps of one context, on clusters that are not detached from it.
@@ -165,11 +166,10 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 			case phase.verb == deleteVerb && applies[r.Object]:
 				part.recreated[r.Object] = true
 				part.notes[r.Object] = "a hook; an object of an earlier run is deleted before it is created"
-			case phase.verb == deleteVerb && !d.gone[at]:
-				if d.gone == nil {
-					d.gone = map[appcontext.Identity]bool{}
-				}
-				d.gone[at] = true
+			case phase.verb == deleteVerb && d.gone[at] != nil:
+				d.gone[at].again = append(d.gone[at].again, r)
+			case phase.verb == deleteVerb:
+				d.gone[at] = part
 				part.Delete = append(part.Delete, r)
 			}
 		}
@@ -219,7 +219,11 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	})
 	for _, name := range slices.Sorted(maps.Keys(byHolder)) {
 		h := names[name]
-		theirs, err := e.handedOver(ctx, &h, byHolder[name])
+		again := slices.DeleteFunc(slices.Clone(p.again), func(r appcontext.Resource) bool {
+			of, ok := left[r.Object]
+			return !ok || of.String() != name
+		})
+		theirs, err := e.handedOver(ctx, &h, append(again, byHolder[name]...))
 		if err != nil {
 			return err
 		}

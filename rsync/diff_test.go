@@ -72,6 +72,33 @@ edge+c4
 	})
 }
 
+// TestDiffOfSeveralReplaced: an object of two replaced contexts gets the manifest of the context that holds it, if
+// the manifest of one of the two differs.
+func TestDiffOfSeveralReplaced(t *testing.T) {
+	for _, values := range [][]string{{"1", "2"}, {"2", "1"}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			s.create("guest", "other@c1 u=1")
+			s.create("v1", "web@c1 u="+values[0])
+			s.create("v2", "web@c1 u="+values[1])
+			s.create("v3", "web@c1 x=1")
+			s.done(s.engine.Instantiate(t.Context(), "guest"))
+			s.done(s.engine.Instantiate(t.Context(), "v1"))
+			failing(s.clusters.Cluster("edge", "c1"), fake.Apply)
+			s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "v1", "v2")), nil)
+			s.clusters.Cluster("edge", "c1").Intercept(nil)
+			s.clusters.Cluster("edge", "c1").SetObject(
+				appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "u"}, manifest("ConfigMap", "u", "2"))
+			diff, err := s.engine.Diff(t.Context(), rsync.Update, "v3", "v2")
+			if want := "~ ConfigMap default/u: left for app other of app context guest"; err != nil || !strings.Contains(diff.String(), want) {
+				t.Errorf("%s, %v, want %q", diff, err, want)
+			}
+			s.done(s.engine.Update(t.Context(), "v2", "v3"))
+			s.shows("c1", "u=1 x=1")
+		})
+	}
+}
+
 // TestDiffInput: what cannot be compared is an error that gives the reason.
 func TestDiffInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

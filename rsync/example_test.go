@@ -306,7 +306,7 @@ func ExampleRolloutOf() {
 
 func ExampleEventTypes() {
 	fmt.Println(rsync.EventTypes())
-	// Output: [Instantiate Terminate Update UpdateDelete Read]
+	// Output: [Instantiate Terminate Update UpdateDelete Read Heal]
 }
 
 func ExampleStates() {

@@ -405,8 +405,10 @@ func (e *Engine) handedOver(
 	var out []appcontext.Resource
 	p := planner{changed: e.options.Comparer}
 	for i := range theirs {
-		mine := slices.IndexFunc(resources, func(r appcontext.Resource) bool { return r.Object == theirs[i].Object })
-		if mine >= 0 && !isEnd(&theirs[i]) && (p.compare(&resources[mine], &theirs[i]) || p.broken != "") {
+		differs := slices.ContainsFunc(resources, func(r appcontext.Resource) bool {
+			return r.Object == theirs[i].Object && (p.compare(&r, &theirs[i]) || p.broken != "")
+		})
+		if differs && !isEnd(&theirs[i]) {
 			out = append(out, theirs[i])
 		}
 	}
