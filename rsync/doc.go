@@ -67,11 +67,11 @@
 //
 // # Between events
 //
-// With [Options].Observe the engines follow contexts that are Instantiated. [Status].Observed and [Engine.Watch] then report which
-// objects are not ready, and which differ from their manifests, field by field. With [ObserveHeal] the engine queues a [Heal] for
-// those objects. Each event that a user has queued comes before it. Drift that comes back after a Heal is healed again after 30 s,
-// and ever later; after five Heals it is only reported, with [ReasonContested], until the next event. A Heal leaves objects for which
-// the manifest of another context counts. Engines do not observe hooks or detached clusters.
+// With [Options].Observe the engines follow contexts that are Instantiated. [Status].Observed and
+// [Engine.Watch] report objects that are not ready or differ from their manifests, by field. With
+// [ObserveHeal] the engine applies them again in a [Heal], an event that comes after all queued ones and
+// leaves objects of other contexts. Drift that returns is healed later each time, five times in all. Then
+// it is only reported, with [ReasonContested], until the next event. Hooks are not observed.
 //
 // # Dependencies and hooks
 //
@@ -82,10 +82,9 @@
 // was stopped, its pre-delete and post-delete hooks that were applied are deleted by the next Update from its context, or with the
 // one that this leads to where they are hooks of that too.
 //
-// An app has waves (appcontext.Resource): each is applied when all resources of the wave before are
-// ready, and deleted before that wave is. An update waits only for waves in which it applies something.
-// The waves of hooks are Helm's weights, and delete policies have Helm's names. Hooks must be
-// repeatable: after a crash of the engine, those that were deleted already run again.
+// An app has waves (appcontext.Resource). A wave is applied when all resources of the wave before are
+// ready, and deleted before them. An update waits only for waves in which it applies something. For
+// hooks, waves are Helm's weights. After a crash of the engine, deleted hooks may run again.
 //
 // # Failures
 //
@@ -119,9 +118,6 @@
 // and keys have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one record: with etcd's defaults
 // that is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
 //
-// METRICS.md lists the metrics of [Options].MetricsRegisterer.
-//
-// # Coming from EMCO
-//
-// EMCO.md beside this file lists what differs from EMCO's rsync, and how contexts move here.
+// METRICS.md lists the metrics of [Options].MetricsRegisterer. EMCO.md is for users of EMCO's rsync: the differences, and how
+// contexts move here.
 package rsync
