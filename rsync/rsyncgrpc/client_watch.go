@@ -112,7 +112,8 @@ type subject struct {
 	app     string
 	cluster appcontext.ClusterID
 	rollout uint64
-	deleted bool
+	// observed tells an observation from the status of the same app on the same cluster.
+	observed, deleted bool
 }
 
 func subjectOf(c *rsync.Change) subject {
@@ -121,6 +122,8 @@ func subjectOf(c *rsync.Change) subject {
 		return subject{seq: c.Element.Seq}
 	case c.Cluster != nil:
 		return subject{app: c.Cluster.App, cluster: c.Cluster.Cluster}
+	case c.Observed != nil:
+		return subject{app: c.Observed.App, cluster: c.Observed.Cluster, observed: true}
 	}
 	return subject{rollout: c.Rollout, deleted: c.Deleted}
 }

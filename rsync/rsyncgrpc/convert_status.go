@@ -29,6 +29,9 @@ func statusMessage(s *rsync.Status) *rsyncv1.Status {
 	for _, c := range s.Detached {
 		out.Detached = append(out.Detached, clusterMessage(c))
 	}
+	for i := range s.Observed {
+		out.Observed = append(out.Observed, observationMessage(&s.Observed[i]))
+	}
 	return out
 }
 
@@ -47,6 +50,9 @@ func statusOf(m *rsyncv1.Status) *rsync.Status {
 	}
 	for _, c := range m.Detached {
 		out.Detached = append(out.Detached, clusterOf(c))
+	}
+	for _, o := range m.Observed {
+		out.Observed = append(out.Observed, *observationOf(o))
 	}
 	return out
 }
@@ -83,12 +89,16 @@ func elementOf(m *rsyncv1.Element) *rsync.Element {
 }
 
 func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
-	out := &rsyncv1.ClusterStatus{
+	return &rsyncv1.ClusterStatus{
 		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
 		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), Begun: timeMessage(c.Begun), ResourcesOmitted: int64(c.ResourcesOmitted),
+		Resources: stateMessages(c.Resources),
 	}
-	for _, r := range c.Resources {
-		out.Resources = append(out.Resources, &rsyncv1.ResourceState{
+}
+
+func stateMessages(states []connector.State) (out []*rsyncv1.ResourceState) {
+	for _, r := range states {
+		out = append(out, &rsyncv1.ResourceState{
 			Object: objectMessage(r.Object), Exists: r.Exists, Ready: r.Ready, Failed: r.Failed, Message: r.Message,
 		})
 	}
@@ -96,13 +106,16 @@ func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 }
 
 func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
-	out := &rsync.ClusterStatus{
+	return &rsync.ClusterStatus{
 		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), Phase: rsync.Phase(m.GetPhase()),
 		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()), Begun: timeOf(m.GetBegun()),
-		ResourcesOmitted: int(m.GetResourcesOmitted()),
+		Resources: statesOf(m.GetResources()), ResourcesOmitted: int(m.GetResourcesOmitted()),
 	}
-	for _, r := range m.GetResources() {
-		out.Resources = append(out.Resources, connector.State{
+}
+
+func statesOf(messages []*rsyncv1.ResourceState) (out []connector.State) {
+	for _, r := range messages {
+		out = append(out, connector.State{
 			Object: objectOf(r.GetObject()), Exists: r.GetExists(), Ready: r.GetReady(), Failed: r.GetFailed(), Message: r.GetMessage(),
 		})
 	}
@@ -118,6 +131,8 @@ func changeMessage(c *rsync.Change) *rsyncv1.Change {
 		out.Change = &rsyncv1.Change_Element{Element: elementMessage(c.Element)}
 	case c.Cluster != nil:
 		out.Change = &rsyncv1.Change_Cluster{Cluster: clusterStatusMessage(c.Cluster)}
+	case c.Observed != nil:
+		out.Change = &rsyncv1.Change_Observed{Observed: observationMessage(c.Observed)}
 	case c.Rollout != 0:
 		out.Change = &rsyncv1.Change_Rollout{Rollout: c.Rollout}
 	default:
@@ -135,6 +150,8 @@ func changeOf(m *rsyncv1.Change) rsync.Change {
 		out.Element = elementOf(c.Element)
 	case *rsyncv1.Change_Cluster:
 		out.Cluster = clusterStatusOf(c.Cluster)
+	case *rsyncv1.Change_Observed:
+		out.Observed = observationOf(c.Observed)
 	case *rsyncv1.Change_Rollout:
 		out.Rollout = c.Rollout
 	case *rsyncv1.Change_State:
@@ -151,6 +168,9 @@ func snapshot(s *rsync.Status) *rsyncv1.WatchResponse {
 	}
 	for i := range s.Clusters {
 		out.Changes = append(out.Changes, changeMessage(&rsync.Change{Revision: s.Revision, Cluster: &s.Clusters[i]}))
+	}
+	for i := range s.Observed {
+		out.Changes = append(out.Changes, changeMessage(&rsync.Change{Revision: s.Revision, Observed: &s.Observed[i]}))
 	}
 	return out
 }

@@ -28,8 +28,7 @@
 // Wait and Watch go on over any number of connections and servers on the same store, until their context ends. They have
 // connections of their own, a hundred on each, so that they hold up no other call, however many they are. A Watch has
 // each change once and in order; it asks for what it missed by the revision of the last change. When that is too long ago, or
-// the server's store is another one than before, it ends with store.ErrCompacted: begin with 0. Status and Watch have no
-// [rsync.Observation].
+// the server's store is another one than before, it ends with store.ErrCompacted: begin with 0.
 //
 // # Server
 //

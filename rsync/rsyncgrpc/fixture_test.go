@@ -37,8 +37,13 @@ type scene struct {
 // newScene starts an engine.
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	return newSceneWith(t, rsync.Options{})
+}
+
+func newSceneWith(t *testing.T, options rsync.Options) *scene {
+	t.Helper()
 	s := &scene{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New()}
-	engine, err := rsync.New(s.store, s.clusters, rsync.Options{})
+	engine, err := rsync.New(s.store, s.clusters, options)
 	if err != nil {
 		t.Fatal(err)
 	}

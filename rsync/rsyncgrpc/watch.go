@@ -44,9 +44,6 @@ func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if change.Observed != nil { // rsync.v1 has no observations
-				continue
-			}
 			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) || change.Deleted {
 				return
 			}

@@ -2495,6 +2495,7 @@ type Change struct {
 	//	*Change_Cluster
 	//	*Change_Deleted
 	//	*Change_Rollout
+	//	*Change_Observed
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2589,6 +2590,15 @@ func (x *Change) GetRollout() uint64 {
 	return 0
 }
 
+func (x *Change) GetObserved() *Observation {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Observed); ok {
+			return x.Observed
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -2615,6 +2625,11 @@ type Change_Rollout struct {
 	Rollout uint64 `protobuf:"varint,6,opt,name=rollout,proto3,oneof"`
 }
 
+type Change_Observed struct {
+	// It is void when the state changes.
+	Observed *Observation `protobuf:"bytes,7,opt,name=observed,proto3,oneof"`
+}
+
 func (*Change_State) isChange_Change() {}
 
 func (*Change_Element) isChange_Change() {}
@@ -2624,6 +2639,8 @@ func (*Change_Cluster) isChange_Change() {}
 func (*Change_Deleted) isChange_Change() {}
 
 func (*Change_Rollout) isChange_Change() {}
+
+func (*Change_Observed) isChange_Change() {}
 
 // Status is all that is known of an app context.
 type Status struct {
@@ -2640,7 +2657,9 @@ type Status struct {
 	// That of the store when it was read: a Watch from the next one misses nothing.
 	Revision int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The clusters that are detached from the app context.
-	Detached      []*ClusterID `protobuf:"bytes,8,rep,name=detached,proto3" json:"detached,omitempty"`
+	Detached []*ClusterID `protobuf:"bytes,8,rep,name=detached,proto3" json:"detached,omitempty"`
+	// Empty unless the app context is Instantiated and the engines observe it.
+	Observed      []*Observation `protobuf:"bytes,9,rep,name=observed,proto3" json:"observed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2731,11 +2750,166 @@ func (x *Status) GetDetached() []*ClusterID {
 	return nil
 }
 
+func (x *Status) GetObserved() []*Observation {
+	if x != nil {
+		return x.Observed
+	}
+	return nil
+}
+
+// Observation is the state of an app on a cluster since the last event of its app context.
+type Observation struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	App     string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Cluster *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// When the app was first seen like this.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// The number of objects, and of those that are ready.
+	Objects int64 `protobuf:"varint,4,opt,name=objects,proto3" json:"objects,omitempty"`
+	Ready   int64 `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
+	// The first objects that are not ready.
+	NotReady []*ResourceState `protobuf:"bytes,6,rep,name=not_ready,json=notReady,proto3" json:"not_ready,omitempty"`
+	// All objects were compared with their manifests.
+	Compared bool `protobuf:"varint,7,opt,name=compared,proto3" json:"compared,omitempty"`
+	// The number of objects that differ from their manifests, and the first of them.
+	Drifted int64         `protobuf:"varint,8,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	Drift   []*ObjectDiff `protobuf:"bytes,9,rep,name=drift,proto3" json:"drift,omitempty"`
+	// How many times the drift was healed, and when the last Heal was queued.
+	Heals  int64                  `protobuf:"varint,10,opt,name=heals,proto3" json:"heals,omitempty"`
+	Healed *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=healed,proto3" json:"healed,omitempty"`
+	// Empty, Contested, or the reason why the cluster could not be read: Unreachable, RefusedForNow or Refused.
+	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	Message       string `protobuf:"bytes,13,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Observation) Reset() {
+	*x = Observation{}
+	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Observation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Observation) ProtoMessage() {}
+
+func (x *Observation) ProtoReflect() protoreflect.Message {
+	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Observation.ProtoReflect.Descriptor instead.
+func (*Observation) Descriptor() ([]byte, []int) {
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *Observation) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *Observation) GetCluster() *ClusterID {
+	if x != nil {
+		return x.Cluster
+	}
+	return nil
+}
+
+func (x *Observation) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Observation) GetObjects() int64 {
+	if x != nil {
+		return x.Objects
+	}
+	return 0
+}
+
+func (x *Observation) GetReady() int64 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *Observation) GetNotReady() []*ResourceState {
+	if x != nil {
+		return x.NotReady
+	}
+	return nil
+}
+
+func (x *Observation) GetCompared() bool {
+	if x != nil {
+		return x.Compared
+	}
+	return false
+}
+
+func (x *Observation) GetDrifted() int64 {
+	if x != nil {
+		return x.Drifted
+	}
+	return 0
+}
+
+func (x *Observation) GetDrift() []*ObjectDiff {
+	if x != nil {
+		return x.Drift
+	}
+	return nil
+}
+
+func (x *Observation) GetHeals() int64 {
+	if x != nil {
+		return x.Heals
+	}
+	return 0
+}
+
+func (x *Observation) GetHealed() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Healed
+	}
+	return nil
+}
+
+func (x *Observation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Observation) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Element is an event in a queue.
 type Element struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Seq   uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Instantiate, Terminate, Update, UpdateDelete or Read.
+	// Instantiate, Terminate, Update, UpdateDelete, Read or Heal.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
 	// The other app context of an Update or an UpdateDelete.
 	OtherId string `protobuf:"bytes,3,opt,name=other_id,json=otherId,proto3" json:"other_id,omitempty"`
@@ -2757,7 +2931,7 @@ type Element struct {
 
 func (x *Element) Reset() {
 	*x = Element{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2943,7 @@ func (x *Element) String() string {
 func (*Element) ProtoMessage() {}
 
 func (x *Element) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[48]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2956,7 @@ func (x *Element) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Element.ProtoReflect.Descriptor instead.
 func (*Element) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{48}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Element) GetSeq() uint64 {
@@ -2892,7 +3066,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3078,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[49]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3091,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{49}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ClusterStatus) GetApp() string {
@@ -3010,7 +3184,7 @@ type ResourceState struct {
 
 func (x *ResourceState) Reset() {
 	*x = ResourceState{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3196,7 @@ func (x *ResourceState) String() string {
 func (*ResourceState) ProtoMessage() {}
 
 func (x *ResourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[50]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3209,7 @@ func (x *ResourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceState.ProtoReflect.Descriptor instead.
 func (*ResourceState) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{50}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResourceState) GetObject() *Object {
@@ -3085,7 +3259,7 @@ type AppContext struct {
 
 func (x *AppContext) Reset() {
 	*x = AppContext{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3271,7 @@ func (x *AppContext) String() string {
 func (*AppContext) ProtoMessage() {}
 
 func (x *AppContext) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[51]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3284,7 @@ func (x *AppContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppContext.ProtoReflect.Descriptor instead.
 func (*AppContext) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{51}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AppContext) GetId() string {
@@ -3154,7 +3328,7 @@ type Meta struct {
 
 func (x *Meta) Reset() {
 	*x = Meta{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3340,7 @@ func (x *Meta) String() string {
 func (*Meta) ProtoMessage() {}
 
 func (x *Meta) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[52]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3353,7 @@ func (x *Meta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meta.ProtoReflect.Descriptor instead.
 func (*Meta) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{52}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Meta) GetProject() string {
@@ -3270,7 +3444,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3456,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[53]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3469,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{53}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *App) GetName() string {
@@ -3331,7 +3505,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3343,7 +3517,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[54]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3356,7 +3530,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{54}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Dependency) GetApp() string {
@@ -3390,7 +3564,7 @@ type ClusterID struct {
 
 func (x *ClusterID) Reset() {
 	*x = ClusterID{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3576,7 @@ func (x *ClusterID) String() string {
 func (*ClusterID) ProtoMessage() {}
 
 func (x *ClusterID) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[55]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3589,7 @@ func (x *ClusterID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterID.ProtoReflect.Descriptor instead.
 func (*ClusterID) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{55}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClusterID) GetProvider() string {
@@ -3442,7 +3616,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3628,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[56]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3641,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{56}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Cluster) GetId() *ClusterID {
@@ -3502,7 +3676,7 @@ type Resource struct {
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3514,7 +3688,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[57]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3527,7 +3701,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{57}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Resource) GetObject() *Object {
@@ -3577,7 +3751,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3589,7 +3763,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_rsync_v1_rsync_proto_msgTypes[58]
+	mi := &file_rsync_v1_rsync_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3602,7 +3776,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{58}
+	return file_rsync_v1_rsync_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Object) GetGroup() string {
@@ -3783,15 +3957,16 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12#\n" +
 	"\rfrom_revision\x18\x02 \x01(\x03R\ffromRevision\";\n" +
 	"\rWatchResponse\x12*\n" +
-	"\achanges\x18\x01 \x03(\v2\x10.rsync.v1.ChangeR\achanges\"\xe2\x01\n" +
+	"\achanges\x18\x01 \x03(\v2\x10.rsync.v1.ChangeR\achanges\"\x97\x02\n" +
 	"\x06Change\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x16\n" +
 	"\x05state\x18\x02 \x01(\tH\x00R\x05state\x12-\n" +
 	"\aelement\x18\x03 \x01(\v2\x11.rsync.v1.ElementH\x00R\aelement\x123\n" +
 	"\acluster\x18\x04 \x01(\v2\x17.rsync.v1.ClusterStatusH\x00R\acluster\x12\x1a\n" +
 	"\adeleted\x18\x05 \x01(\bH\x00R\adeleted\x12\x1a\n" +
-	"\arollout\x18\x06 \x01(\x04H\x00R\arolloutB\b\n" +
-	"\x06change\"\x95\x02\n" +
+	"\arollout\x18\x06 \x01(\x04H\x00R\arollout\x123\n" +
+	"\bobserved\x18\a \x01(\v2\x15.rsync.v1.ObservationH\x00R\bobservedB\b\n" +
+	"\x06change\"\xc8\x02\n" +
 	"\x06Status\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -3800,7 +3975,23 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\bclusters\x18\x05 \x03(\v2\x17.rsync.v1.ClusterStatusR\bclusters\x12 \n" +
 	"\vtransitions\x18\x06 \x01(\x04R\vtransitions\x12\x1a\n" +
 	"\brevision\x18\a \x01(\x03R\brevision\x12/\n" +
-	"\bdetached\x18\b \x03(\v2\x13.rsync.v1.ClusterIDR\bdetached\"\x9d\x03\n" +
+	"\bdetached\x18\b \x03(\v2\x13.rsync.v1.ClusterIDR\bdetached\x121\n" +
+	"\bobserved\x18\t \x03(\v2\x15.rsync.v1.ObservationR\bobserved\"\xc2\x03\n" +
+	"\vObservation\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12-\n" +
+	"\acluster\x18\x02 \x01(\v2\x13.rsync.v1.ClusterIDR\acluster\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aobjects\x18\x04 \x01(\x03R\aobjects\x12\x14\n" +
+	"\x05ready\x18\x05 \x01(\x03R\x05ready\x124\n" +
+	"\tnot_ready\x18\x06 \x03(\v2\x17.rsync.v1.ResourceStateR\bnotReady\x12\x1a\n" +
+	"\bcompared\x18\a \x01(\bR\bcompared\x12\x18\n" +
+	"\adrifted\x18\b \x01(\x03R\adrifted\x12*\n" +
+	"\x05drift\x18\t \x03(\v2\x14.rsync.v1.ObjectDiffR\x05drift\x12\x14\n" +
+	"\x05heals\x18\n" +
+	" \x01(\x03R\x05heals\x122\n" +
+	"\x06healed\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06healed\x12\x16\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\r \x01(\tR\amessage\"\x9d\x03\n" +
 	"\aElement\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12\x19\n" +
@@ -3911,7 +4102,7 @@ func file_rsync_v1_rsync_proto_rawDescGZIP() []byte {
 	return file_rsync_v1_rsync_proto_rawDescData
 }
 
-var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_rsync_v1_rsync_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*CreateRequest)(nil),         // 0: rsync.v1.CreateRequest
 	(*CreateResponse)(nil),        // 1: rsync.v1.CreateResponse
@@ -3961,31 +4152,32 @@ var file_rsync_v1_rsync_proto_goTypes = []any{
 	(*WatchResponse)(nil),         // 45: rsync.v1.WatchResponse
 	(*Change)(nil),                // 46: rsync.v1.Change
 	(*Status)(nil),                // 47: rsync.v1.Status
-	(*Element)(nil),               // 48: rsync.v1.Element
-	(*ClusterStatus)(nil),         // 49: rsync.v1.ClusterStatus
-	(*ResourceState)(nil),         // 50: rsync.v1.ResourceState
-	(*AppContext)(nil),            // 51: rsync.v1.AppContext
-	(*Meta)(nil),                  // 52: rsync.v1.Meta
-	(*App)(nil),                   // 53: rsync.v1.App
-	(*Dependency)(nil),            // 54: rsync.v1.Dependency
-	(*ClusterID)(nil),             // 55: rsync.v1.ClusterID
-	(*Cluster)(nil),               // 56: rsync.v1.Cluster
-	(*Resource)(nil),              // 57: rsync.v1.Resource
-	(*Object)(nil),                // 58: rsync.v1.Object
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*Observation)(nil),           // 48: rsync.v1.Observation
+	(*Element)(nil),               // 49: rsync.v1.Element
+	(*ClusterStatus)(nil),         // 50: rsync.v1.ClusterStatus
+	(*ResourceState)(nil),         // 51: rsync.v1.ResourceState
+	(*AppContext)(nil),            // 52: rsync.v1.AppContext
+	(*Meta)(nil),                  // 53: rsync.v1.Meta
+	(*App)(nil),                   // 54: rsync.v1.App
+	(*Dependency)(nil),            // 55: rsync.v1.Dependency
+	(*ClusterID)(nil),             // 56: rsync.v1.ClusterID
+	(*Cluster)(nil),               // 57: rsync.v1.Cluster
+	(*Resource)(nil),              // 58: rsync.v1.Resource
+	(*Object)(nil),                // 59: rsync.v1.Object
+	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 61: google.protobuf.Timestamp
 }
 var file_rsync_v1_rsync_proto_depIdxs = []int32{
-	51, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
-	51, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
+	52, // 0: rsync.v1.CreateRequest.app_context:type_name -> rsync.v1.AppContext
+	52, // 1: rsync.v1.GetAppContextResponse.app_context:type_name -> rsync.v1.AppContext
 	8,  // 2: rsync.v1.ListResponse.app_contexts:type_name -> rsync.v1.Summary
 	12, // 3: rsync.v1.EnqueueRequest.rollout:type_name -> rsync.v1.Rollout
 	11, // 4: rsync.v1.EnqueueResponse.ref:type_name -> rsync.v1.EventRef
 	13, // 5: rsync.v1.Rollout.groups:type_name -> rsync.v1.RolloutGroup
-	59, // 6: rsync.v1.Rollout.min_success_time:type_name -> google.protobuf.Duration
-	59, // 7: rsync.v1.Rollout.progress_deadline:type_name -> google.protobuf.Duration
-	55, // 8: rsync.v1.RolloutGroup.clusters:type_name -> rsync.v1.ClusterID
-	59, // 9: rsync.v1.RolloutGroup.wait:type_name -> google.protobuf.Duration
+	60, // 6: rsync.v1.Rollout.min_success_time:type_name -> google.protobuf.Duration
+	60, // 7: rsync.v1.Rollout.progress_deadline:type_name -> google.protobuf.Duration
+	56, // 8: rsync.v1.RolloutGroup.clusters:type_name -> rsync.v1.ClusterID
+	60, // 9: rsync.v1.RolloutGroup.wait:type_name -> google.protobuf.Duration
 	11, // 10: rsync.v1.GetRolloutRequest.ref:type_name -> rsync.v1.EventRef
 	16, // 11: rsync.v1.GetRolloutResponse.rollout:type_name -> rsync.v1.RolloutStatus
 	11, // 12: rsync.v1.RolloutStatus.ref:type_name -> rsync.v1.EventRef
@@ -3994,17 +4186,17 @@ var file_rsync_v1_rsync_proto_depIdxs = []int32{
 	17, // 15: rsync.v1.RolloutStatus.groups:type_name -> rsync.v1.RolloutGroupStatus
 	11, // 16: rsync.v1.ChangeRolloutRequest.ref:type_name -> rsync.v1.EventRef
 	18, // 17: rsync.v1.ChangeRolloutRequest.approval:type_name -> rsync.v1.Approval
-	55, // 18: rsync.v1.DetachRequest.cluster:type_name -> rsync.v1.ClusterID
-	55, // 19: rsync.v1.AttachRequest.cluster:type_name -> rsync.v1.ClusterID
+	56, // 18: rsync.v1.DetachRequest.cluster:type_name -> rsync.v1.ClusterID
+	56, // 19: rsync.v1.AttachRequest.cluster:type_name -> rsync.v1.ClusterID
 	31, // 20: rsync.v1.ListDetachedResponse.remnants:type_name -> rsync.v1.Remnant
-	55, // 21: rsync.v1.Remnant.cluster:type_name -> rsync.v1.ClusterID
-	60, // 22: rsync.v1.Remnant.since:type_name -> google.protobuf.Timestamp
-	58, // 23: rsync.v1.Remnant.objects:type_name -> rsync.v1.Object
-	55, // 24: rsync.v1.ForgetRequest.cluster:type_name -> rsync.v1.ClusterID
+	56, // 21: rsync.v1.Remnant.cluster:type_name -> rsync.v1.ClusterID
+	61, // 22: rsync.v1.Remnant.since:type_name -> google.protobuf.Timestamp
+	59, // 23: rsync.v1.Remnant.objects:type_name -> rsync.v1.Object
+	56, // 24: rsync.v1.ForgetRequest.cluster:type_name -> rsync.v1.ClusterID
 	36, // 25: rsync.v1.DiffResponse.clusters:type_name -> rsync.v1.ClusterDiff
-	55, // 26: rsync.v1.ClusterDiff.cluster:type_name -> rsync.v1.ClusterID
+	56, // 26: rsync.v1.ClusterDiff.cluster:type_name -> rsync.v1.ClusterID
 	37, // 27: rsync.v1.ClusterDiff.objects:type_name -> rsync.v1.ObjectDiff
-	58, // 28: rsync.v1.ObjectDiff.object:type_name -> rsync.v1.Object
+	59, // 28: rsync.v1.ObjectDiff.object:type_name -> rsync.v1.Object
 	38, // 29: rsync.v1.ObjectDiff.fields:type_name -> rsync.v1.FieldDiff
 	47, // 30: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
 	11, // 31: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
@@ -4012,67 +4204,74 @@ var file_rsync_v1_rsync_proto_depIdxs = []int32{
 	43, // 33: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
 	11, // 34: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
 	46, // 35: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
-	48, // 36: rsync.v1.Change.element:type_name -> rsync.v1.Element
-	49, // 37: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
-	48, // 38: rsync.v1.Status.queue:type_name -> rsync.v1.Element
-	49, // 39: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
-	55, // 40: rsync.v1.Status.detached:type_name -> rsync.v1.ClusterID
-	11, // 41: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
-	60, // 42: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
-	60, // 43: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
-	11, // 44: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
-	55, // 45: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
-	60, // 46: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
-	50, // 47: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
-	60, // 48: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
-	58, // 49: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
-	52, // 50: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
-	53, // 51: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
-	54, // 52: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
-	56, // 53: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
-	59, // 54: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
-	55, // 55: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
-	57, // 56: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
-	58, // 57: rsync.v1.Resource.object:type_name -> rsync.v1.Object
-	0,  // 58: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
-	2,  // 59: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
-	4,  // 60: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
-	6,  // 61: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
-	9,  // 62: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
-	21, // 63: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
-	23, // 64: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
-	14, // 65: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
-	19, // 66: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
-	25, // 67: rsync.v1.Engine.Detach:input_type -> rsync.v1.DetachRequest
-	27, // 68: rsync.v1.Engine.Attach:input_type -> rsync.v1.AttachRequest
-	29, // 69: rsync.v1.Engine.ListDetached:input_type -> rsync.v1.ListDetachedRequest
-	32, // 70: rsync.v1.Engine.Forget:input_type -> rsync.v1.ForgetRequest
-	34, // 71: rsync.v1.Engine.Diff:input_type -> rsync.v1.DiffRequest
-	39, // 72: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
-	41, // 73: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
-	44, // 74: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
-	1,  // 75: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
-	3,  // 76: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
-	5,  // 77: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
-	7,  // 78: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
-	10, // 79: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
-	22, // 80: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
-	24, // 81: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
-	15, // 82: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
-	20, // 83: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
-	26, // 84: rsync.v1.Engine.Detach:output_type -> rsync.v1.DetachResponse
-	28, // 85: rsync.v1.Engine.Attach:output_type -> rsync.v1.AttachResponse
-	30, // 86: rsync.v1.Engine.ListDetached:output_type -> rsync.v1.ListDetachedResponse
-	33, // 87: rsync.v1.Engine.Forget:output_type -> rsync.v1.ForgetResponse
-	35, // 88: rsync.v1.Engine.Diff:output_type -> rsync.v1.DiffResponse
-	40, // 89: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
-	42, // 90: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
-	45, // 91: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
-	75, // [75:92] is the sub-list for method output_type
-	58, // [58:75] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	49, // 36: rsync.v1.Change.element:type_name -> rsync.v1.Element
+	50, // 37: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
+	48, // 38: rsync.v1.Change.observed:type_name -> rsync.v1.Observation
+	49, // 39: rsync.v1.Status.queue:type_name -> rsync.v1.Element
+	50, // 40: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
+	56, // 41: rsync.v1.Status.detached:type_name -> rsync.v1.ClusterID
+	48, // 42: rsync.v1.Status.observed:type_name -> rsync.v1.Observation
+	56, // 43: rsync.v1.Observation.cluster:type_name -> rsync.v1.ClusterID
+	61, // 44: rsync.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	51, // 45: rsync.v1.Observation.not_ready:type_name -> rsync.v1.ResourceState
+	37, // 46: rsync.v1.Observation.drift:type_name -> rsync.v1.ObjectDiff
+	61, // 47: rsync.v1.Observation.healed:type_name -> google.protobuf.Timestamp
+	11, // 48: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
+	61, // 49: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
+	61, // 50: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
+	11, // 51: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
+	56, // 52: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
+	61, // 53: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
+	51, // 54: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
+	61, // 55: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
+	59, // 56: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
+	53, // 57: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
+	54, // 58: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
+	55, // 59: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
+	57, // 60: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
+	60, // 61: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
+	56, // 62: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
+	58, // 63: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
+	59, // 64: rsync.v1.Resource.object:type_name -> rsync.v1.Object
+	0,  // 65: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
+	2,  // 66: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
+	4,  // 67: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
+	6,  // 68: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
+	9,  // 69: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
+	21, // 70: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
+	23, // 71: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
+	14, // 72: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
+	19, // 73: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
+	25, // 74: rsync.v1.Engine.Detach:input_type -> rsync.v1.DetachRequest
+	27, // 75: rsync.v1.Engine.Attach:input_type -> rsync.v1.AttachRequest
+	29, // 76: rsync.v1.Engine.ListDetached:input_type -> rsync.v1.ListDetachedRequest
+	32, // 77: rsync.v1.Engine.Forget:input_type -> rsync.v1.ForgetRequest
+	34, // 78: rsync.v1.Engine.Diff:input_type -> rsync.v1.DiffRequest
+	39, // 79: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
+	41, // 80: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
+	44, // 81: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
+	1,  // 82: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
+	3,  // 83: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
+	5,  // 84: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
+	7,  // 85: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
+	10, // 86: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
+	22, // 87: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
+	24, // 88: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
+	15, // 89: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
+	20, // 90: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
+	26, // 91: rsync.v1.Engine.Detach:output_type -> rsync.v1.DetachResponse
+	28, // 92: rsync.v1.Engine.Attach:output_type -> rsync.v1.AttachResponse
+	30, // 93: rsync.v1.Engine.ListDetached:output_type -> rsync.v1.ListDetachedResponse
+	33, // 94: rsync.v1.Engine.Forget:output_type -> rsync.v1.ForgetResponse
+	35, // 95: rsync.v1.Engine.Diff:output_type -> rsync.v1.DiffResponse
+	40, // 96: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
+	42, // 97: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
+	45, // 98: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
+	82, // [82:99] is the sub-list for method output_type
+	65, // [65:82] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_rsync_v1_rsync_proto_init() }
@@ -4086,6 +4285,7 @@ func file_rsync_v1_rsync_proto_init() {
 		(*Change_Cluster)(nil),
 		(*Change_Deleted)(nil),
 		(*Change_Rollout)(nil),
+		(*Change_Observed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4093,7 +4293,7 @@ func file_rsync_v1_rsync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rsync_v1_rsync_proto_rawDesc), len(file_rsync_v1_rsync_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
