@@ -88,7 +88,7 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 		return err
 	}
 	defer closeStore()
-	engine, err := rsync.New(s, connectors, rsync.Options{})
+	engine, err := rsync.New(s, connectors, rsync.Options{Observe: o.Observe})
 	if err != nil {
 		return err
 	}

@@ -340,6 +340,23 @@ func TestDiffAndDetach(t *testing.T) {
 	}
 }
 
+// TestObserve: status and its watch show what the engine has observed since the last event.
+func TestObserve(t *testing.T) {
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "1", "--observe", "drift")
+	call(t, 0, "create", "--server", s.addr, "--cluster", "fake+cluster1", "one", manifests(t, "1"))
+	call(t, 0, "instantiate", "--server", s.addr, "one")
+	const want = "  db on fake+cluster1 observed: 1 of 1 ready\n"
+	for began := time.Now(); ; {
+		out := call(t, 0, "status", "--server", s.addr, "one")
+		if strings.Contains(out, want) {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("want %q in %s", want, out)
+		}
+	}
+}
+
 // TestProgramsOverTLS: with certificates a server is for its own clients alone.
 func TestProgramsOverTLS(t *testing.T) {
 	dir := t.TempDir()

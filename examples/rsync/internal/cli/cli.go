@@ -10,10 +10,12 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -47,6 +49,9 @@ Flags of serve:
   --listen ADDR      where to serve (default 127.0.0.1:9031)
   --store FILE       keep everything in FILE (default rsync.db in the current folder)
   --etcd URLS        keep everything in etcd instead: host:port, more after commas
+  --observe WHAT     follow contexts between events: status reports objects that are not ready,
+                     drift also objects that others have changed, heal applies these again
+                     (default nothing)
   --fake N           have clusters in memory: fake+cluster1 to fake+clusterN
                      (default 3 where no other clusters are asked for)
   --kubeconfig-dir DIR
@@ -109,6 +114,7 @@ type Options struct {
 	Etcd          []string
 	// Clusters has the values of the flags that ask for a kind of clusters.
 	Clusters map[string]string
+	Observe  rsync.Observe
 
 	Server string
 	On     []appcontext.ClusterID
@@ -130,7 +136,7 @@ type Options struct {
 
 // commands have arguments, and flags of their own.
 var commands = map[string]struct{ arguments, flags string }{
-	"serve":       {"", "listen store etcd client-ca"},
+	"serve":       {"", "listen store etcd observe client-ca"},
 	"create":      {"ID DIR", "cluster app"},
 	"instantiate": {"ID", "key no-wait rollout"},
 	"update":      {"FROM TO", "key no-wait rollout"},
@@ -207,6 +213,8 @@ func (o *Options) define(flags *flag.FlagSet, own string) {
 			flags.StringVar(&o.Store, name, "rsync.db", "")
 		case "etcd":
 			flags.Func(name, "", o.etcd)
+		case "observe":
+			flags.Func(name, "", o.observe)
 		case "client-ca":
 			flags.StringVar(&o.ClientCA, name, "", "")
 		case "cluster":
@@ -231,6 +239,16 @@ func (o *Options) define(flags *flag.FlagSet, own string) {
 			flags.StringVar(&o.Output, name, "text", "")
 		}
 	}
+}
+
+func (o *Options) observe(value string) error {
+	names := []string{"nothing", "status", "drift", "heal"} // in the order of the constants
+	at := slices.Index(names, value)
+	if at < 0 {
+		return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
+	}
+	o.Observe = rsync.ObserveNothing + rsync.Observe(at)
+	return nil
 }
 
 func (o *Options) etcd(value string) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
+	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -18,6 +19,7 @@ func TestParse(t *testing.T) {
 	none := map[string]string{}
 	for line, want := range map[string]cli.Options{
 		"serve":                           {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Clusters: map[string]string{"fake": "3"}},
+		"serve --observe heal --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Observe: rsync.ObserveHeal, Clusters: map[string]string{"fake": "7"}},
 		"serve --etcd a:1,b:2 --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Etcd: []string{"a:1", "b:2"}, Clusters: map[string]string{"fake": "7"}},
 		"create --cluster fake+c1 shop .": {Command: "create", Args: []string{"shop", "."}, Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "fake", Name: "c1"}}, Clusters: none},
 		"update --no-wait --key k a b":    {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
@@ -43,7 +45,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from", "terminate", "cert", "key-file", "verbose")
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "observe", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from", "terminate", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
 		"go":                   `unknown command "go"`,
@@ -54,6 +56,7 @@ func TestUsage(t *testing.T) {
 		"status --no-wait a":   "-no-wait",
 		"serve --listen :9031": "can be reached from elsewhere",
 		"serve --listen :9031 --cert f --key-file f": "--client-ca",
+		"serve --observe much":                       "must be one of nothing, status, drift, heal",
 		"serve --listen here":                        "not host:port",
 		"serve --client-ca f":                        "--client-ca needs",
 		"serve --cert f":                             "go together",

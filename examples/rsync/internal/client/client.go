@@ -157,6 +157,27 @@ func (c *client) show(s *rsync.Status, seq uint64) {
 			c.cluster(&s.Clusters[i])
 		}
 	}
+	for i := range s.Observed {
+		c.observation(&s.Observed[i])
+	}
+}
+
+func (c *client) observation(o *rsync.Observation) {
+	drift := ""
+	if o.Drifted > 0 {
+		drift = fmt.Sprintf(", %d drifted", o.Drifted)
+	}
+	c.say("  %s", words(o.App, "on", o.Cluster, fmt.Sprintf("observed: %d of %d ready%s", o.Ready, o.Objects, drift), o.Reason, o.Message))
+	for _, s := range o.NotReady {
+		c.say("    %s: %s", s.Object, words("not ready", s.Message))
+	}
+	for i := range o.Drift {
+		d := &o.Drift[i]
+		c.say("    %s: %s", d.Object, words(d.Kind, d.Message))
+		for _, f := range d.Fields {
+			c.say("      %s: %s, must be %s", f.Path, f.Before, f.After)
+		}
+	}
 }
 
 func (c *client) cluster(s *rsync.ClusterStatus) {
@@ -228,6 +249,8 @@ func (c *client) watch(ctx context.Context, id string) error {
 			c.say("  %s", element(change.Element))
 		case change.Cluster != nil:
 			c.cluster(change.Cluster)
+		case change.Observed != nil:
+			c.observation(change.Observed)
 		case change.Rollout != 0:
 			if err := c.showRollout(ctx, rsync.EventRef{AppContextID: id, Seq: change.Rollout}); err != nil && !errors.Is(err, rsync.ErrNotFound) {
 				return err
