@@ -70,18 +70,24 @@ func (o *observer) observe(id appcontext.ClusterID, contexts []*observedContext)
 func (s *session) observed(id appcontext.ClusterID) (*cluster, error) {
 	for {
 		c := s.cluster(id)
-		c.mu.Lock()
-		if c.down {
-			defer c.mu.Unlock()
-			return nil, c.why
+		if used, err := c.useObserved(); used || err != nil {
+			return c, err
 		}
-		if !c.dead {
-			defer c.mu.Unlock()
-			c.use(1)
-			return c, nil
-		}
-		c.mu.Unlock()
 	}
+}
+
+// useObserved adds a user of the connector. It reports false for a cluster that the session has forgotten.
+func (c *cluster) useObserved() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.down:
+		return false, c.why
+	case c.dead:
+		return false, nil
+	}
+	c.use(1)
+	return true, nil
 }
 
 func (c *cluster) endObserved() {

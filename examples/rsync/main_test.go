@@ -279,36 +279,38 @@ func TestRolloutWatch(t *testing.T) {
 		args              []string
 		status            int
 	}{{"one", "approve", "rollout of event 1: Done", []string{"canary"}, 0}, {"two", "abort", "Error, Aborted", nil, 1}} {
-		call(t, 0, at("create", append(on, end.id, manifests(t, end.id))...)...)
-		call(t, 0, at("instantiate", "--no-wait", "--rollout", file, end.id)...)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		watch := program(ctx, t, at("rollout", "--watch", end.id)...)
-		var out, stderr bytes.Buffer
-		stdout, err := watch.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		watch.Stderr = &stderr
-		if err := watch.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(stdout)
-		for !strings.Contains(out.String(), "approval") {
-			line, err := lines.ReadString('\n')
+		t.Run(end.id, func(t *testing.T) {
+			call(t, 0, at("create", append(on, end.id, manifests(t, end.id))...)...)
+			call(t, 0, at("instantiate", "--no-wait", "--rollout", file, end.id)...)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			watch := program(ctx, t, at("rollout", "--watch", end.id)...)
+			var out, stderr bytes.Buffer
+			stdout, err := watch.StdoutPipe()
 			if err != nil {
-				t.Fatalf("the watch has ended: %v\n%s", err, out.String())
+				t.Fatal(err)
 			}
-			out.WriteString(line)
-		}
-		call(t, 0, at(end.command, append([]string{end.id}, end.args...)...)...)
-		if _, err := out.ReadFrom(lines); err != nil {
-			t.Fatal(err)
-		}
-		c := exitCode(watch.Wait())
-		if text := out.String() + stderr.String(); c != end.status || !strings.Contains(text, end.last) {
-			t.Errorf("the watch ended with %d, want %d and %q:\n%s", c, end.status, end.last, text)
-		}
+			watch.Stderr = &stderr
+			if err := watch.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewReader(stdout)
+			for !strings.Contains(out.String(), "approval") {
+				line, err := lines.ReadString('\n')
+				if err != nil {
+					t.Fatalf("the watch has ended: %v\n%s", err, out.String())
+				}
+				out.WriteString(line)
+			}
+			call(t, 0, at(end.command, append([]string{end.id}, end.args...)...)...)
+			if _, err := out.ReadFrom(lines); err != nil {
+				t.Fatal(err)
+			}
+			c := exitCode(watch.Wait())
+			if text := out.String() + stderr.String(); c != end.status || !strings.Contains(text, end.last) {
+				t.Errorf("the watch ended with %d, want %d and %q:\n%s", c, end.status, end.last, text)
+			}
+		})
 	}
 }
 

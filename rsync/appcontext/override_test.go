@@ -63,7 +63,7 @@ func TestOverrideDoesNotShareBytes(t *testing.T) {
 	b := appcontext.NewBuilder("id")
 	b.App("web").Resource("edge", "c1", text).Resource("edge", "c2", text).Override("edge", "c2", overridden,
 		func(manifest []byte) ([]byte, error) {
-			copy(manifest[bytes.Index(manifest, []byte("one")):], "two")
+			copy(manifest[len(text)-len("one\n"):], "two")
 			return manifest, nil
 		})
 	c, err := b.Build()
