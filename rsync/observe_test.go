@@ -274,6 +274,7 @@ func TestEventBeatsObservation(t *testing.T) {
 		})
 		c.SetObject(object("ConfigMap", "x"), manifest("ConfigMap", "x", "2"))
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if ref.Seq == 0 {
 			t.Fatal("the cluster was not read")
 		}

@@ -33,8 +33,7 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	}
 	s.create(engine, "observed", manifests...)
 	ref, err := engine.Instantiate(t.Context(), "observed")
-	status, err := await(t, engine, ref, err)
-	if err != nil {
+	if _, err := await(t, engine, ref, err); err != nil {
 		t.Fatal(err)
 	}
 	seen := s.observations(engine, "observed")
@@ -96,7 +95,7 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 			return err
 		}, "another")
 	})
-	if status, err = engine.Status(t.Context(), "observed"); err != nil || status.State != rsync.Instantiated || len(status.Queue) != 2 {
+	if status, err := engine.Status(t.Context(), "observed"); err != nil || status.State != rsync.Instantiated || len(status.Queue) != 2 {
 		t.Errorf("%+v, %v", status, err)
 	}
 }
@@ -110,8 +109,7 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 		rsync.Options{Observe: rsync.ObserveHeal, ObserveInterval: time.Hour})
 	s.create(engine, "owned", manifestOf("settings", "1"))
 	ref, err := engine.Instantiate(t.Context(), "owned")
-	status, err := await(t, engine, ref, err)
-	if err != nil {
+	if _, err := await(t, engine, ref, err); err != nil {
 		t.Fatal(err)
 	}
 	seen := s.observations(engine, "owned")
@@ -133,7 +131,7 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 		}
 		break
 	}
-	if status, err = engine.Status(t.Context(), "owned"); err != nil || len(status.Queue) != 1 {
+	if status, err := engine.Status(t.Context(), "owned"); err != nil || len(status.Queue) != 1 {
 		t.Errorf("%+v, %v", status, err)
 	}
 }
