@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,6 +252,40 @@ func TestRareDriftIsAlwaysHealed(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			s.shows("c1", "x=1")
 		}
+	})
+}
+
+// TestUpdateWaitsForHeal: an update does not apply an object while a heal of another context may still write the object. The heal
+// would overwrite it with the old manifest.
+func TestUpdateWaitsForHeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
+		c := s.clusters.Cluster("edge", "c1")
+		s.create("a", "web@c1 x=1")
+		s.create("b", "web@c1 x=2")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(3 * time.Second)
+		var updated, healed atomic.Bool
+		c.Intercept(func(v fake.Verb, batch connector.Batch) error {
+			switch {
+			case v == fake.Apply && batch.AppContextID == "b":
+				updated.Store(true)
+			case v == fake.Apply && !healed.Load():
+				time.Sleep(20 * time.Second)
+				healed.Store(true)
+				if updated.Load() {
+					t.Error("the heal writes after the update")
+				}
+			}
+			return nil
+		})
+		c.SetObject(object("ConfigMap", "x"), manifest("ConfigMap", "x", "5"))
+		time.Sleep(10 * time.Second)
+		s.done(s.engine.Update(t.Context(), "a", "b"))
+		if !healed.Load() {
+			t.Error("nothing was healed")
+		}
+		s.shows("c1", "x=2")
 	})
 }
 

@@ -212,8 +212,8 @@ func (h *holder) yields(n *neighbor, r *record) bool {
 	return slices.Contains(r.Previous, h.id) || !slices.Contains(h.Previous, n.id) && n.id < h.id
 }
 
-// awaitRelease returns a releasingError while another context deletes objects that the task applies, or what
-// they are in.
+// awaitRelease returns a releasingError while an event of another context deletes objects that the task
+// applies, or their namespace or definition, or heals them.
 func (o *op) awaitRelease(ctx context.Context) error {
 	tokens := map[token]bool{}
 	for object := range o.task.objects() {
@@ -234,7 +234,7 @@ func (o *op) awaitRelease(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.Holds || r.Current == 0 {
+		if r.Current == 0 || r.Holds && r.State != Instantiated { // a Heal does not change it
 			continue
 		}
 		if err := o.releasing(ctx, &n, r.Current); err != nil {
@@ -244,7 +244,8 @@ func (o *op) awaitRelease(ctx context.Context) error {
 	return nil
 }
 
-// releasing returns a releasingError while an event of a neighbor deletes.
+// releasing returns a releasingError while an event of a neighbor deletes, or heals. A Heal does not wait
+// for another one: each leaves the objects of the other.
 func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	r, err := o.run.engine.recordOf(ctx, n)
 	if err != nil || r.Current != seq {
@@ -252,8 +253,11 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	}
 	kv, err := o.run.engine.store.Get(ctx, elementKey(n.id, seq))
 	var e Element
-	if err != nil || json.Unmarshal(kv.Value, &e) != nil || !e.Event.removes() {
+	if err != nil || json.Unmarshal(kv.Value, &e) != nil {
 		return err
+	}
+	if heals := e.Event == Heal && o.task.event != Heal; !heals && !e.Event.removes() {
+		return nil
 	}
 	if ended, err := o.ended(ctx, n, seq); err != nil || ended {
 		return err
@@ -261,7 +265,7 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	if err := o.hurry(ctx, n, kv); err != nil {
 		return err
 	}
-	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, it deletes objects that are in both",
+	return &releasingError{fmt.Errorf("%s of app context %s (event %d) has to end here, both have its objects",
 		e.Event, n.id, seq)}
 }
 

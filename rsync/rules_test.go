@@ -112,6 +112,8 @@ var rules = []ruletest.Rule{
 		{"observe_heal.go", "		o.Heals, o.Tries = 0, 0\n", ""}}},
 	{Name: "a heal waits for nothing", Test: "TestHealFails", Edits: edits{
 		{"plan.go", "				t.cut = ReasonRefusedForNow // it never waits\n", ""}}},
+	{Name: "an update waits for a heal of its objects", Test: "TestUpdateWaitsForHeal", Edits: edits{
+		{"ownership.go", "r.Holds && r.State != Instantiated {", "r.Holds {"}}},
 	{Name: "a heal leaves what counts more", Test: "TestHealRespectsHolders", Edits: edits{
 		{"observer_read.go", "	theirs, err := o.session.engine.overriding(", "	_, err := o.session.engine.overriding("},
 		{"observer_read.go", "if _, ok := theirs[seen.changes[i].Object]; !ok {", "if true {"}}},
