@@ -252,7 +252,8 @@ func (c *cluster) changed() {
 	}
 }
 
-// unwatchIdle ends the watch when nobody waits for a state, and no context on the cluster is observed.
+// unwatchIdle ends the watch when no op waits for a state, and no context on the cluster is
+// observed.
 func (c *cluster) unwatchIdle() {
 	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 && !c.session.observer.has(c.id) {
 		c.unwatch()
@@ -310,8 +311,8 @@ func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
 	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
-	// The session closes the connector, and ends after that. While cleanups wait the cluster stays: the
-	// next probe opens a connector again, which may have another configuration.
+	// The session closes the connector, and ends after that. While cleanups wait the cluster stays:
+	// the next probe opens a connector again, which may have another configuration.
 	if !busy && c.session.spawn(c.close) && len(c.cleanups.ops) == 0 {
 		c.dead = true
 		delete(c.session.clusters, c.id)

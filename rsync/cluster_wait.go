@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// An op whose call has ended may have to wait: until objects are ready or gone, or until its next
-// attempt. All functions here are called with the mutex of the cluster.
+// After its call has ended, an op may have to wait: until objects are ready or gone, or until its
+// next attempt. All functions here are called with the mutex of the cluster.
 
 // content ends an op after a successful call, unless the op waits for a state of its objects.
 func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
@@ -36,7 +36,8 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 	}
 }
 
-// held reports whether the objects of an op have stayed ready for the phase's hold. They are ready now.
+// held reports whether the objects of an op have stayed ready for the phase's hold. They are ready
+// now.
 func (o *op) held() bool {
 	now := o.cluster.session.engine.options.Clock.Now()
 	if o.readySince.IsZero() {
@@ -71,11 +72,12 @@ func (c *cluster) poll(o *op, wanting error) {
 var errCut = errors.New("it had to end before it was done")
 
 // toldFrom is the number of polls before an op reports that its objects are not ready or gone. The
-// next reports follow after 2, 4 and 8 times as many, which limits writes for objects that take long.
+// next reports follow after 2, 4 and 8 times as many, which limits writes for objects that take
+// long.
 const toldFrom = 4
 
-// unsatisfied returns an error for the first object that lacks the state that the verb waits for, or
-// failed for an object that can never reach it.
+// unsatisfied returns an error for the first object that lacks the state that the verb waits for,
+// or failed for an object that can never reach it.
 func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
 	for i := range states {
 		s := &states[i]

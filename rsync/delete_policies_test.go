@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestDeletePolicies: what delete policies do in an event that succeeds, and in one in which a hook fails.
+// TestDeletePolicies: what delete policies do in an event that succeeds, and in one in which a hook
+// fails.
 func TestDeletePolicies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text       string
@@ -74,7 +75,8 @@ func TestDeletePolicies(t *testing.T) {
 	}
 }
 
-// TestBeforeHookCreationWaits: a hook is created only when an object of an earlier run is gone. Its change is a new object.
+// TestBeforeHookCreationWaits: a hook is created only when an object of an earlier run is gone. Its
+// change is a new object.
 func TestBeforeHookCreationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -105,8 +107,8 @@ func TestBeforeHookCreationWaits(t *testing.T) {
 	})
 }
 
-// TestCleanupAfterFailureIsAwaited: the app fails when its failed hook is gone. A Terminate ends that wait, and the reason stays
-// that of the hook.
+// TestCleanupAfterFailureIsAwaited: the app fails when its failed hook is gone. A Terminate ends
+// that wait, and the reason stays that of the hook.
 func TestCleanupAfterFailureIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -131,7 +133,8 @@ func TestCleanupAfterFailureIsAwaited(t *testing.T) {
 	})
 }
 
-// TestPoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds, which then has its manifest.
+// TestPoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds,
+// which then has its manifest.
 func TestPoliciesLeaveObjectsOfOthers(t *testing.T) {
 	for policy, want := range map[string]string{
 		"before-hook-creation": "Apply p", "hook-succeeded": "Apply p, Apply p",
@@ -157,7 +160,8 @@ func TestPoliciesLeaveObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// TestHookThatIsDeletedIsNotHeld: a hook with hook-succeeded keeps no other context from deleting its own object of that name.
+// TestHookThatIsDeletedIsNotHeld: a hook with hook-succeeded keeps no other context from deleting
+// its own object of that name.
 func TestHookThatIsDeletedIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

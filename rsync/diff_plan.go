@@ -176,8 +176,8 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 	}
 }
 
-// recreate corrects the change of a hook that is deleted before it is created: the connector compares it
-// with the object of the earlier run.
+// recreate corrects the change of a hook that is deleted before it is created: the connector
+// compares it with the object of the earlier run.
 func (p *diffPart) recreate(c *connector.Change) {
 	switch {
 	case !p.recreated[c.Object]:

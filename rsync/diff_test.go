@@ -72,8 +72,8 @@ edge+c4
 	})
 }
 
-// TestDiffOfSeveralReplaced: an object of two replaced contexts gets the manifest of the context that holds it, if
-// the manifest of one of the two differs.
+// TestDiffOfSeveralReplaced: an object of two replaced contexts gets the manifest of the context
+// that holds it, if the manifest of one of the two differs.
 func TestDiffOfSeveralReplaced(t *testing.T) {
 	for _, values := range [][]string{{"1", "2"}, {"2", "1"}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -60,18 +60,20 @@
 //
 // # Rollouts
 //
-// [WithRollout] has an Instantiate or an Update move from cluster to cluster: in groups, with a number of clusters in
-// progress, a time for which each must stay ready, a deadline, a number of failures, and approvals. Pause, Resume and Abort
-// control it. A failed rollout can roll back by itself, and a Rollback can lead one group back. ROLLOUT.md describes all of
-// that, and compares it with OCM and KubeFleet.
+// [WithRollout] has an Instantiate or an Update move from cluster to cluster: in groups, with a
+// number of clusters in progress, a time for which each must stay ready, a deadline, a number of
+// failures, and approvals. Pause, Resume and Abort control it. A failed rollout can roll back by
+// itself, and a Rollback can lead one group back. ROLLOUT.md describes all of that, and compares it
+// with OCM and KubeFleet.
 //
 // # Between events
 //
 // With [Options].Observe the engines follow contexts that are Instantiated. [Status].Observed and
 // [Engine.Watch] report objects that are not ready or differ from their manifests, by field. With
-// [ObserveHeal] the engine applies them again in a [Heal], an event that comes after all queued ones and
-// leaves objects of other contexts. Drift that returns is healed later each time, five times in all. Then
-// it is only reported, with [ReasonContested], until the next event. Hooks are not observed.
+// [ObserveHeal] the engine applies them again in a [Heal], an event that comes after all queued
+// ones and leaves objects of other contexts. Drift that returns is healed later each time, five
+// times in all. Then it is only reported, with [ReasonContested], until the next event. Hooks are
+// not observed.
 //
 // # Dependencies and hooks
 //
@@ -82,9 +84,9 @@
 // was stopped, its pre-delete and post-delete hooks that were applied are deleted by the next Update from its context, or with the
 // one that this leads to where they are hooks of that too.
 //
-// An app has waves (appcontext.Resource). A wave is applied when all resources of the wave before are
-// ready, and deleted before them. An update waits only for waves in which it applies something. For
-// hooks, waves are Helm's weights. After a crash of the engine, deleted hooks may run again.
+// An app has waves (appcontext.Resource). A wave is applied when all resources of the wave before
+// are ready, and deleted before them. An update waits only for waves in which it applies something.
+// For hooks, waves are Helm's weights. After a crash of the engine, deleted hooks may run again.
 //
 // # Failures
 //
@@ -93,9 +95,9 @@
 // then an Error when all others have ended; [EventError] says which and why. A connector that panics, or that does not tell the state of each
 // object, has refused for good.
 //
-// An app that waits on a cluster has a status there that says for what: Retrying, with the reason Unreachable, RefusedForNow or
-// NotReady, and what the cluster, or its prober, said. It is written when that changes: 16 times at once, and then
-// once a minute, so a status is at most a minute old.
+// An app that waits on a cluster has a status there that says for what: Retrying, with the reason
+// Unreachable, RefusedForNow or NotReady, and what the cluster, or its prober, said. It is written
+// when that changes: 16 times at once, and then once a minute, so a status is at most a minute old.
 //
 // A value of the store that cannot be read is [ErrBroken] with its key. It holds up the context that it belongs to, and no other.
 //
@@ -118,6 +120,6 @@
 // and keys have 253 bytes (appcontext.MaxName). The list of a context's apps and their clusters is one record: with etcd's defaults
 // that is some ten thousand pairs. A queue keeps [Options].HistoryLimit elements that are done; Wait for an older one is ErrNotFound.
 //
-// METRICS.md lists the metrics of [Options].MetricsRegisterer. EMCO.md is for users of EMCO's rsync: the differences, and how
-// contexts move here.
+// METRICS.md lists the metrics of [Options].MetricsRegisterer. EMCO.md is for users of EMCO's
+// rsync: the differences, and how contexts move here.
 package rsync

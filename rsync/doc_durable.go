@@ -85,10 +85,11 @@ package rsync
 // what another record holds; one that applies waits while another context, which does not hold, has such an
 // event under way there. Of two events one has begun first, and is seen by the other.
 //
-// The home of a context observes it while State is Instantiated and Current is 0. It watches the index for that. An observation
-// that was read before an event began is not written, because the record has changed. It counts while the record has the same
-// number of Transitions, so no event deletes it. A Heal applies the objects of the observations with its number; they do not
-// change while it is in progress.
+// The home of a context observes it while State is Instantiated and Current is 0. It watches the
+// index for that. An observation that was read before an event began is not written, because the
+// record has changed. It counts while the record has the same number of Transitions, so no event
+// deletes it. A Heal applies the objects of the observations with its number; they do not change
+// while it is in progress.
 //
 // A remnant is what a context may have on a cluster that was detached from it: a context of its own, <id>~<random>, with a
 // copy of the manifests and a Terminate that is in progress from the start. So all of the above is true for it. It

@@ -61,9 +61,9 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 	return e.enqueue(ctx, to, Element{Event: Update, UCID: from}, options)
 }
 
-// Rollback queues the event that leads from a context back to one that was updated to it: an Update the other
-// way round. It is also the way back from an update that failed. With a rollout it can lead back a group of
-// clusters alone: see ROLLOUT.md.
+// Rollback queues the event that leads from a context back to one that was updated to it: an Update
+// the other way round. It is also the way back from an update that failed. With a rollout it can
+// lead back a group of clusters alone: see ROLLOUT.md.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)
 }

@@ -103,8 +103,8 @@ type Status struct {
 	Queue []Element
 	// Clusters has a status for each app on each cluster that an event was about.
 	Clusters []ClusterStatus
-	// Observed has an Observation for each app on each cluster that engines have read since the context became Instantiated: see
-	// Options.Observe. It is empty in other states.
+	// Observed has an Observation for each app on each cluster that engines have read since the
+	// context became Instantiated: see Options.Observe. It is empty in other states.
 	Observed []Observation
 	// Detached are the clusters that are detached from the context, in order: see Engine.Detach.
 	Detached []appcontext.ClusterID

@@ -89,9 +89,10 @@ func object(kind, name string) appcontext.Object {
 	return appcontext.Object{Kind: kind, Namespace: "default", Name: name}
 }
 
-// parse makes a context of lines: "app@cluster object=value object=value; app2@…", all objects ConfigMaps. An app that
-// depends on others is "app<other" or "app<other:Ready". A hook is "hook!object=value", and a Job. A wave is "2/object=value".
-// Delete policies are "hook+policy+policy!2/object=value".
+// parse makes a context of lines: "app@cluster object=value object=value; app2@…", all objects
+// ConfigMaps. An app that depends on others is "app<other" or "app<other:Ready". A hook is
+// "hook!object=value", and a Job. A wave is "2/object=value". Delete policies are
+// "hook+policy+policy!2/object=value".
 func parse(t testing.TB, id, text string) *appcontext.AppContext {
 	t.Helper()
 	b := appcontext.NewBuilder(id)

@@ -53,8 +53,8 @@ func provides(o appcontext.Object) (token, bool) {
 	return 0, false
 }
 
-// isEnd reports whether a resource is on the cluster only while its app goes, or only while a hook runs
-// that is deleted when it has succeeded.
+// isEnd reports whether a resource is on the cluster only while its app goes, or only while a hook
+// runs that is deleted when it has succeeded.
 func isEnd(r *appcontext.Resource) bool {
 	return r.Hook == appcontext.PreDelete || r.Hook == appcontext.PostDelete || r.Has(appcontext.HookSucceeded)
 }

@@ -19,18 +19,20 @@ const (
 	ObserveNothing Observe = iota
 	// ObserveStatus reports how many objects of each app on each cluster are ready.
 	ObserveStatus
-	// ObserveDrift also reports objects that differ from their manifests, where the connector is a [connector.Differ].
+	// ObserveDrift also reports objects that differ from their manifests, where the connector is a
+	// [connector.Differ].
 	ObserveDrift
 	// ObserveHeal also queues a [Heal] when it finds such objects.
 	ObserveHeal
 )
 
-// Observation is how an app on a cluster is since the last event of its context: see [Options].Observe. Hooks are not part of it,
-// except definitions of a crd-install.
+// Observation is how an app on a cluster is since the last event of its context: see
+// [Options].Observe. Hooks are not part of it, except definitions of a crd-install.
 type Observation struct {
 	App     string               `json:"app"`
 	Cluster appcontext.ClusterID `json:"cluster"`
-	// Time is when the app was first seen like this. An Observation is written only when it changes, at most once a second.
+	// Time is when the app was first seen like this. An Observation is written only when it
+	// changes, at most once a second.
 	Time time.Time `json:"time"`
 	// Objects is the number of objects, and Ready how many of them are ready.
 	Objects int `json:"objects"`
@@ -39,23 +41,25 @@ type Observation struct {
 	NotReady []connector.State `json:"notReady,omitempty"`
 	// Compared is whether all objects were compared with their manifests.
 	Compared bool `json:"compared,omitempty"`
-	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of them, with 8 KiB of their fields:
-	// Before is the value on the cluster, After that of the manifest. An object that does not exist is a ChangeCreate. No Heal applies a
-	// ChangeRefused: the cluster would reject the manifest, and Message names the reason. connector/kube reports so a field that another
-	// field manager has taken, unless its Options.Force is set.
+	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of
+	// them, with 8 KiB of their fields: Before is the value on the cluster, After that of the
+	// manifest. An object that does not exist is a ChangeCreate. No Heal applies a ChangeRefused:
+	// the cluster would reject the manifest, and Message names the reason. connector/kube reports
+	// so a field that another field manager has taken, unless its Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
-	// Heals is how many times the drift was healed, each time within an hour after the last, and Healed when the last Heal was
-	// queued.
+	// Heals is how many times the drift was healed, each time within an hour after the last, and
+	// Healed when the last Heal was queued.
 	Heals  int       `json:"heals,omitempty"`
 	Healed time.Time `json:"healed,omitzero"`
-	// Reason is empty, ReasonContested, or why the cluster could not be read: ReasonUnreachable, ReasonRefusedForNow or
-	// ReasonRefused. In these cases the fields above are those of the last read. Message is the cause.
+	// Reason is empty, ReasonContested, or why the cluster could not be read: ReasonUnreachable,
+	// ReasonRefusedForNow or ReasonRefused. In these cases the fields above are those of the last
+	// read. Message is the cause.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Limits of what is stored of an observation.
+// Limits of a stored observation.
 const (
 	maxObserved       = 20
 	maxObservedFields = 8 << 10
@@ -67,14 +71,15 @@ type observed struct {
 	Observation
 	// Transitions is that of the record when this was seen. Later values make it void.
 	Transitions uint64 `json:"transitions"`
-	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of the objects that it can heal among
-	// the resources. Tries is how many Heals were queued, each within an hour after the last.
+	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of
+	// the objects that it can heal among the resources. Tries is how many Heals were queued, each
+	// within an hour after the last.
 	Heal    uint64 `json:"heal,omitempty"`
 	Indexes []int  `json:"indexes,omitempty"`
 	Tries   int    `json:"tries,omitempty"`
 }
 
-// isCurrent reports whether an observation is about what the last event left.
+// isCurrent reports whether an observation was made since the last event.
 func (o *observed) isCurrent(r *record) bool {
 	return r.State == Instantiated && o.Transitions == r.Transitions
 }
@@ -106,8 +111,8 @@ func canHeal(c *connector.Change) bool {
 	return false
 }
 
-// after returns what is stored after a read, without a decision about healing. prev is the observation before, or one without
-// objects.
+// after returns the observation to store after a read, without a decision about healing. prev is
+// the observation before, or one without objects.
 func (s *sighting) after(prev observed) observed {
 	next := prev
 	if s.reason != "" {

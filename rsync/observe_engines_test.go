@@ -37,7 +37,8 @@ func (c *crew) joinObserver() {
 	c.views, c.stops = append(c.views, view), append(c.stops, stop)
 }
 
-// instantiated creates contexts that each have an object on a cluster of their own and one on a cluster of all.
+// instantiated creates contexts that each have an object on a cluster of their own and one on a
+// cluster of all.
 func (c *crew) instantiated(contexts int) {
 	c.t.Helper()
 	for i := range contexts {
@@ -47,7 +48,8 @@ func (c *crew) instantiated(contexts int) {
 	time.Sleep(time.Minute)
 }
 
-// TestObservationCostsTheSameWithManyEngines counts the calls to the store in an hour, without a change and with drift that is healed.
+// TestObservationCostsTheSameWithManyEngines counts the calls to the store in an hour, without a
+// change and with drift that is healed.
 func TestObservationCostsTheSameWithManyEngines(t *testing.T) {
 	const contexts = 40
 	var one [2]storetest.Counts
@@ -122,8 +124,9 @@ func TestObserversComeAndGo(t *testing.T) {
 	})
 }
 
-// TestCrashWhileHealing: an engine crashes before or after each of its writes, or does not learn that it was done. Another one goes
-// on, and the drift is healed without more events than crashes explain.
+// TestCrashWhileHealing: an engine crashes before or after each of its writes, or does not learn
+// that it was done. Another one goes on, and the drift is healed without more events than crashes
+// explain.
 func TestCrashWhileHealing(t *testing.T) {
 	for _, verdict := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
 		for at := 1; at <= 8; at++ {
@@ -161,7 +164,8 @@ func TestCrashWhileHealing(t *testing.T) {
 	}
 }
 
-// TestObservedContextsHaveNoGoroutines: goroutines grow with clusters that are watched, not with contexts.
+// TestObservedContextsHaveNoGoroutines: goroutines grow with clusters that are watched, not with
+// contexts.
 func TestObservedContextsHaveNoGoroutines(t *testing.T) {
 	count := func(contexts int) (n int) {
 		synctest.Test(t, func(t *testing.T) {
@@ -183,8 +187,8 @@ func TestObservedContextsHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// TestObservationOfBusyCluster: however often objects change, each context is read at most once a second, and less often where a read
-// takes long.
+// TestObservationOfBusyCluster: however often objects change, each context is read at most once a
+// second, and less often where a read takes long.
 func TestObservationOfBusyCluster(t *testing.T) {
 	for latency, limit := range map[time.Duration]int{0: 62, time.Second: 16} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 const (
 	// maxHeals is how many times in a row the drift of an app on a cluster is healed.
 	maxHeals = 5
-	// healPause is the time after the first Heal before the next one. It doubles with each, up to healMemory. Drift that appears
-	// later than healMemory after the last Heal starts over.
+	// healPause is the time after the first Heal before the next one. It doubles with each, up to
+	// healMemory. Drift that appears later than healMemory after the last Heal starts over.
 	healPause  = 30 * time.Second
 	healMemory = time.Hour
 )
@@ -31,8 +31,8 @@ func (o *observed) settle(done bool) {
 	o.Heal = 0
 }
 
-// decide decides whether the drift of an app on a cluster is healed now. It sets Reason where another writer undoes each Heal.
-// drifted is whether there was drift before.
+// decide decides whether the drift of an app on a cluster is healed now. It sets Reason where
+// another writer undoes each Heal. drifted is whether there was drift before.
 func (o *observed) decide(drifted bool, now time.Time) healDecision {
 	if len(o.Indexes) == 0 || o.Reason != "" {
 		return healDecision{}

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// observation returns what is known of the app web on a cluster; empty if there is nothing.
+// observation returns the observation of the app web on a cluster, empty if there is none.
 func (s *scene) observation(id, cluster string) rsync.Observation {
 	s.t.Helper()
 	status, err := s.engine.Status(s.t.Context(), id)
@@ -131,7 +131,7 @@ func TestObserveNothing(t *testing.T) {
 	})
 }
 
-// TestDriftIsReported with its fields, and not healed unless Options say so.
+// TestDriftIsReported with its fields, and not healed by default.
 func TestDriftIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveDrift})
@@ -163,7 +163,7 @@ func TestDriftIsReported(t *testing.T) {
 	})
 }
 
-// TestDriftIsHealed: only what has drifted is applied again, without hooks, and the state stays.
+// TestDriftIsHealed: only drifted objects are applied again, without hooks, and the state stays.
 func TestDriftIsHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -195,8 +195,8 @@ func TestDriftIsHealed(t *testing.T) {
 	})
 }
 
-// TestContestedDrift: another writer undoes each heal. It is not fought without end, and the drift stays reported. An Instantiate
-// starts over.
+// TestContestedDrift: another writer undoes each heal. It is not fought without end, and the drift
+// stays reported. An Instantiate starts over.
 func TestContestedDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -240,7 +240,8 @@ func TestContestedDrift(t *testing.T) {
 	})
 }
 
-// TestRareDriftIsAlwaysHealed: drift that appears later than an hour after the last heal is not contested.
+// TestRareDriftIsAlwaysHealed: drift that appears later than an hour after the last heal is not
+// contested.
 func TestRareDriftIsAlwaysHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -255,8 +256,8 @@ func TestRareDriftIsAlwaysHealed(t *testing.T) {
 	})
 }
 
-// TestUpdateWaitsForHeal: an update does not apply an object while a heal of another context may still write the object. The heal
-// would overwrite it with the old manifest.
+// TestUpdateWaitsForHeal: an update does not apply an object while a heal of another context may
+// still write the object. The heal would overwrite it with the old manifest.
 func TestUpdateWaitsForHeal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -289,8 +290,8 @@ func TestUpdateWaitsForHeal(t *testing.T) {
 	})
 }
 
-// TestEventBeatsObservation: an event that begins while a cluster is read makes the result void, and one that is queued comes before
-// a heal.
+// TestEventBeatsObservation: an event that begins while a cluster is read makes the result void,
+// and one that is queued comes before a heal.
 func TestEventBeatsObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -329,7 +330,8 @@ func TestEventBeatsObservation(t *testing.T) {
 // plainConnectors is a connector without the optional abilities.
 type plainConnectors struct{ connector.Connector }
 
-// TestObserveWithoutAbilities: a cluster that cannot report changes is read at each interval; one that cannot compare has no drift.
+// TestObserveWithoutAbilities: a cluster that cannot report changes is read at each interval; one
+// that cannot compare has no drift.
 func TestObserveWithoutAbilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := fake.New()
@@ -360,7 +362,8 @@ func TestObserveWithoutAbilities(t *testing.T) {
 	})
 }
 
-// TestUnreachableWhileObserved: the reason is reported, the last values stay, and the cluster is read when it is back.
+// TestUnreachableWhileObserved: the reason is reported, the last values stay, and the cluster is
+// read when it is back.
 func TestUnreachableWhileObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -386,7 +389,8 @@ func TestUnreachableWhileObserved(t *testing.T) {
 	})
 }
 
-// TestHealFails: the cluster refuses the heal. The event ends, others are not held up, and it is tried again ever more rarely.
+// TestHealFails: the cluster refuses the heal. The event ends, others are not held up, and it is
+// tried again ever more rarely.
 func TestHealFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -417,8 +421,8 @@ func TestHealFails(t *testing.T) {
 	})
 }
 
-// TestHealRespectsHolders: two contexts have an object with different manifests. The one that counts is healed to, and there is no
-// fight.
+// TestHealRespectsHolders: two contexts have an object with different manifests. The one that
+// counts is healed to, and there is no fight.
 func TestHealRespectsHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})

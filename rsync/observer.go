@@ -19,14 +19,14 @@ import (
 const (
 	// observeClusters is how many clusters a session observes at the same instant.
 	observeClusters = 32
-	// observePause is the least time from one read of a cluster to the next. observeShare times the duration of the last read is
-	// another limit.
+	// observePause is the least time from one read of a cluster to the next. observeShare times the
+	// duration of the last read is another limit.
 	observePause = time.Second
 	observeShare = 3
 )
 
-// observer follows the contexts that are Instantiated and have their home at the session. It has a timer for each cluster, and
-// goroutines only for those that it reads: observeClusters at most.
+// observer follows the contexts that are Instantiated and have their home at the session. It has a
+// timer for each cluster, and goroutines only for those that it reads: observeClusters at most.
 //
 // It takes no lock of a session or a cluster while it has mu.
 type observer struct {
@@ -81,7 +81,8 @@ func (o *observer) sawIndex(changes []change) {
 	}
 }
 
-// rehome follows the contexts that have come to this session, and leaves those that another one follows now.
+// rehome follows the contexts that have come to this session, and leaves those that another one
+// follows now.
 func (o *observer) rehome() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.instantiated))
@@ -156,7 +157,7 @@ func (o *observer) leave(id string) {
 	}
 }
 
-// endWatch ends the watch of a cluster that nobody needs any more.
+// endWatch ends the watch of a cluster if it has no other user.
 func (s *session) endWatch(id appcontext.ClusterID) {
 	s.mu.Lock()
 	c := s.clusters[id]

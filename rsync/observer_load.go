@@ -34,7 +34,8 @@ type observedContext struct {
 	at    uint64                        // Transitions of the last view
 }
 
-// view is what the observations of a context depend on: no write succeeds after any of it has changed.
+// view has the stored values that the observations of a context depend on. No write succeeds after
+// one of them has changed.
 type view struct {
 	record     record
 	stateKV    store.KeyValue
@@ -133,7 +134,7 @@ func (e *Engine) detachedRecord(ctx context.Context, id string) (store.KeyValue,
 	return kv, d, err
 }
 
-// observations reads what is stored of the observations of a context.
+// observations reads the stored observations of a context.
 func (e *Engine) observations(ctx context.Context, id string) (map[taskKey]stored, error) {
 	result, err := e.store.Range(ctx, observedKey(id))
 	if err != nil {
@@ -151,8 +152,8 @@ func (e *Engine) observations(ctx context.Context, id string) (map[taskKey]store
 	return out, nil
 }
 
-// drifted returns the places of the objects that a Heal applies. They do not change while it is in progress, because each write of an
-// observation needs the record as it was before.
+// drifted returns the places of the objects that a Heal applies. They do not change while it is in
+// progress, because each write of an observation needs the record as it was before.
 func (r *run) drifted(ctx context.Context, seq uint64) (map[taskKey][]int, error) {
 	all, err := r.engine.observations(ctx, r.id)
 	if err != nil {

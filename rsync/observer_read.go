@@ -35,7 +35,8 @@ func (o *observer) readCluster(c *observedCluster) {
 	}
 }
 
-// observe reads some contexts on a cluster with one connector. After a failure it does not call the cluster again.
+// observe reads some contexts on a cluster with one connector. After a failure it does not call the
+// cluster again.
 func (o *observer) observe(id appcontext.ClusterID, contexts []*observedContext) {
 	ctx := o.session.ctx
 	c, failure := o.session.observed(id)
@@ -76,7 +77,8 @@ func (s *session) observed(id appcontext.ClusterID) (*cluster, error) {
 	}
 }
 
-// useObserved adds a user of the connector. It reports false for a cluster that the session has forgotten.
+// useObserved adds a user of the connector. It reports false for a cluster that the session has
+// forgotten.
 func (c *cluster) useObserved() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +98,8 @@ func (c *cluster) endObserved() {
 	c.use(-1)
 }
 
-// observeContext reads the apps of a context on a cluster, and stores what has changed. It returns an error of the cluster.
+// observeContext reads the apps of a context on a cluster, and stores changed observations. It
+// returns an error of the cluster.
 func (o *observer) observeContext(
 	ctx context.Context, c *observedContext, id appcontext.ClusterID, conn connector.Connector, failure error,
 ) error {
@@ -124,7 +127,8 @@ func (o *observer) observeContext(
 	return failure
 }
 
-// read asks a cluster for an app. It returns nil if the store did not answer, and the error of the cluster.
+// read asks a cluster for an app. It returns nil if the store did not answer, and the error of the
+// cluster.
 func (o *observer) read(
 	ctx context.Context, h *head, v *view, app string, id appcontext.ClusterID, conn connector.Connector, failure error,
 ) (*sighting, error) {
@@ -201,8 +205,8 @@ func (e *Engine) observeStates(ctx context.Context, conn connector.Connector, ba
 	return err
 }
 
-// leaveToOthers takes objects out of the drift for which the manifest of another context counts. It returns nil if the store did not
-// answer.
+// leaveToOthers takes objects out of the drift for which the manifest of another context counts. It
+// returns nil if the store did not answer.
 func (o *observer) leaveToOthers(ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *sighting) *sighting {
 	if len(seen.changes) == 0 {
 		return seen

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// record stores what was seen of an app on a cluster, if it has changed, and queues a Heal with it if one is due.
+// record stores the observation of an app on a cluster, if it has changed, and queues a Heal with
+// it if one is due.
 func (o *observer) record(ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *sighting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,8 +108,8 @@ func (o *observer) put(ctx context.Context, c *observedContext, key taskKey, nex
 	return nil
 }
 
-// queueHeal has an event heal the drift of an observation: one that is queued, or a new one. Where other events are queued it does
-// nothing, because they come first.
+// queueHeal has an event heal the drift of an observation: one that is queued, or a new one. Where
+// other events are queued it does nothing, because they come first.
 func (o *observer) queueHeal(ctx context.Context, c *observedContext, next *observed) ([]store.Compare, []store.Op, error) {
 	e := o.session.engine
 	if o.session.isStopped(c.id) {

@@ -52,13 +52,14 @@ type Options struct {
 	// PollInterval is how often a cluster is asked for what must become ready or gone, where its connector does not tell by itself.
 	// The interval grows to ten times as much for what takes long. Defaults to 500 ms.
 	PollInterval time.Duration
-	// Observe has the engines follow contexts that are Instantiated: [Status].Observed then shows which objects are not ready or have
-	// drifted. A change that a [connector.StatusWatcher] reports is read within a second, or within three times the duration of
-	// the last read. Each context is observed by one of all engines on the store, which should have the same value. Defaults
-	// to ObserveNothing.
+	// Observe has the engines follow contexts that are Instantiated: [Status].Observed then shows
+	// which objects are not ready or have drifted. A change that a [connector.StatusWatcher]
+	// reports is read within a second, or within three times the duration of the last read. Each
+	// context is observed by one of all engines on the store, which should have the same value.
+	// Defaults to ObserveNothing.
 	Observe Observe
-	// ObserveInterval is how often Observe reads each cluster without a reported change. It varies by 10 % at random. Defaults to
-	// 10 minutes.
+	// ObserveInterval is how often Observe reads each cluster without a reported change. It varies
+	// by 10 % at random. Defaults to 10 minutes.
 	ObserveInterval time.Duration
 	// ConnectorIdle is how long a connector is kept open that nobody uses. Defaults to 1 minute.
 	ConnectorIdle time.Duration
@@ -113,7 +114,7 @@ func (o *Options) validate() error {
 	case o.DeleteOrder != ReverseOrder && o.DeleteOrder != SameOrder:
 		return fmt.Errorf("%w: Options.DeleteOrder %d is none of its constants", ErrInvalidInput, o.DeleteOrder)
 	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
-		return fmt.Errorf("%w: Options.Observe %d is none of its constants", ErrInvalidInput, o.Observe)
+		return fmt.Errorf("%w: invalid Options.Observe: %d", ErrInvalidInput, o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:
 		return fmt.Errorf("%w: Options.LeaseTTL is less than a second", ErrInvalidInput)
 	case o.Transitions != nil:

@@ -114,8 +114,8 @@ func (t *task) objects() map[appcontext.Object]bool {
 	return out
 }
 
-// findHolders finds the objects that the task must leave. A task that applies deletes hooks only, by their
-// policies. For it, contexts that its update replaces hold nothing.
+// findHolders finds the objects that the task must leave. A task that applies deletes hooks only,
+// by their policies. For it, contexts that its update replaces hold nothing.
 func (o *op) findHolders(ctx context.Context) (err error) {
 	objects := o.task.objects()
 	holds := func(_ *neighbor, r *record) bool { return r.Holds }
@@ -146,7 +146,8 @@ func (t *task) deletedHooks() map[appcontext.Object]bool {
 	return out
 }
 
-// findOverriding finds the objects that a Heal must leave, because the manifest of another context counts.
+// findOverriding finds the objects that a Heal must leave, because the manifest of another context
+// counts.
 func (o *op) findOverriding(ctx context.Context) error {
 	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
 	if err == nil {
@@ -155,7 +156,8 @@ func (o *op) findOverriding(ctx context.Context) error {
 	return err
 }
 
-// overriding returns the holders of those objects of a context that another context holds with a manifest that counts more.
+// overriding returns the holders of those objects of a context that another context holds with a
+// manifest that counts more.
 func (e *Engine) overriding(
 	ctx context.Context, id string, own *record, c appcontext.ClusterID, objects map[appcontext.Object]bool,
 ) (map[appcontext.Object]holder, error) {
@@ -212,8 +214,8 @@ func (h *holder) yields(n *neighbor, r *record) bool {
 	return slices.Contains(r.Previous, h.id) || !slices.Contains(h.Previous, n.id) && n.id < h.id
 }
 
-// awaitRelease returns a releasingError while an event of another context deletes objects that the task
-// applies, or their namespace or definition, or heals them.
+// awaitRelease returns a releasingError while an event of another context deletes objects that the
+// task applies, or their namespace or definition, or heals them.
 func (o *op) awaitRelease(ctx context.Context) error {
 	tokens := map[token]bool{}
 	for object := range o.task.objects() {
@@ -244,8 +246,8 @@ func (o *op) awaitRelease(ctx context.Context) error {
 	return nil
 }
 
-// releasing returns a releasingError while an event of a neighbor deletes, or heals. A Heal does not wait
-// for another one: each leaves the objects of the other.
+// releasing returns a releasingError while an event of a neighbor deletes, or heals. A Heal does
+// not wait for another one: each leaves the objects of the other.
 func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	r, err := o.run.engine.recordOf(ctx, n)
 	if err != nil || r.Current != seq {

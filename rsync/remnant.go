@@ -218,7 +218,8 @@ func (img *image) remnant(spec *appcontext.AppContext) Remnant {
 }
 
 // Forget gives up the cleanups of a cluster that does not come back. Objects on the cluster stay
-// there. [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster stays detached.
+// there. [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster
+// stays detached.
 func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
 	result, err := e.store.Range(ctx, remnantsKey(cluster))
 	if err != nil {
@@ -243,9 +244,9 @@ func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 // cleanupBackoff is the time between two probes of a cluster for which only remnants wait.
 var cleanupBackoff = Backoff{Base: 10 * time.Second, Max: 10 * time.Minute}
 
-// cleanupQueue are ops of remnants that wait for the cluster. They are apart from parked ops because
-// the cluster may be dead for good: no prober runs for them, but one probe now and then. They go on
-// as soon as any probe is answered.
+// cleanupQueue are ops of remnants that wait for the cluster. They are apart from parked ops
+// because the cluster may be dead for good: no prober runs for them, but one probe now and then.
+// They go on as soon as any probe is answered.
 type cleanupQueue struct {
 	ops     []*op
 	probes  int // probes since the last call that succeeded

@@ -49,8 +49,9 @@ func (s *scene) fleetShows(want ...string) {
 	}
 }
 
-// TestRollbackOfGroup: after a rollout that failed or was aborted, a rollback with a gate after the first
-// group leads that group alone back. From there each way on is possible, and leaves nothing behind.
+// TestRollbackOfGroup: after a rollout that failed or was aborted, a rollback with a gate after the
+// first group leads that group alone back. From there each way on is possible, and leaves nothing
+// behind.
 func TestRollbackOfGroup(t *testing.T) {
 	const old, update, both, third = "own1=1 x=1", "own2=1 x=2", "own1=1 own2=1 x=2", "own3=1 x=3"
 	causes := map[string]struct {
@@ -122,8 +123,9 @@ func ended(act func(s *scene)) func(*scene, rsync.EventRef) {
 	}
 }
 
-// TestRollbackOfGroupCrashes: engines crash at each write of a failed rollout, the rollback of a group and the
-// second attempt. The clusters outside the group are not called while the group is led back.
+// TestRollbackOfGroupCrashes: engines crash at each write of a failed rollout, the rollback of a
+// group and the second attempt. The clusters outside the group are not called while the group is
+// led back.
 func TestRollbackOfGroupCrashes(t *testing.T) {
 	writes := 0
 	synctest.Test(t, func(t *testing.T) {
@@ -221,8 +223,8 @@ func (s *story) groupBack() {
 	<-ended
 }
 
-// TestRollbackOfGroupModel: after a random rollout that failed, a random group is led back by engines that
-// crash at random writes. The gate holds all others, and each way on converges.
+// TestRollbackOfGroupModel: after a random rollout that failed, a random group is led back by
+// engines that crash at random writes. The gate holds all others, and each way on converges.
 func TestRollbackOfGroupModel(t *testing.T) {
 	checked, led := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

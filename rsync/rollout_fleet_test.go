@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestRolloutIsLinearInClusters: ten times as many clusters take ten times as long, and not a hundred.
-// With few clusters in progress the engine decides thousands of times in one rollout.
+// TestRolloutIsLinearInClusters: ten times as many clusters take ten times as long, and not a
+// hundred. With few clusters in progress the engine decides thousands of times in one rollout.
 func TestRolloutIsLinearInClusters(t *testing.T) {
 	n := 400
 	if testing.Short() || raceEnabled {

@@ -21,9 +21,9 @@ type rolloutRecord struct {
 	Approved []Approval `json:"approved,omitempty"`
 }
 
-// order decides which clusters of a rollout begin. All decisions follow from the
-// stored record and the stored statuses of apps on clusters. It counts clusters as they change, so a decision
-// costs time in proportion to the groups and the clusters that begin, and not to all clusters.
+// order decides which clusters of a rollout begin. All decisions follow from the stored record and
+// the stored statuses of apps on clusters. It counts clusters as they change, so a decision costs
+// time in proportion to the groups and the clusters that begin, and not to all clusters.
 type order struct {
 	record      rolloutRecord
 	groups      []*orderGroup

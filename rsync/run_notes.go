@@ -31,7 +31,8 @@ func (n *notes) wait(now time.Time) time.Duration {
 	return max(n.last.Add(noteInterval).Sub(now), 0)
 }
 
-// note records what a task waits for when that changes, so the number of writes does not grow with that of retries.
+// note records what a task waits for when that changes, so the number of writes does not grow with
+// that of retries.
 func (r *run) note(t *task, reason Reason, message string) {
 	again := reason != ReasonRefusedForNow && message != t.message // the others come rarely
 	if reason == t.reason && !again {

@@ -16,10 +16,11 @@ import (
 // home alone reads a context that is active, and takes it unless its record names another live owner. An owner keeps a
 // context until an event or the queue ends; then the context returns to its home.
 //
-// The hash decides only who tries. Sessions that see different sets may both try, or none: the record and the fence
-// decide between two, and a session scans all active contexts again when another one ends, and when it first
-// sees itself. So the home by the last set that all have seen tries. It learns that an owner has let go from the active
-// record, which is deleted or put again in the same transaction, and from the owner's key.
+// The hash decides only who tries. Sessions that see different sets may both try, or none: the
+// record and the fence decide between two, and a session scans all active contexts again when
+// another one ends, and when it first sees itself. So the home by the last set that all have seen
+// tries. It learns that an owner has let go from the active record, which is deleted or put again
+// in the same transaction, and from the owner's key.
 
 // followPause is the longest pause between a watch and the next.
 const followPause = 500 * time.Millisecond
@@ -183,7 +184,8 @@ func (s *session) tries(id string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// mine reports whether the session may work on a context with that owner: itself, or no live session.
+// mine reports whether the session may work on a context with that owner: itself, or no live
+// session.
 func (s *session) mine(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,15 +201,17 @@ func (s *session) mine(id, owner string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// isForeign reports whether another session may own the context, so that its record should be read before the rest.
+// isForeign reports whether another session may own the context, so that its record should be read
+// before the rest.
 func (s *session) isForeign(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.foreign[id]
 }
 
-// own notes that the session works on a context. A write that makes it the owner may be done without an answer, so
-// from now on it does not give up the context before it has read that it is another's or that nothing is to do.
+// own notes that the session works on a context. A write that makes it the owner may be done
+// without an answer, so from now on it does not give up the context before it has read that it is
+// another's or that nothing is to do.
 func (s *session) own(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,8 +61,9 @@ const (
 	Update       EventType = "Update"
 	UpdateDelete EventType = "UpdateDelete"
 	Read         EventType = "Read"
-	// Heal applies objects again that others have changed or deleted: see ObserveHeal. It deletes nothing, runs no hooks and waits
-	// for nothing. It begins in the state Instantiated, and the state stays.
+	// Heal applies objects again that others have changed or deleted: see ObserveHeal. It deletes
+	// nothing, runs no hooks and waits for nothing. It begins in the state Instantiated, and the
+	// state stays.
 	Heal EventType = "Heal"
 )
 
@@ -71,5 +72,6 @@ func EventTypes() []EventType {
 	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read, Heal}
 }
 
-// moves reports whether an event changes the state. The others have no row in a table of transitions.
+// moves reports whether an event changes the state. The others have no row in a table of
+// transitions.
 func (t EventType) moves() bool { return t != Read && t != Heal }

@@ -64,7 +64,8 @@ func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	return out, errors.Join(broken...)
 }
 
-// Change is a change of a context. One of State, Element, Cluster, Observed and Rollout is set, or Deleted is.
+// Change is a change of a context. One of State, Element, Cluster, Observed and Rollout is set, or
+// Deleted is.
 type Change struct {
 	// Revision is that of the store: a Watch from the next one goes on after this change. Changes that happened together have the
 	// same.

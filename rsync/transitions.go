@@ -19,8 +19,8 @@ type Transition struct {
 	Desired, Current, Error State
 }
 
-// Transitions is a state machine: a row for each event but Read and Heal, which change no state. Read is valid in each state, Heal in
-// Instantiated.
+// Transitions is a state machine: a row for each event but Read and Heal, which change no state.
+// Read is valid in each state, Heal in Instantiated.
 type Transitions []Transition
 
 // TransitionsSeed is the table of EMCO's document, to the letter. Its columns of results for the two events
@@ -58,7 +58,8 @@ var (
 	}
 )
 
-// Of returns the row of an event, and whether the event may begin in a state. Read and Heal have an empty row.
+// Of returns the row of an event, and whether the event may begin in a state. Read and Heal have an
+// empty row.
 func (t Transitions) Of(event EventType, state State) (Transition, bool) {
 	if !event.moves() {
 		return Transition{Event: event}, event == Read || state == Instantiated

@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Waves and delete policies are phases of a task. After a crash the phases are repeated from the first
-// one, so a hook that was deleted already runs again.
+// Waves and delete policies are phases of a task. After a crash the phases are repeated from the
+// first one, so a hook that was deleted already runs again.
 
 // byWave sorts resources by their waves, lowest first. Within a wave they keep their order.
 func byWave(list []appcontext.Resource) []appcontext.Resource {
@@ -35,7 +35,7 @@ func chunk(list []appcontext.Resource) [][]appcontext.Resource {
 }
 
 // wavePhases apply the wanted resources of an app that are no hooks. If several waves have such
-// resources, each but the last is awaited: all of it, also what the event does not apply.
+// resources, each but the last is awaited, including resources that the event does not apply.
 func wavePhases(wanted, all []appcontext.Resource) []phase {
 	var out []phase
 	waves := chunk(byWave(wanted))
@@ -85,8 +85,8 @@ type failure struct {
 	message string
 }
 
-// cleanUp has the hooks deleted that a failed phase leaves, before the task fails. It reports whether there
-// are such hooks.
+// cleanUp has the hooks deleted that a failed phase leaves, before the task fails. It reports
+// whether there are such hooks.
 func (t *task) cleanUp(res *result) bool {
 	if t.failure != nil || res.reason != ReasonHookFailed {
 		return false
@@ -100,8 +100,8 @@ func (t *task) cleanUp(res *result) bool {
 	return true
 }
 
-// leftovers returns the hooks to delete after one of the phase has failed: by their policies those that
-// failed, and those that have succeeded, also in phases before.
+// leftovers returns the hooks to delete after one of the phase has failed: by their policies those
+// that failed, and those that have succeeded, also in phases before.
 func (p *phase) leftovers(states []connector.State) []appcontext.Resource {
 	at := map[appcontext.Object]*connector.State{}
 	for i := range states {

@@ -103,7 +103,8 @@ func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 	return nil
 }
 
-// finish lets the event go on, one object after the other, in the order of picks, and waits for its end.
+// finish lets the event go on, one object after the other, in the order of picks, and waits for its
+// end.
 func (w *waveWatch) finish(s *scene, ref rsync.EventRef, picks []int) {
 	for round := range 40 {
 		time.Sleep(time.Minute)
@@ -124,8 +125,9 @@ func (w *waveWatch) finish(s *scene, ref rsync.EventRef, picks []int) {
 	s.done(ref, nil)
 }
 
-// TestWavesModel: in random apps with waves, and an update to another one, nothing of a wave is applied before what the event applies of
-// lower waves is ready, nothing is deleted before higher waves are gone, and each event leads to what its context has.
+// TestWavesModel: in random apps with waves, and an update to another one, nothing of a wave is
+// applied before what the event applies of lower waves is ready, nothing is deleted before higher
+// waves are gone, and each event leads to what its context has.
 func TestWavesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		before, after := drawWaves(rt), drawWaves(rt)
@@ -170,7 +172,8 @@ func plain(text string) string {
 	return strings.Join(out, " ")
 }
 
-// playWaves is a story with waves and delete policies. It returns what happened, as story.play does.
+// playWaves is a story with waves and delete policies. It returns what happened, as story.play
+// does.
 func (s *story) playWaves() told {
 	t := s.t
 	for id, text := range map[string]string{
@@ -210,8 +213,8 @@ func (s *story) playWaves() told {
 	return out
 }
 
-// TestCrashAtEveryWriteOfWaves crashes an engine before and after each write of an app with waves and delete policies. What happens is
-// what happens without.
+// TestCrashAtEveryWriteOfWaves crashes an engine before and after each write of an app with waves
+// and delete policies. What happens is what happens without.
 func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 	var want told
 	var writes int
@@ -244,8 +247,8 @@ func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 	}
 }
 
-// TestCrashWhileHooksAreAwaited crashes engines at each stage of hooks and waves in which nothing is written: the next engine
-// repeats the phases, and comes to the same.
+// TestCrashWhileHooksAreAwaited crashes engines at each stage of hooks and waves in which nothing
+// is written: the next engine repeats the phases, and comes to the same.
 func TestCrashWhileHooksAreAwaited(t *testing.T) {
 	const text = "web@c1 pre-install+before-hook-creation+hook-succeeded!p=1 x=1 1/y=1"
 	for calls := 1; calls <= 12; calls++ {

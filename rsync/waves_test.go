@@ -53,7 +53,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestWavesAreAwaited: each wave and each weight of a hook begins when all of the one before are ready, or gone.
+// TestWavesAreAwaited: each wave and each weight of a hook begins when all of the one before are
+// ready, or gone.
 func TestWavesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -95,8 +96,8 @@ func TestWavesAreAwaited(t *testing.T) {
 	})
 }
 
-// TestWaitForWaveIsShown: the status names the object for which the next wave waits, an object that fails fails the app, and
-// Terminate ends the wait and leaves nothing.
+// TestWaitForWaveIsShown: the status names the object for which the next wave waits, an object that
+// fails fails the app, and Terminate ends the wait and leaves nothing.
 func TestWaitForWaveIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -126,7 +127,8 @@ func TestWaitForWaveIsShown(t *testing.T) {
 	})
 }
 
-// TestWavesOfUpdate: an update applies what has changed, in waves. A wave that has nothing to apply is not awaited.
+// TestWavesOfUpdate: an update applies what has changed, in waves. A wave that has nothing to apply
+// is not awaited.
 func TestWavesOfUpdate(t *testing.T) {
 	const before = "web@c1 x=1 u=1 1/y=1 2/z=1"
 	for name, tt := range map[string]struct {
@@ -189,7 +191,8 @@ func TestWavesAfterFailure(t *testing.T) {
 	})
 }
 
-// TestDiffOfDeletePolicies: a difference shows what delete policies do to hooks, and only what changes of waves.
+// TestDiffOfDeletePolicies: a difference shows what delete policies do to hooks, and only what
+// changes of waves.
 func TestDiffOfDeletePolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

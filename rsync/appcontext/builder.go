@@ -70,8 +70,8 @@ func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) 
 	return a.Add(provider, cluster, Resource{Hook: hook, Manifest: manifest})
 }
 
-// Add adds a resource with all of its fields: its wave, and the delete policies of a hook. The manifest
-// names the object; the field Object is ignored.
+// Add adds a resource with all of its fields: its wave, and the delete policies of a hook. The
+// manifest names the object; the field Object is ignored.
 func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 	c := a.cluster(ClusterID{provider, cluster})
 	object, err := ParseObject(r.Manifest)
@@ -87,9 +87,9 @@ func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 	return a
 }
 
-// Override changes the manifest of an object of the app on one cluster, when the context is built. The
-// object may be added before or after. Overrides of one object are applied in the order in which they were
-// added. Package override has JSON patches.
+// Override changes the manifest of an object of the app on one cluster, when the context is built.
+// The object may be added before or after. Overrides of one object are applied in the order in
+// which they were added. Package override has JSON patches.
 //
 // Build reports an override of an unknown object, one that returns an error, and one that makes the
 // manifest that of another object or apiVersion.

@@ -20,23 +20,25 @@
 //	web.Add("edge", "cluster1", appcontext.Resource{Manifest: database})
 //	web.Add("edge", "cluster1", appcontext.Resource{Manifest: server, Wave: 1})
 //
-// A hook with Helm's delete policies is added with Resource.DeletePolicies. An event waits for its hooks,
-// so [Validate] refuses a hook that never ends: a Job that is suspended or has parallelism 0, and a
-// Deployment that is paused. It also refuses delete policies of a crd-install hook.
+// A hook with Helm's delete policies is added with Resource.DeletePolicies. An event waits for its
+// hooks, so [Validate] refuses a hook that never ends: a Job that is suspended or has parallelism
+// 0, and a Deployment that is paused. It also refuses delete policies of a crd-install hook.
 //
-// AppBuilder.Override changes the manifest of one object on one cluster; package override has JSON patches
-// for it. Build applies overrides, so an AppContext has the final manifests, and so has everything that
-// reads it. An override that does not apply is refused with all other problems.
+// AppBuilder.Override changes the manifest of one object on one cluster; package override has JSON
+// patches for it. Build applies overrides, so an AppContext has the final manifests, and so has
+// everything that reads it. An override that does not apply is refused with all other problems.
 //
 // [Diff] compares two contexts for an update: what is new, what has changed, what is gone. [Validate] refuses cycles and
 // unknown names in dependencies, duplicates, names that no key can hold, and what is too large to be stored.
 //
 // # EMCO's keys
 //
-// [Decode] and [Encode] read and write the keys that EMCO keeps for a context in its etcd, including the status words and the queue,
-// so that contexts can be taken over from it and given back. What these keys can hold is less than an AppContext can: two resources
-// of one app on one cluster need different name and kind there, also where namespace or group differ, and a manifest must
-// be valid UTF-8. They have no waves and no delete policies. Keys that Decode does not know are kept in [Layout].Extra and written again.
+// [Decode] and [Encode] read and write the keys that EMCO keeps for a context in its etcd,
+// including the status words and the queue, so that contexts can be taken over from it and given
+// back. What these keys can hold is less than an AppContext can: two resources of one app on one
+// cluster need different name and kind there, also where namespace or group differ, and a manifest
+// must be valid UTF-8. They have no waves and no delete policies. Keys that Decode does not know
+// are kept in [Layout].Extra and written again.
 //
 // EMCO lists the resources of hooks apart from others, in resource/instruction/dependency/ of the app's cluster:
 //

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// HookDeletePolicy is when a hook is deleted. The names are those of Helm. A hook without a policy stays
-// until its app goes; Helm's default is BeforeHookCreation.
+// HookDeletePolicy is when a hook is deleted. The names are those of Helm. A hook without a policy
+// stays until its app goes; Helm's default is BeforeHookCreation.
 type HookDeletePolicy string
 
 // The delete policies. They act each time that the hook runs.
 const (
-	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before the hook
-	// is created. Helm does so by default.
+	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before
+	// the hook is created. Helm does so by default.
 	BeforeHookCreation HookDeletePolicy = "before-hook-creation"
-	// HookSucceeded deletes the hook when all hooks of its kind are ready, so that hooks of a later wave
-	// can use it. When one of them fails, those that were ready are deleted.
+	// HookSucceeded deletes the hook when all hooks of its kind are ready, so that hooks of a later
+	// wave can use it. When one of them fails, those that were ready are deleted.
 	HookSucceeded HookDeletePolicy = "hook-succeeded"
 	// HookFailed deletes the hook when it has failed. The app fails with the hook's reason.
 	HookFailed HookDeletePolicy = "hook-failed"
@@ -31,8 +31,8 @@ func (r *Resource) Has(policy HookDeletePolicy) bool {
 	return slices.Contains(r.DeletePolicies, policy)
 }
 
-// endless returns why a hook never becomes ready, or "". It finds only the reasons that the manifest
-// itself shows: a Job that does not run, and a Deployment that does not roll out.
+// endless returns why a hook never becomes ready, or "". It finds only the reasons that the
+// manifest itself shows: a Job that does not run, and a Deployment that does not roll out.
 func endless(r *Resource) string {
 	job := r.Group == "batch" && r.Kind == "Job"
 	deployment := r.Group == "apps" && r.Kind == "Deployment"
@@ -61,7 +61,7 @@ func specOf(manifest []byte) map[string]raw {
 	return spec
 }
 
-// hook checks what the resource has as a hook.
+// hook checks the fields of a hook.
 func (v *validator) hook(r *Resource, where string) {
 	switch r.Hook {
 	case NoHook, CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete:

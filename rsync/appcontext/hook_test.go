@@ -21,7 +21,8 @@ func problemsOf(err error) []*appcontext.Problem {
 	return nil
 }
 
-// TestHooksThatAreRefused: a hook that never ends and delete policies that contradict are refused, with the field and the reason.
+// TestHooksThatAreRefused: a hook that never ends and delete policies that contradict are refused,
+// with the field and the reason.
 func TestHooksThatAreRefused(t *testing.T) {
 	job := func(spec string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: " + spec
@@ -90,7 +91,8 @@ func TestHooksThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWavesInUpdates: an object that changes its wave or its delete policies stays the same on the cluster.
+// TestWavesInUpdates: an object that changes its wave or its delete policies stays the same on the
+// cluster.
 func TestWavesInUpdates(t *testing.T) {
 	build := func(r appcontext.Resource) *appcontext.AppContext {
 		r.Manifest = manifest("Job", "x")

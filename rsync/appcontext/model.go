@@ -71,8 +71,8 @@ func (c ClusterID) String() string { return c.Provider + "+" + c.Name }
 // Cluster is an app's resources on one cluster.
 type Cluster struct {
 	ClusterID
-	// Resources are applied in this order and deleted in the reverse one, where their waves are equal. Hooks are among them; of
-	// each kind of hook the order counts separately.
+	// Resources are applied in this order and deleted in the reverse one, where their waves are
+	// equal. Hooks are among them; of each kind of hook the order counts separately.
 	Resources []Resource `json:"resources"`
 }
 
@@ -96,11 +96,13 @@ func Hooks() []Hook { return []Hook{CRDInstall, PreInstall, PostInstall, PreDele
 type Resource struct {
 	Object
 	Hook Hook `json:"hook,omitempty"`
-	// Wave is the step of the app in which the resource is applied. The lowest wave is the first one. A
-	// wave begins when all resources of the waves before are ready. Deletion goes from the highest wave
-	// to the lowest. Each hook has waves of its own: there, Wave is Helm's hook weight.
+	// Wave is the step of the app in which the resource is applied. The lowest wave is the first
+	// one. A wave begins when all resources of the waves before are ready. Deletion goes from the
+	// highest wave to the lowest. Each hook has waves of its own: there, Wave is Helm's hook
+	// weight.
 	Wave int `json:"wave,omitempty"`
-	// DeletePolicies are when a hook is deleted, apart from the end of its app. Only hooks have them.
+	// DeletePolicies are when a hook is deleted, apart from the end of its app. Only hooks have
+	// them.
 	DeletePolicies []HookDeletePolicy `json:"deletePolicies,omitempty"`
 	// Manifest is YAML or JSON, as it was given.
 	Manifest []byte `json:"manifest"`

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Override returns the manifest that one cluster gets instead of the given one. It does not change the
-// given bytes. A manifest is YAML or JSON, as it was added. Errors become part of the error of
+// Override returns the manifest that one cluster gets instead of the given one. It does not change
+// the given bytes. A manifest is YAML or JSON, as it was added. Errors become part of the error of
 // [Builder.Build]: they must not quote the manifest.
 type Override func(manifest []byte) ([]byte, error)
 
@@ -20,8 +20,8 @@ type placedOverride struct {
 	override Override
 }
 
-// override applies overrides to the resources of an app. The resources that it changes are copied: an
-// earlier context may share them.
+// override applies overrides to the resources of an app. The resources that it changes are copied:
+// an earlier context may share them.
 func (v *validator) override(a *App, overrides []placedOverride) {
 	if len(overrides) == 0 {
 		return

@@ -21,7 +21,8 @@ func swap(from, to string) appcontext.Override {
 
 var overridden = appcontext.Object{Kind: "ConfigMap", Name: "a"}
 
-// TestOverride: an override changes one object on one cluster, in order with others, and no context that was built before.
+// TestOverride: an override changes one object on one cluster, in order with others, and no context
+// that was built before.
 func TestOverride(t *testing.T) {
 	b := appcontext.NewBuilder("id")
 	text := append(manifest("ConfigMap", "a"), "data: one\n"...)
@@ -57,7 +58,8 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestOverrideDoesNotShareBytes: clusters that share a manifest keep it when an override writes into its argument.
+// TestOverrideDoesNotShareBytes: clusters that share a manifest keep it when an override writes
+// into its argument.
 func TestOverrideDoesNotShareBytes(t *testing.T) {
 	text := append(manifest("ConfigMap", "a"), "data: one\n"...)
 	b := appcontext.NewBuilder("id")
@@ -77,7 +79,8 @@ func TestOverrideDoesNotShareBytes(t *testing.T) {
 	}
 }
 
-// TestOverridesThatDoNotApply: Build reports all overrides that do not apply, each with its place, its field and its reason.
+// TestOverridesThatDoNotApply: Build reports all overrides that do not apply, each with its place,
+// its field and its reason.
 func TestOverridesThatDoNotApply(t *testing.T) {
 	b := appcontext.NewBuilder("id")
 	text := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: here}\n")

@@ -40,8 +40,8 @@ type Batch struct {
 	// rsync.Options.CallTimeout, and is repeated without the resources that it has reported. A driver that handles a batch as
 	// a whole does not call it.
 	Progress func(index int)
-	// WatchFor is for how long after a Get the caller wants a [StatusWatcher] to report each change of the objects, also after they
-	// are ready.
+	// WatchFor is for how long after a Get the caller wants a [StatusWatcher] to report each change
+	// of the objects, also after they are ready.
 	WatchFor time.Duration
 	// Holder, if not nil, returns the name of another app context that has an object too, or "". A driver calls it before it
 	// deletes an object in order to create it again, and leaves the object alone if there is such a context.

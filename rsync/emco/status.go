@@ -11,7 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// markerLevel is a key of this package for the last written status. EMCO deletes it with the context.
+// markerLevel is a key of this package for the last written status. EMCO deletes it with the
+// context.
 const markerLevel = "rsync/engine/"
 
 // marker is the value of markerLevel. Each write of statuses puts it, so writers exclude each

@@ -58,8 +58,8 @@ func (f AuthorizerFunc) Authorize(ctx context.Context, access *Access) error { r
 type Access struct {
 	Client Identity
 	Verb   Verb
-	// AppContext is the ID of the app context. It is empty for VerbList, and for Forget, which concerns
-	// all app contexts.
+	// AppContext is the ID of the app context. It is empty for VerbList, and for Forget, which
+	// concerns all app contexts.
 	AppContext string
 
 	targets func(context.Context) ([]Target, error)
@@ -143,8 +143,8 @@ type Rule struct {
 	// without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
-	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which concern
-	// all app contexts.
+	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which
+	// concern all app contexts.
 	AppContexts []string
 	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must
 	// together match every app on every cluster of the app context; one that does not exist is

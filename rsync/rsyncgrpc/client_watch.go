@@ -112,7 +112,7 @@ type subject struct {
 	app     string
 	cluster appcontext.ClusterID
 	rollout uint64
-	// observed tells an observation from the status of the same app on the same cluster.
+	// observed distinguishes an observation from the status of the same app on the same cluster.
 	observed, deleted bool
 }
 

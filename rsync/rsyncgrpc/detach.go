@@ -134,7 +134,7 @@ func (c *Client) onCluster(ctx context.Context, id string, cluster appcontext.Cl
 	return c.about(ctx, id, call)
 }
 
-// Detached returns what must be cleaned up on detached clusters: see [rsync.Engine.Detached].
+// Detached returns the pending cleanups of detached clusters: see [rsync.Engine.Detached].
 func (c *Client) Detached(ctx context.Context) ([]rsync.Remnant, error) {
 	var all []rsync.Remnant
 	_, err := c.retry(ctx, c.options.RetryTimeout, func() error {

@@ -26,7 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// TestDiff: a client gets the difference that the engine returns, also of clusters that do not answer.
+// TestDiff: a client gets the difference that the engine returns, also of clusters that do not
+// answer.
 func TestDiff(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -115,8 +116,8 @@ func largeDiff(clusters, objects int) *rsync.Diff {
 	return d
 }
 
-// TestLargeDiff: a difference of any size arrives whole, in messages that a client with a small limit
-// receives.
+// TestLargeDiff: a difference of any size arrives whole, in messages that a client with a small
+// limit receives.
 func TestLargeDiff(t *testing.T) {
 	for name, d := range map[string]*rsync.Diff{
 		"many clusters": largeDiff(1000, 10), "many objects": largeDiff(2, 3000), "clusters without objects": largeDiff(10_000, 0), "nothing": largeDiff(0, 0),

@@ -57,9 +57,10 @@
 //		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
 //	}
 //
-// VerbRead returns the manifests of an app context, Secrets too; so the dashboard does not have it. Update and Diff name two app
-// contexts and need the verb for both. VerbDetach decides by the apps on the cluster of the call. Forget concerns all app
-// contexts: a rule with AppContexts or Apps does not allow it, a rule with Clusters allows it there.
+// VerbRead returns the manifests of an app context, Secrets too; so the dashboard does not have it.
+// Update and Diff name two app contexts and need the verb for both. VerbDetach decides by the apps
+// on the cluster of the call. Forget concerns all app contexts: a rule with AppContexts or Apps
+// does not allow it, a rule with Clusters allows it there.
 //
 // Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on
 // a cluster can do everything there that the engine can. Rules are read at the start; an
@@ -82,9 +83,9 @@
 // By default a Go heap doubles before garbage is collected. If a process must stay below twice these limits, set GOMEMLIMIT or call
 // runtime/debug.SetMemoryLimit, as examples/rsync does with 224 MiB.
 //
-// Diff and Detached send their answers in messages of some 300 KiB, so an answer of any size fits. They
-// take turns for 128 MiB more: one of a client at a time, two in all. A client that does not read a
-// message for [Options].WatchLag loses the answer.
+// Diff and Detached send their answers in messages of some 300 KiB, so an answer of any size fits.
+// They take turns for 128 MiB more: one of a client at a time, two in all. A client that does not
+// read a message for [Options].WatchLag loses the answer.
 //
 // A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
 // with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client

@@ -54,8 +54,8 @@ type Rollouts interface {
 	Abort(ctx context.Context, ref rsync.EventRef) error
 }
 
-// Detacher removes dead clusters from app contexts: Detach, Attach, Detached and Forget are those of
-// [rsync.Engine].
+// Detacher removes dead clusters from app contexts: Detach, Attach, Detached and Forget are those
+// of [rsync.Engine].
 type Detacher interface {
 	Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error
 	Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error
@@ -63,7 +63,8 @@ type Detacher interface {
 	Forget(ctx context.Context, cluster appcontext.ClusterID) error
 }
 
-// Observer tells what becomes of app contexts: Diff, Status, Wait and Watch are those of [rsync.Engine].
+// Observer reads app contexts: Diff, Status, Wait and Watch are those of
+// [rsync.Engine].
 type Observer interface {
 	Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error)
 	Status(ctx context.Context, id string) (*rsync.Status, error)

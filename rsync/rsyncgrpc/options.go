@@ -39,8 +39,8 @@ type Options struct {
 	Authorizer Authorizer
 	// WatchBuffer is how many changes a Watch holds whose client does not read them. Defaults to 256.
 	WatchBuffer int
-	// WatchLag is how long that many may be waiting without a break before the Watch is ended, and how long a
-	// message of Diff and Detached may wait for its client. Defaults to 10 s.
+	// WatchLag is how long that many may be waiting without a break before the Watch is ended, and
+	// how long a message of Diff and Detached may wait for its client. Defaults to 10 s.
 	WatchLag time.Duration
 	// MetricsRegisterer takes the metrics. Nil means none.
 	MetricsRegisterer prometheus.Registerer

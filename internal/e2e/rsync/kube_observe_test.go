@@ -18,8 +18,8 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// TestKubeDriftIsReportedAndHealed: others edit and delete objects, and a Deployment becomes ready. Watches report all of it within
-// seconds, and the objects are as in their manifests again.
+// TestKubeDriftIsReportedAndHealed: others edit and delete objects, and a Deployment becomes ready.
+// Watches report all of it within seconds, and the objects are as in their manifests again.
 func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
@@ -85,7 +85,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	if m, err := configMaps.Get(t.Context(), "settings", metav1.GetOptions{}); err != nil || m.Data["key"] != "1" || m.Data["more"] != "x" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	// The next heal waits 30 s. Another app context is healed at once, and what it deletes and edits is its own.
+	// The next heal waits 30 s. Another app context is healed at once, and what it deletes and
+	// edits is its own.
 	s.healsAnother(engine, func() {
 		edit(func(ctx context.Context, name string) error {
 			return configMaps.Delete(ctx, name, metav1.DeleteOptions{})
@@ -100,8 +101,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	}
 }
 
-// TestKubeDriftOfOwnedField: another field manager has taken a field. Without Options.Force the drift is reported with the field and
-// the manager, and no heal is tried.
+// TestKubeDriftOfOwnedField: another field manager has taken a field. Without Options.Force the
+// drift is reported with the field and the manager, and no heal is tried.
 func TestKubeDriftOfOwnedField(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
@@ -136,7 +137,8 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 	}
 }
 
-// healsAnother has edit change the objects of another context, and waits until they are as in their manifests.
+// healsAnother has edit change the objects of another context, and waits until they are as in their
+// manifests.
 func (s *kubeSite) healsAnother(engine *rsync.Engine, edit func()) {
 	t := s.t
 	t.Helper()

@@ -52,8 +52,9 @@ func (s *kubeSite) awaitState(manifest string, exists bool) {
 	})
 }
 
-// TestKubeWaves: on an API server, a hook is deleted when it has succeeded, a wave waits for a Job and a definition of the wave before,
-// the Job of an earlier run is replaced by a changed hook, and a hook that fails is deleted and fails the app.
+// TestKubeWaves: on an API server, a hook is deleted when it has succeeded, a wave waits for a Job
+// and a definition of the wave before, the Job of an earlier run is replaced by a changed hook, and
+// a hook that fails is deleted and fails the app.
 func TestKubeWaves(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package override has ways to change a manifest for one cluster, for AppBuilder.Override of package
-// appcontext:
+// Package override has ways to change a manifest for one cluster, for AppBuilder.Override of
+// package appcontext:
 //
 //	b.App("web").Resource("edge", "c1", deployment).Resource("edge", "c2", deployment).
 //		Override("edge", "c2", web, override.JSONPatch([]byte(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`)))
@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// JSONPatch applies a JSON patch (RFC 6902), which is JSON or YAML, to a manifest of either format. The
-// result is JSON. A patch has at most 10,000 operations, and its copies add at most
+// JSONPatch applies a JSON patch (RFC 6902), which is JSON or YAML, to a manifest of either format.
+// The result is JSON. A patch has at most 10,000 operations, and its copies add at most
 // appcontext.MaxAppCluster bytes.
 //
 // The override fails if the patch is no list of operations, if a path does not exist, and if a test

@@ -32,7 +32,8 @@ func build(manifest, patch string) (string, error) {
 	return string(c.Apps[0].Clusters[0].Resources[0].Manifest), nil
 }
 
-// TestJSONPatch: JSON patches change YAML and JSON manifests, and what does not apply is refused with its reason.
+// TestJSONPatch: JSON patches change YAML and JSON manifests, and what does not apply is refused
+// with its reason.
 func TestJSONPatch(t *testing.T) {
 	const jsonManifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":1}}`
 	const changed = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":3}}`

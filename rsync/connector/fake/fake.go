@@ -168,8 +168,8 @@ func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
 	c.notify()
 }
 
-// SetObject changes an object behind the back of those who apply: it creates it or gives it another manifest, ready as it
-// was. Nil deletes it.
+// SetObject changes an object behind the back of those who apply: it creates it or gives it another
+// manifest, ready as it was. Nil deletes it.
 func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -69,8 +69,9 @@
 // Ten objects or more of one kind in one namespace are read by a list, unless it has more than 50 other objects for each; others
 // are read one by one.
 //
-// While the engine waits it is told of changes by watches on the metadata of the kinds and namespaces of objects that are not
-// yet as they are to be, see [Options].MaxWatches, and of those that an engine observes. Nothing else is watched, and nothing is cached.
+// While the engine waits it is told of changes by watches on the metadata of the kinds and
+// namespaces of objects that are not yet as they are to be, see [Options].MaxWatches, and of those
+// that an engine observes. Nothing else is watched, and nothing is cached.
 //
 // # Errors
 //

@@ -27,7 +27,8 @@ const (
 	gone    aim = false
 )
 
-// interest has the objects that are not yet as they are to be, and those that a caller follows. Watches are on those alone.
+// interest has the objects that are not yet as they are to be, and those that a caller follows.
+// Watches are on those alone.
 type interest struct {
 	clock clock.PassiveClock
 
@@ -125,8 +126,9 @@ type dated struct {
 	at time.Time
 }
 
-// watched returns what to watch, at most limit pairs, and a channel that is closed when that may have changed. Pairs with objects that
-// somebody waits for are first, then those that are followed, the latest first of each.
+// watched returns what to watch, at most limit pairs, and a channel that is closed when that may
+// have changed. Pairs with objects that somebody waits for are first, then those that are followed,
+// the latest first of each.
 func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +166,8 @@ func (n *interest) followedLocked() []dated {
 	return all
 }
 
-// awaitedLocked returns the pairs with objects that somebody waits for, and forgets objects that nobody asks for any more.
+// awaitedLocked returns the pairs with objects that somebody waits for, and forgets objects that
+// nobody asks for any more.
 func (n *interest) awaitedLocked() []dated {
 	now := n.clock.Now()
 	var all []dated

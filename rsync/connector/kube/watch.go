@@ -22,9 +22,11 @@ import (
 
 var _ connector.StatusWatcher = (*conn)(nil)
 
-// WatchStatus implements [connector.StatusWatcher]. It watches the kinds and namespaces of objects that were applied or deleted a
-// short time ago and are not ready or not gone, and of those that a Get with Batch.WatchFor has asked for, Options.MaxWatches at most, and only the metadata of their objects. It goes on until ctx ends, also where
-// the cluster does not answer or denies access: what it cannot watch, the engine asks for.
+// WatchStatus implements [connector.StatusWatcher]. It watches the kinds and namespaces of objects
+// that were applied or deleted a short time ago and are not ready or not gone, and of those that a
+// Get with Batch.WatchFor has asked for, Options.MaxWatches at most, and only the metadata of their
+// objects. It goes on until ctx ends, also where the cluster does not answer or denies access: what
+// it cannot watch, the engine asks for.
 func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 	ctx = klog.NewContext(ctx, logr.Discard())
 	var watches sync.WaitGroup

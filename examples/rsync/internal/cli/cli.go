@@ -39,8 +39,8 @@ service; all other commands are its client.
   read ID                ask the clusters what is there
   stop ID                end what is under way, until clear-stop ID
   detach ID CLUSTER      remove a dead cluster from it, until attach ID CLUSTER
-  detached               what must be deleted on detached clusters when they answer
-  forget CLUSTER         leave there what must be deleted
+  detached               objects to delete on detached clusters when they answer
+  forget CLUSTER         leave these objects on the cluster
   status ID              what is known of it; with --watch also what changes
   list                   all contexts
   delete ID              remove it from the store

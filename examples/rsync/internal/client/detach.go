@@ -57,7 +57,7 @@ func (c *client) detach(ctx context.Context) error {
 	return err
 }
 
-// detached lists what must be cleaned up.
+// detached lists pending cleanups.
 func (c *client) detached(ctx context.Context) error {
 	all, err := c.engine.Detached(ctx)
 	for i := range all {

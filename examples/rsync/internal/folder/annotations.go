@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// The annotations that Read reads: those of Helm's hooks, and Argo CD's for waves of other resources.
+// The annotations that Read reads: those of Helm's hooks, and Argo CD's for waves of other
+// resources.
 const (
 	hookAnnotation   = "helm.sh/hook"
 	weightAnnotation = "helm.sh/hook-weight"
@@ -62,8 +63,8 @@ func hookOf(text string) (appcontext.Hook, error) {
 	return found, nil
 }
 
-// annotationsOf returns the annotations of a manifest. It returns none for a text that is no YAML, which the
-// builder refuses.
+// annotationsOf returns the annotations of a manifest. It returns none for a text that is no YAML,
+// which the builder refuses.
 func annotationsOf(manifest []byte) (map[string]string, error) {
 	var content struct {
 		Metadata struct {

@@ -18,9 +18,9 @@ import (
 // in the folder itself. Each app is on all clusters. Its resources are the documents of all files that end in .yaml, .yml or
 // .json, in the order of their names.
 //
-// Helm's annotations make a resource a hook, with its weight and its delete policies. A resource that has
-// only hooks without an event of the engine, as pre-upgrade or test, is left out. For other resources the
-// annotation argocd.argoproj.io/sync-wave is the wave.
+// Helm's annotations make a resource a hook, with its weight and its delete policies. A resource
+// that has only hooks without an event of the engine, as pre-upgrade or test, is left out. For
+// other resources the annotation argocd.argoproj.io/sync-wave is the wave.
 func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcontext.AppContext, error) {
 	b := appcontext.NewBuilder(id)
 	found := false
