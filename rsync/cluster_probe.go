@@ -255,7 +255,8 @@ func (c *cluster) changed() {
 // unwatchIdle ends the watch when no op waits for a state, and no context on the cluster is
 // observed.
 func (c *cluster) unwatchIdle() {
-	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 && !c.session.observer.has(c.id) {
+	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 &&
+		!c.session.observer.has(c.id) {
 		c.unwatch()
 	}
 }

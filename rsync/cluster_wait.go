@@ -83,7 +83,8 @@ func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
 		s := &states[i]
 		switch {
 		case v == readyVerb && s.Failed:
-			return nil, &connector.Error{Class: connector.ErrTerminal, Object: s.Object, Err: errors.New("it has failed: " + s.Message)}
+			return nil, &connector.Error{Class: connector.ErrTerminal, Object: s.Object,
+				Err: errors.New("it has failed: " + s.Message)}
 		case wanting != nil:
 		case v == readyVerb && !s.Exists:
 			wanting = wantingError(s, "is not there yet")

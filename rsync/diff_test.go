@@ -90,7 +90,8 @@ func TestDiffOfSeveralReplaced(t *testing.T) {
 			s.clusters.Cluster("edge", "c1").SetObject(
 				appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "u"}, manifest("ConfigMap", "u", "2"))
 			diff, err := s.engine.Diff(t.Context(), rsync.Update, "v3", "v2")
-			if want := "~ ConfigMap default/u: left for app other of app context guest"; err != nil || !strings.Contains(diff.String(), want) {
+			if want := "~ ConfigMap default/u: left for app other of app context guest"; err != nil ||
+				!strings.Contains(diff.String(), want) {
 				t.Errorf("%s, %v, want %q", diff, err, want)
 			}
 			s.done(s.engine.Update(t.Context(), "v2", "v3"))

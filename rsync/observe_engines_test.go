@@ -32,7 +32,8 @@ func observers(t *testing.T, engines int) *crew {
 func (c *crew) joinObserver() {
 	c.t.Helper()
 	view := storetest.NewFaults(c.memory, nil)
-	_, stop := startEngine(c.t, view, c.clusters, rsync.Options{Name: fmt.Sprint("engine", len(c.views)), Observe: rsync.ObserveHeal})
+	_, stop := startEngine(c.t, view, c.clusters,
+		rsync.Options{Name: fmt.Sprint("engine", len(c.views)), Observe: rsync.ObserveHeal})
 	c.t.Cleanup(stop)
 	c.views, c.stops = append(c.views, view), append(c.stops, stop)
 }
@@ -79,7 +80,8 @@ func TestObservationCostsTheSameWithManyEngines(t *testing.T) {
 			}
 			for i := range got {
 				for what, n := range map[string][2]int{
-					"reads": {got[i].Gets + got[i].Ranges, one[i].Gets + one[i].Ranges}, "keys": {got[i].Keys, one[i].Keys}, "transactions": {got[i].Txns, one[i].Txns},
+					"reads": {got[i].Gets + got[i].Ranges, one[i].Gets + one[i].Ranges}, "keys": {got[i].Keys,
+						one[i].Keys}, "transactions": {got[i].Txns, one[i].Txns},
 				} {
 					if n[0]*10 > n[1]*11 || n[0]*10 < n[1]*9 {
 						t.Errorf("%d engines: %d %s, and one engine %d", engines, n[0], what, n[1])

@@ -42,7 +42,8 @@ func (o *observed) decide(drifted bool, now time.Time) healDecision {
 	}
 	if o.Heals >= maxHeals {
 		o.Reason = ReasonContested
-		o.Message = fmt.Sprintf("the drift came back after each of %d heals, so another writer changes the objects", o.Heals)
+		o.Message = fmt.Sprintf("the drift came back after each of %d heals, so another writer changes the objects",
+			o.Heals)
 		return healDecision{}
 	}
 	if at := o.Healed.Add(healDelay(o.Tries)); o.Tries > 0 && at.After(now) {

@@ -339,7 +339,8 @@ func TestObserveWithoutAbilities(t *testing.T) {
 			conn, err := clusters.Connector(ctx, provider, cluster)
 			return plainConnectors{conn}, err
 		})
-		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), connectors, rsync.Options{Observe: rsync.ObserveHeal})
+		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), connectors,
+			rsync.Options{Observe: rsync.ObserveHeal})
 		t.Cleanup(stop)
 		s := &scene{t: t, clusters: clusters, engine: engine}
 		c := clusters.Cluster("edge", "c1")
@@ -407,7 +408,8 @@ func TestHealFails(t *testing.T) {
 		c.SetObject(object("ConfigMap", "x"), nil)
 		time.Sleep(5 * time.Second)
 		status, err := s.engine.Status(t.Context(), "a")
-		if err != nil || len(status.Queue) != 2 || status.Queue[1].Status != rsync.Error || !strings.Contains(status.Queue[1].Message, "quota") {
+		if err != nil || len(status.Queue) != 2 || status.Queue[1].Status != rsync.Error ||
+			!strings.Contains(status.Queue[1].Message, "quota") {
 			t.Fatalf("%+v, %v", status, err)
 		}
 		s.state("a", rsync.Instantiated)

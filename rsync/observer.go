@@ -181,7 +181,8 @@ func (o *observer) place(c *observedContext, clusters []appcontext.ClusterID, wh
 	for _, id := range clusters {
 		oc := o.clusters[id]
 		if oc == nil {
-			oc = &observedCluster{id: id, contexts: map[string]bool{}, due: map[string]time.Time{}, full: now.Add(o.interval())}
+			oc = &observedCluster{id: id, contexts: map[string]bool{}, due: map[string]time.Time{},
+				full: now.Add(o.interval())}
 			o.clusters[id] = oc
 		}
 		oc.contexts[c.id] = true

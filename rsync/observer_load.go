@@ -44,7 +44,8 @@ type view struct {
 }
 
 func (v *view) same(other *view) bool {
-	return v.stateKV.ModRevision == other.stateKV.ModRevision && v.detachedKV.ModRevision == other.detachedKV.ModRevision
+	return v.stateKV.ModRevision == other.stateKV.ModRevision &&
+		v.detachedKV.ModRevision == other.detachedKV.ModRevision
 }
 
 // stored is an observation with its place in the store.
@@ -59,7 +60,8 @@ func (o *observer) load(c *observedContext) {
 	c.reload = false // a change that comes from here on causes another load
 	o.mu.Unlock()
 	if err := o.loadContext(o.session.ctx, c); err != nil && o.session.ctx.Err() == nil {
-		klog.FromContext(o.session.ctx).Info("Failed to read an app context to observe, retrying", "appContext", c.id, "reason", err.Error())
+		klog.FromContext(o.session.ctx).Info("Failed to read an app context to observe, retrying", "appContext", c.id,
+			"reason", err.Error())
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		c.failures++

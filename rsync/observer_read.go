@@ -136,7 +136,8 @@ func (o *observer) read(
 	seen := &sighting{}
 	if failure == nil {
 		var err error
-		if seen.resources, err = e.resourcesOf(ctx, &neighbor{cluster: id, id: h.ID, generation: h.Generation, app: app}); err != nil {
+		n := neighbor{cluster: id, id: h.ID, generation: h.Generation, app: app}
+		if seen.resources, err = e.resourcesOf(ctx, &n); err != nil {
 			return nil, nil
 		}
 		failure = o.ask(ctx, conn, h.ID, app, id, seen)
@@ -149,7 +150,9 @@ func (o *observer) read(
 }
 
 // ask reads the states of an app, and compares it.
-func (o *observer) ask(ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *sighting) error {
+func (o *observer) ask(
+	ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *sighting,
+) error {
 	e := o.session.engine
 	var list []appcontext.Resource
 	for i := range seen.resources {
@@ -181,14 +184,17 @@ func (o *observer) ask(ctx context.Context, conn connector.Connector, id, app st
 			seen.changes = append(seen.changes, *c)
 		case c.Kind != connector.ChangeNone:
 			seen.compared = false
-			seen.message = cmp.Or(seen.message, shortenTo(fmt.Sprintf("%s cannot be compared: %s", c.Object, c.Message), maxObservedText))
+			seen.message = cmp.Or(seen.message,
+				shortenTo(fmt.Sprintf("%s cannot be compared: %s", c.Object, c.Message), maxObservedText))
 		}
 	}
 	return err
 }
 
 // observeStates gets the states of objects, some at a time.
-func (e *Engine) observeStates(ctx context.Context, conn connector.Connector, batch connector.Batch, seen *sighting) (err error) {
+func (e *Engine) observeStates(
+	ctx context.Context, conn connector.Connector, batch connector.Batch, seen *sighting,
+) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, e.options.CallTimeout*time.Duration(1+len(batch.Resources)/diffObjects))
 	defer cancel()
@@ -207,7 +213,9 @@ func (e *Engine) observeStates(ctx context.Context, conn connector.Connector, ba
 
 // leaveToOthers takes objects out of the drift for which the manifest of another context counts. It
 // returns nil if the store did not answer.
-func (o *observer) leaveToOthers(ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *sighting) *sighting {
+func (o *observer) leaveToOthers(
+	ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *sighting,
+) *sighting {
 	if len(seen.changes) == 0 {
 		return seen
 	}

@@ -16,7 +16,9 @@ import (
 
 // record stores the observation of an app on a cluster, if it has changed, and queues a Heal with
 // it if one is due.
-func (o *observer) record(ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *sighting) {
+func (o *observer) record(
+	ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *sighting,
+) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.view == nil || !c.view.same(v) {
@@ -25,7 +27,8 @@ func (o *observer) record(ctx context.Context, c *observedContext, v *view, app 
 	}
 	if err := o.recordLocked(ctx, c, app, cluster, seen); err != nil && ctx.Err() == nil {
 		if !errors.Is(err, errChanged) {
-			klog.FromContext(ctx).Info("Failed to store an observation, retrying", "appContext", c.id, "cluster", cluster.String(), "reason", err.Error())
+			klog.FromContext(ctx).Info("Failed to store an observation, retrying", "appContext", c.id, "cluster",
+				cluster.String(), "reason", err.Error())
 		}
 		c.view, c.lost = nil, true
 		o.missed(c, cluster)
@@ -42,7 +45,9 @@ func (o *observer) missed(c *observedContext, cluster appcontext.ClusterID) {
 	}
 }
 
-func (o *observer) recordLocked(ctx context.Context, c *observedContext, app string, cluster appcontext.ClusterID, seen *sighting) error {
+func (o *observer) recordLocked(
+	ctx context.Context, c *observedContext, app string, cluster appcontext.ClusterID, seen *sighting,
+) error {
 	key := taskKey{app, cluster}
 	before := c.last[key]
 	base := before.observed
@@ -89,7 +94,9 @@ func (o *observer) recordLocked(ctx context.Context, c *observedContext, app str
 }
 
 // put writes an observation.
-func (o *observer) put(ctx context.Context, c *observedContext, key taskKey, next observed, compares []store.Compare, ops []store.Op) error {
+func (o *observer) put(
+	ctx context.Context, c *observedContext, key taskKey, next observed, compares []store.Compare, ops []store.Op,
+) error {
 	place := observationKey(c.id, key.app, key.cluster)
 	result, err := o.session.engine.txn(ctx, compares, append(ops, store.Put(place, encode(&next))))
 	if err != nil {
@@ -110,7 +117,9 @@ func (o *observer) put(ctx context.Context, c *observedContext, key taskKey, nex
 
 // queueHeal has an event heal the drift of an observation: one that is queued, or a new one. Where
 // other events are queued it does nothing, because they come first.
-func (o *observer) queueHeal(ctx context.Context, c *observedContext, next *observed) ([]store.Compare, []store.Op, error) {
+func (o *observer) queueHeal(
+	ctx context.Context, c *observedContext, next *observed,
+) ([]store.Compare, []store.Op, error) {
 	e := o.session.engine
 	if o.session.isStopped(c.id) {
 		return nil, nil, nil

@@ -104,7 +104,8 @@ func (o *Options) validate() error {
 		"Workers": int64(o.Workers), "ClusterConcurrency": int64(o.ClusterConcurrency), "MaxRetries": int64(o.MaxRetries),
 		"Backoff.Base": int64(o.Backoff.Base), "Backoff.Max": int64(o.Backoff.Max), "ProbeInterval": int64(o.ProbeInterval), "ProbeTimeout": int64(o.ProbeTimeout),
 		"CallTimeout": int64(o.CallTimeout), "PollInterval": int64(o.PollInterval), "ConnectorIdle": int64(o.ConnectorIdle),
-		"ObserveInterval": int64(o.ObserveInterval), "LeaseTTL": int64(o.LeaseTTL), "HistoryLimit": int64(o.HistoryLimit),
+		"ObserveInterval": int64(o.ObserveInterval), "LeaseTTL": int64(o.LeaseTTL),
+		"HistoryLimit": int64(o.HistoryLimit),
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: Options.%s is negative", ErrInvalidInput, name)

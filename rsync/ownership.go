@@ -162,7 +162,9 @@ func (e *Engine) overriding(
 	ctx context.Context, id string, own *record, c appcontext.ClusterID, objects map[appcontext.Object]bool,
 ) (map[appcontext.Object]holder, error) {
 	mine := holder{neighbor{id: id}, *own}
-	found, err := e.holders(ctx, id, c, objects, &others{}, func(n *neighbor, r *record) bool { return r.Holds && mine.yields(n, r) })
+	found, err := e.holders(ctx, id, c, objects, &others{}, func(n *neighbor, r *record) bool {
+		return r.Holds && mine.yields(n, r)
+	})
 	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] }) // it has objects in o
 	return found, err
 }

@@ -30,7 +30,8 @@ func canaryFirst() rsync.CallOption {
 }
 
 func canaryBack() rsync.CallOption {
-	return rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "canary", Clusters: edge("c1", "c2"), ApproveAfter: true}}})
+	return rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "canary", Clusters: edge("c1", "c2"),
+		ApproveAfter: true}}})
 }
 
 // mixed is a context with the objects x and own-N on clusters c1 to c4.
@@ -105,7 +106,8 @@ func TestRollbackOfGroup(t *testing.T) {
 					synctest.Wait()
 					s.waits(back, `approval after group "canary"`)
 					group := strings.ReplaceAll(c.after[0], "x=2", "x=1")
-					s.fleetShows(append([]string{group, strings.ReplaceAll(c.after[1], "x=2", "x=1")}, c.after[2:]...)...)
+					s.fleetShows(append([]string{group, strings.ReplaceAll(c.after[1], "x=2", "x=1")},
+						c.after[2:]...)...)
 					w.act(s, back)
 					s.fleetShows(w.last, w.last, w.last, w.last)
 				})
@@ -183,7 +185,8 @@ func (s *story) groupBack() {
 	atGate := func(r rsync.EventRef) {
 		t.Helper()
 		time.Sleep(10 * time.Minute) // a crash is recovered from in seconds
-		if status, err := s.user.RolloutStatus(ctx, r); err != nil || !strings.Contains(status.Waiting, "approval after group") {
+		if status, err := s.user.RolloutStatus(ctx, r); err != nil ||
+			!strings.Contains(status.Waiting, "approval after group") {
 			t.Fatalf("the rollout is %+v, %v", status, err)
 		}
 	}
@@ -276,7 +279,8 @@ func (w *rolloutWorld) groupBack(group []appcontext.ClusterID, way int) bool {
 		}
 	}
 	back := w.scene.ref(w.engine.Rollback(ctx, "v2", "v1", rsync.WithRollout(rsync.Rollout{
-		Groups: []rsync.RolloutGroup{{Name: "back", Clusters: group, ApproveAfter: true}}, MaxConcurrency: w.spec.MaxConcurrency,
+		Groups:         []rsync.RolloutGroup{{Name: "back", Clusters: group, ApproveAfter: true}},
+		MaxConcurrency: w.spec.MaxConcurrency,
 	})))
 	time.Sleep(time.Hour)
 	w.waits(back, `approval after group "back"`)

@@ -63,8 +63,9 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	}
 	s := &session{
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(), reads: make(chan struct{}, maxReads),
-		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{}, foreign: map[string]bool{},
-		runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
+		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{},
+		foreign: map[string]bool{},
+		runs:    map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
 		[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), lease)})

@@ -148,7 +148,8 @@ func enqueueDelete(t *testing.T, memory *memstore.Store, id, other string) rsync
 func enqueueHeal(t *testing.T, memory *memstore.Store, id string) rsync.EventRef {
 	t.Helper()
 	drift := `{"app":"web","cluster":{"provider":"edge","name":"c1"},"heal":1,"indexes":[0]}`
-	if _, err := memory.Txn(t.Context(), nil, []store.Op{store.Put("/context/"+id+"/observed/web/edge+c1/", []byte(drift))}); err != nil {
+	if _, err := memory.Txn(t.Context(), nil,
+		[]store.Op{store.Put("/context/"+id+"/observed/web/edge+c1/", []byte(drift))}); err != nil {
 		t.Fatal(err)
 	}
 	return enqueueOwn(t, memory, id, `{"seq":1,"event":"Heal","status":"Pending","queued":"2000-01-01T00:00:00Z"}`)

@@ -27,7 +27,8 @@ func drawWaves(t *rapid.T) string {
 	text := "web@c1"
 	for _, name := range []string{"t", "u", "v", "w", "x", "y"} {
 		if rapid.IntRange(0, 4).Draw(t, "there") > 0 {
-			text += fmt.Sprintf(" %d/%s=%d", rapid.IntRange(-1, 2).Draw(t, "wave"), name, rapid.IntRange(1, 2).Draw(t, "value"))
+			text += fmt.Sprintf(" %d/%s=%d", rapid.IntRange(-1, 2).Draw(t, "wave"), name,
+				rapid.IntRange(1, 2).Draw(t, "value"))
 		}
 	}
 	return text
@@ -46,7 +47,8 @@ type waveWatch struct {
 
 // begin prepares for an event that leads from one context to another one; either may be nil.
 func (w *waveWatch) begin(from, to *appcontext.AppContext) {
-	w.applies, w.stays, w.deletes = map[appcontext.Object]int{}, map[appcontext.Object]int{}, map[appcontext.Object]int{}
+	w.applies, w.stays, w.deletes = map[appcontext.Object]int{}, map[appcontext.Object]int{},
+		map[appcontext.Object]int{}
 	w.applied = map[appcontext.Object]bool{}
 	waves := map[int]bool{}
 	d := appcontext.Diff(from, to, nil)
@@ -82,12 +84,14 @@ func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 		case fake.Apply:
 			for o, wave := range w.applies {
 				if wave < w.applies[r.Object] && (!w.applied[o] || !w.ready[o]) {
-					w.t.Errorf("%s of wave %d is applied before %s of wave %d is ready", r.Name, w.applies[r.Object], o.Name, wave)
+					w.t.Errorf("%s of wave %d is applied before %s of wave %d is ready", r.Name, w.applies[r.Object],
+						o.Name, wave)
 				}
 			}
 			for o, wave := range w.stays {
 				if wave < w.applies[r.Object] && !w.ready[o] {
-					w.t.Errorf("%s of wave %d is applied before %s, which stays in wave %d, is ready", r.Name, w.applies[r.Object], o.Name, wave)
+					w.t.Errorf("%s of wave %d is applied before %s, which stays in wave %d, is ready", r.Name,
+						w.applies[r.Object], o.Name, wave)
 				}
 			}
 			w.applied[r.Object] = true
@@ -95,7 +99,8 @@ func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 			there := w.cluster.Objects()
 			for o, wave := range w.deletes {
 				if _, left := there[o]; left && wave > w.deletes[r.Object] {
-					w.t.Errorf("%s of wave %d is deleted before %s of wave %d is gone", r.Name, w.deletes[r.Object], o.Name, wave)
+					w.t.Errorf("%s of wave %d is deleted before %s of wave %d is gone", r.Name, w.deletes[r.Object],
+						o.Name, wave)
 				}
 			}
 		}
@@ -237,7 +242,8 @@ func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStory(t, plan)
 				if got := s.playWaves(); got != want {
-					t.Errorf("crash at write %d: got\n%s%s\nwant\n%s%s", n, got.transitions, got.objects, want.transitions, want.objects)
+					t.Errorf("crash at write %d: got\n%s%s\nwant\n%s%s", n, got.transitions, got.objects,
+						want.transitions, want.objects)
 				}
 				if s.crashs != 1 {
 					t.Errorf("%d crashes at write %d", s.crashs, n)

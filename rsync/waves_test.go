@@ -24,7 +24,8 @@ func TestWaves(t *testing.T) {
 		"without waves": {text: "pre-install!p=1 x=1 y=1 post-install!q=1",
 			up: "Apply p, Apply x, Apply y, Apply q", down: "Delete q, Delete y, Delete x, Delete p"},
 		"out of order": {text: "2/z=1 x=1 -1/a=1 2/y=1 b=1",
-			up: "Apply a, Apply x, Apply b, Apply z, Apply y", down: "Delete y, Delete z, Delete b, Delete x, Delete a"},
+			up:   "Apply a, Apply x, Apply b, Apply z, Apply y",
+			down: "Delete y, Delete z, Delete b, Delete x, Delete a"},
 		"in the same order": {text: "1/y=1 x=1 1/z=1", order: rsync.SameOrder,
 			up: "Apply x, Apply y, Apply z", down: "Delete x, Delete y, Delete z"},
 		"hooks have weights of their own": {text: "1/y=1 x=1 pre-install!5/late=1 pre-install!-5/early=1 post-install!1/b=1 post-install!a=1",
@@ -138,9 +139,11 @@ func TestWavesOfUpdate(t *testing.T) {
 		"one wave":                  {"web@c1 x=1 u=1 1/y=2 2/z=1", "x", "Apply y", "Apply y"},
 		"the first and last":        {"web@c1 x=2 u=1 1/y=1 2/z=2", "x", "Apply x", "Apply x, Apply z"},
 		"an unchanged wave between": {"web@c1 x=2 u=1 1/y=1 2/z=2", "y", "Apply x, Apply z", "Apply x, Apply z"},
-		"an unchanged object of a wave that changes": {"web@c1 x=2 u=1 1/y=2 2/z=1", "u", "Apply x", "Apply x, Apply y"},
-		"another wave":   {"web@c1 2/x=1 u=1 1/y=1 2/z=1", "u", "", ""},
-		"what it leaves": {"web@c1 x=2", "x", "Apply x, Delete z, Delete y, Delete u", "Apply x, Delete z, Delete y, Delete u"},
+		"an unchanged object of a wave that changes": {"web@c1 x=2 u=1 1/y=2 2/z=1", "u", "Apply x",
+			"Apply x, Apply y"},
+		"another wave": {"web@c1 2/x=1 u=1 1/y=1 2/z=1", "u", "", ""},
+		"what it leaves": {"web@c1 x=2", "x", "Apply x, Delete z, Delete y, Delete u",
+			"Apply x, Delete z, Delete y, Delete u"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

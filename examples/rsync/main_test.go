@@ -323,12 +323,15 @@ func TestDiffAndDetach(t *testing.T) {
 	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2"}
 	call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...)
 	call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...)
-	contains(t, call(t, 0, at("diff", "one")...), "Instantiate of one: 4 to create, 0 to change", "fake+cluster1\n  db of one\n    + ConfigMap db")
+	contains(t, call(t, 0, at("diff", "one")...), "Instantiate of one: 4 to create, 0 to change",
+		"fake+cluster1\n  db of one\n    + ConfigMap db")
 	call(t, 0, at("instantiate", "one")...)
-	contains(t, call(t, 0, at("diff", "--from", "one", "two")...), "Update of two from one: 0 to create, 4 to change", "~ ConfigMap db\n", ".value: 1 -> 2")
+	contains(t, call(t, 0, at("diff", "--from", "one", "two")...), "Update of two from one: 0 to create, 4 to change",
+		"~ ConfigMap db\n", ".value: 1 -> 2")
 	contains(t, call(t, 1, at("diff", "--from", "two", "one")...), "rsync: ", "two")
 	var d rsync.Diff
-	if err := json.Unmarshal([]byte(call(t, 0, at("diff", "--terminate", "-o", "json", "one")...)), &d); err != nil || d.Event != rsync.Terminate || d.Count(connector.ChangeDelete) != 4 {
+	if err := json.Unmarshal([]byte(call(t, 0, at("diff", "--terminate", "-o", "json", "one")...)), &d); err != nil ||
+		d.Event != rsync.Terminate || d.Count(connector.ChangeDelete) != 4 {
 		t.Errorf("the data is %+v: %v", d, err)
 	}
 	contains(t, call(t, 1, at("detach", "one", "fake+cluster3")...), "has no app on cluster fake+cluster3")
@@ -344,7 +347,8 @@ func TestDiffAndDetach(t *testing.T) {
 
 // TestObserve: status and its watch show what the engine has observed since the last event.
 func TestObserve(t *testing.T) {
-	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "1", "--observe", "drift")
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "1",
+		"--observe", "drift")
 	call(t, 0, "create", "--server", s.addr, "--cluster", "fake+cluster1", "one", manifests(t, "1"))
 	call(t, 0, "instantiate", "--server", s.addr, "one")
 	const want = "  db on fake+cluster1 observed: 1 of 1 ready\n"

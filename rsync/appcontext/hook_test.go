@@ -40,9 +40,11 @@ func TestHooksThatAreRefused(t *testing.T) {
 		}, job("{}"), "", ""},
 		"no hook": {appcontext.Resource{DeletePolicies: policies(appcontext.HookFailed)}, job("{}"),
 			appcontext.BadHook, "deletePolicies: hook-failed: the resource is no hook"},
-		"a definition": {appcontext.Resource{Hook: appcontext.CRDInstall, DeletePolicies: policies(appcontext.HookSucceeded)}, job("{}"),
+		"a definition": {appcontext.Resource{Hook: appcontext.CRDInstall,
+			DeletePolicies: policies(appcontext.HookSucceeded)}, job("{}"),
 			appcontext.BadHook, "deletePolicies: hook-succeeded: hooks of crd-install stay"},
-		"an unknown policy": {appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: policies("hook-done")}, job("{}"),
+		"an unknown policy": {appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: policies("hook-done")},
+			job("{}"),
 			appcontext.BadHook, `deletePolicies: there is no policy "hook-done"`},
 		"a policy twice": {appcontext.Resource{
 			Hook: appcontext.PreInstall, DeletePolicies: policies(appcontext.HookFailed, appcontext.HookFailed),
@@ -61,7 +63,8 @@ func TestHooksThatAreRefused(t *testing.T) {
 		"a paused deployment": {appcontext.Resource{Hook: appcontext.PostInstall},
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {paused: true}",
 			appcontext.BadHook, "the hook never ends: spec.paused is true"},
-		"a job that runs":                         {appcontext.Resource{Hook: appcontext.PreInstall}, job("{suspend: false, parallelism: 2}"), "", ""},
+		"a job that runs": {appcontext.Resource{Hook: appcontext.PreInstall},
+			job("{suspend: false, parallelism: 2}"), "", ""},
 		"a suspended job that no event waits for": {appcontext.Resource{}, job("{suspend: true}"), "", ""},
 		"the job of another API": {appcontext.Resource{Hook: appcontext.PreInstall},
 			"apiVersion: example.com/v1\nkind: Job\nmetadata: {name: x}\nspec: {suspend: true}", "", ""},
@@ -78,12 +81,14 @@ func TestHooksThatAreRefused(t *testing.T) {
 					t.Fatalf("refused: %v, %v", err, appcontext.Validate(built))
 				}
 				got := built.Apps[0].Clusters[0].Resources[0]
-				if got.Wave != test.resource.Wave || len(got.DeletePolicies) != len(test.resource.DeletePolicies) || got.Name != "x" {
+				if got.Wave != test.resource.Wave || len(got.DeletePolicies) != len(test.resource.DeletePolicies) ||
+					got.Name != "x" {
 					t.Errorf("built as %+v", got)
 				}
 				return
 			}
-			if len(problems) != 1 || problems[0].Fault != test.fault || !strings.Contains(problems[0].What, test.what) ||
+			if len(problems) != 1 || problems[0].Fault != test.fault ||
+				!strings.Contains(problems[0].What, test.what) ||
 				!strings.Contains(problems[0].Where, `app "web", cluster "edge+c1"`) {
 				t.Errorf("got %v, want %s: %s", err, test.fault, test.what)
 			}
@@ -106,7 +111,8 @@ func TestWavesInUpdates(t *testing.T) {
 	}
 	before := build(appcontext.Resource{Hook: appcontext.PreInstall})
 	after := build(appcontext.Resource{
-		Hook: appcontext.PreInstall, Wave: 3, DeletePolicies: []appcontext.HookDeletePolicy{appcontext.BeforeHookCreation},
+		Hook: appcontext.PreInstall, Wave: 3,
+		DeletePolicies: []appcontext.HookDeletePolicy{appcontext.BeforeHookCreation},
 	})
 	for id, change := range appcontext.Diff(before, after, nil).Updated {
 		if change != appcontext.Unchanged {
@@ -114,7 +120,8 @@ func TestWavesInUpdates(t *testing.T) {
 		}
 	}
 	for _, c := range []*appcontext.AppContext{after, build(appcontext.Resource{Wave: 1})} {
-		if keys, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err, appcontext.NotRepresentable) {
+		if keys, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err,
+			appcontext.NotRepresentable) {
 			t.Errorf("EMCO's keys: %v, %v", keys, err)
 		}
 	}

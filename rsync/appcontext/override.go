@@ -35,7 +35,8 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 		}
 	}
 	for i, o := range overrides {
-		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()), o.object)
+		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()),
+			o.object)
 		r := resources[Identity{o.cluster, o.object}]
 		switch {
 		case r == nil && a.Cluster(o.cluster) == nil:

@@ -49,7 +49,8 @@ func TestOverride(t *testing.T) {
 	}
 	d := appcontext.Diff(first, second, nil)
 	for id, change := range d.Updated {
-		if want := map[string]appcontext.Change{"c1": appcontext.Unchanged, "c2": appcontext.Changed}[id.Cluster.Name]; change != want {
+		if want := map[string]appcontext.Change{"c1": appcontext.Unchanged,
+			"c2": appcontext.Changed}[id.Cluster.Name]; change != want {
 			t.Errorf("%s is %s, want %s", id, change, want)
 		}
 	}
@@ -96,9 +97,11 @@ func TestOverridesThatDoNotApply(t *testing.T) {
 	}{
 		{"c3", object, swap("", ""), "cluster: the app is not on that cluster"},
 		{"c1", overridden, swap("", ""), "object: the app does not have it on that cluster"},
-		{"c1", appcontext.Object{Kind: "ConfigMap", Name: "b"}, swap("", ""), "object: the app does not have it on that cluster"},
+		{"c1", appcontext.Object{Kind: "ConfigMap", Name: "b"}, swap("", ""),
+			"object: the app does not have it on that cluster"},
 		{"c1", object, nil, "override: is nil"},
-		{"c1", object, func([]byte) ([]byte, error) { return nil, errors.New("no value for this cluster") }, "no value for this cluster"},
+		{"c1", object, func([]byte) ([]byte, error) { return nil, errors.New("no value for this cluster") },
+			"no value for this cluster"},
 		{"c1", object, swap("v1", "v2"), `it changes apiVersion from "v1" to "v2"`},
 		{"c1", object, swap("ConfigMap", "Secret"), `it changes kind from "ConfigMap" to "Secret"`},
 		{"c1", object, swap("name: a", "name: z"), `it changes metadata.name from "a" to "z"`},
@@ -141,7 +144,8 @@ func TestOverrideIsValidated(t *testing.T) {
 		func(manifest []byte) ([]byte, error) {
 			return append(manifest, strings.Repeat("#", appcontext.MaxAppCluster)...), nil
 		})
-	if _, err := large.Build(); !appcontext.Has(err, appcontext.TooLarge) && !appcontext.Has(err, appcontext.BadOverride) {
+	if _, err := large.Build(); !appcontext.Has(err, appcontext.TooLarge) &&
+		!appcontext.Has(err, appcontext.BadOverride) {
 		t.Errorf("an override that makes a manifest too large: %v", err)
 	}
 }

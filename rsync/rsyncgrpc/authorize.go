@@ -38,7 +38,8 @@ const (
 	VerbList        Verb = "list"        // List and Detached, which return IDs, states and objects' names of all app contexts
 )
 
-var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDetach, VerbDelete, VerbRead, VerbWatch, VerbList}
+var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDetach,
+	VerbDelete, VerbRead, VerbWatch, VerbList}
 
 // Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
 // reflection. Its methods may be called from any goroutine.

@@ -39,8 +39,12 @@ func TestClientIsAnEngine(t *testing.T) {
 	ctx := limited(t)
 	b := appcontext.NewBuilder("full").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"}, LogicalCloudLevel: "0"})
 	policies := []appcontext.HookDeletePolicy{appcontext.BeforeHookCreation, appcontext.HookFailed}
-	b.App("db").Add("edge", "c1", appcontext.Resource{Hook: appcontext.PreInstall, Wave: -2, DeletePolicies: policies, Manifest: configMap("hook", "1")})
-	b.App("db").Add("edge", "c1", appcontext.Resource{Wave: 1 << 30, Manifest: configMap("later", "1")}).Resource("edge", "c1", []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\n# as it was written"))
+	b.App("db").Add("edge", "c1",
+		appcontext.Resource{Hook: appcontext.PreInstall, Wave: -2, DeletePolicies: policies,
+			Manifest: configMap("hook", "1")})
+	b.App("db").Add("edge", "c1",
+		appcontext.Resource{Wave: 1 << 30, Manifest: configMap("later", "1")}).Resource("edge", "c1",
+		[]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\n# as it was written"))
 	b.App("web").DependsOn("db", appcontext.Ready, 5*time.Millisecond).Resource("edge", "c1", configMap("web", "1")).Cluster("core", "empty")
 	full := must[*appcontext.AppContext](t)(b.Build())
 	check(t, client.Create(ctx, full))

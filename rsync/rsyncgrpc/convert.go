@@ -82,7 +82,8 @@ func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 func resourcesOf(all []*rsyncv1.Resource) []appcontext.Resource {
 	var out []appcontext.Resource
 	for _, r := range all {
-		resource := appcontext.Resource{Hook: appcontext.Hook(r.GetHook()), Wave: int(r.GetWave()), Manifest: r.GetManifest()}
+		resource := appcontext.Resource{Hook: appcontext.Hook(r.GetHook()), Wave: int(r.GetWave()),
+			Manifest: r.GetManifest()}
 		for _, policy := range r.GetDeletePolicies() {
 			resource.DeletePolicies = append(resource.DeletePolicies, appcontext.HookDeletePolicy(policy))
 		}

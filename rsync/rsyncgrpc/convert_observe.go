@@ -25,7 +25,8 @@ func observationOf(m *rsyncv1.Observation) *rsync.Observation {
 	out := &rsync.Observation{
 		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Time: timeOf(m.GetTime()),
 		Objects: int(m.GetObjects()), Ready: int(m.GetReady()), NotReady: statesOf(m.GetNotReady()),
-		Compared: m.GetCompared(), Drifted: int(m.GetDrifted()), Heals: int(m.GetHeals()), Healed: timeOf(m.GetHealed()),
+		Compared: m.GetCompared(), Drifted: int(m.GetDrifted()), Heals: int(m.GetHeals()),
+		Healed: timeOf(m.GetHealed()),
 		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(),
 	}
 	for _, d := range m.GetDrift() {

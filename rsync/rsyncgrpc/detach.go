@@ -37,7 +37,9 @@ func (s *Service) Forget(ctx context.Context, r *rsyncv1.ForgetRequest) (*rsyncv
 }
 
 // onCluster makes a call about one cluster. An empty ID means all app contexts.
-func (s *Service) onCluster(ctx context.Context, method, id string, cluster *rsyncv1.ClusterID, f func(appcontext.ClusterID) error) error {
+func (s *Service) onCluster(
+	ctx context.Context, method, id string, cluster *rsyncv1.ClusterID, f func(appcontext.ClusterID) error,
+) error {
 	return s.call(ctx, method, false, func() error {
 		c := clusterOf(cluster)
 		if err := s.authorizeOn(ctx, VerbDetach, id, c); err != nil {
@@ -51,7 +53,9 @@ func (s *Service) onCluster(ctx context.Context, method, id string, cluster *rsy
 }
 
 // ListDetached implements the service.
-func (s *Service) ListDetached(_ *rsyncv1.ListDetachedRequest, stream grpc.ServerStreamingServer[rsyncv1.ListDetachedResponse]) error {
+func (s *Service) ListDetached(
+	_ *rsyncv1.ListDetachedRequest, stream grpc.ServerStreamingServer[rsyncv1.ListDetachedResponse],
+) error {
 	ctx := stream.Context()
 	return s.allowed(ctx, "ListDetached", false, VerbList, "", func() error {
 		end, err := s.longTurn(ctx)

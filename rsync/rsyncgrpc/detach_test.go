@@ -88,7 +88,8 @@ func TestDetachErrors(t *testing.T) {
 		}
 	}
 	for _, c := range []appcontext.ClusterID{{}, {Provider: "edge"}, {Name: "c1"}} {
-		if err := client.Forget(ctx, c); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), "must have a provider and a name") {
+		if err := client.Forget(ctx, c); !errors.Is(err, rsync.ErrInvalidInput) ||
+			!strings.Contains(err.Error(), "must have a provider and a name") {
 			t.Errorf("Forget of %q returned %v", c, err)
 		}
 	}
@@ -107,9 +108,11 @@ func TestManyRemnants(t *testing.T) {
 	since := time.Now().UTC().Round(0)
 	e := manyRemnants{}
 	for i := range 300 {
-		r := rsync.Remnant{AppContextID: "a", Cluster: onEdge(fmt.Sprint("c", i)), Since: since, Reason: rsync.ReasonUnreachable, Message: "no answer"}
+		r := rsync.Remnant{AppContextID: "a", Cluster: onEdge(fmt.Sprint("c", i)), Since: since,
+			Reason: rsync.ReasonUnreachable, Message: "no answer"}
 		for n := range map[int]int{1: 1, 2: 30, 3: 20_000, 200: 20_000}[i] {
-			r.Objects = append(r.Objects, appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: fmt.Sprint("settings-", n)})
+			r.Objects = append(r.Objects,
+				appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: fmt.Sprint("settings-", n)})
 		}
 		e.remnants = append(e.remnants, r)
 	}
@@ -193,8 +196,10 @@ func TestOldServer(t *testing.T) {
 	server := grpc.NewServer()
 	for d, implementation := range services {
 		old := *d
-		old.Methods = slices.DeleteFunc(slices.Clone(d.Methods), func(m grpc.MethodDesc) bool { return slices.Contains(newMethods, m.MethodName) })
-		old.Streams = slices.DeleteFunc(slices.Clone(d.Streams), func(m grpc.StreamDesc) bool { return slices.Contains(newMethods, m.StreamName) })
+		old.Methods = slices.DeleteFunc(slices.Clone(d.Methods),
+			func(m grpc.MethodDesc) bool { return slices.Contains(newMethods, m.MethodName) })
+		old.Streams = slices.DeleteFunc(slices.Clone(d.Streams),
+			func(m grpc.StreamDesc) bool { return slices.Contains(newMethods, m.StreamName) })
 		server.RegisterService(&old, implementation)
 	}
 	listener := listen(t)
@@ -207,7 +212,8 @@ func TestOldServer(t *testing.T) {
 		t.Errorf("detached are %v", status.Detached)
 	}
 	for method, err := range map[string]error{
-		"Detach": client.Detach(ctx, "a", onEdge("c1")), "Attach": client.Attach(ctx, "a", onEdge("c1")), "Forget": client.Forget(ctx, onEdge("c1")),
+		"Detach": client.Detach(ctx, "a", onEdge("c1")), "Attach": client.Attach(ctx, "a", onEdge("c1")),
+		"Forget":       client.Forget(ctx, onEdge("c1")),
 		"ListDetached": err2(client.Detached(ctx)), "Diff": err2(client.Diff(ctx, rsync.Instantiate, "a", "")),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "unknown method "+method) {
@@ -230,12 +236,14 @@ func TestOldClient(t *testing.T) {
 	}
 	old := must[protoreflect.FileDescriptor](t)(protodesc.NewFile(file, protoregistry.GlobalFiles))
 	answer := dynamicpb.NewMessage(old.Messages().ByName("GetStatusResponse"))
-	check(t, client.Conn().Invoke(ctx, rsyncv1.Engine_GetStatus_FullMethodName, &rsyncv1.GetStatusRequest{Id: "a"}, answer))
+	check(t, client.Conn().Invoke(ctx, rsyncv1.Engine_GetStatus_FullMethodName, &rsyncv1.GetStatusRequest{Id: "a"},
+		answer))
 	status := answer.Get(answer.Descriptor().Fields().ByName("status")).Message()
 	field := func(name protoreflect.Name) protoreflect.Value {
 		return status.Get(status.Descriptor().Fields().ByName(name))
 	}
-	if field("id").String() != "a" || field("state").String() != "Created" || field("revision").Int() == 0 || len(status.GetUnknown()) == 0 {
+	if field("id").String() != "a" || field("state").String() != "Created" || field("revision").Int() == 0 ||
+		len(status.GetUnknown()) == 0 {
 		t.Errorf("an old client reads %v", status)
 	}
 }

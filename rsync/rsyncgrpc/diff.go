@@ -61,7 +61,8 @@ func clusterDiffParts(all []rsync.ClusterDiff) iter.Seq[*rsyncv1.ClusterDiff] {
 		for i := range all {
 			d := &all[i]
 			part := &rsyncv1.ClusterDiff{
-				Cluster: clusterMessage(d.Cluster), App: d.App, AppContextId: d.AppContextID, Reason: string(d.Reason), Message: valid(d.Message),
+				Cluster: clusterMessage(d.Cluster), App: d.App, AppContextId: d.AppContextID,
+				Reason: string(d.Reason), Message: valid(d.Message),
 			}
 			for objects := range pagesOf(d.Changes, objectDiffMessage) {
 				if part.Objects != nil {
@@ -81,10 +82,12 @@ func clusterDiffParts(all []rsync.ClusterDiff) iter.Seq[*rsyncv1.ClusterDiff] {
 
 // objectDiffMessage leaves out fields beyond objectDiffBytes.
 func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
-	out := &rsyncv1.ObjectDiff{Object: objectMessage(c.Object), Change: string(c.Kind), FieldsOmitted: int64(c.FieldsOmitted), Message: valid(c.Message)}
+	out := &rsyncv1.ObjectDiff{Object: objectMessage(c.Object), Change: string(c.Kind),
+		FieldsOmitted: int64(c.FieldsOmitted), Message: valid(c.Message)}
 	size := 0
 	for i := range c.Fields {
-		f := &rsyncv1.FieldDiff{Path: valid(c.Fields[i].Path), Before: valid(c.Fields[i].Before), After: valid(c.Fields[i].After)}
+		f := &rsyncv1.FieldDiff{Path: valid(c.Fields[i].Path), Before: valid(c.Fields[i].Before),
+			After: valid(c.Fields[i].After)}
 		if size += proto.Size(f); size > objectDiffBytes {
 			out.FieldsOmitted += int64(len(c.Fields) - i)
 			break
@@ -115,7 +118,8 @@ func (c *Client) Diff(ctx context.Context, event rsync.EventType, id, from strin
 		if err != nil {
 			return err
 		}
-		return receive(stream.Recv, func(m *rsyncv1.DiffResponse) { out.Clusters = withClusterDiffs(out.Clusters, m.GetClusters()) })
+		return receive(stream.Recv,
+			func(m *rsyncv1.DiffResponse) { out.Clusters = withClusterDiffs(out.Clusters, m.GetClusters()) })
 	})
 	if err != nil {
 		return nil, err
@@ -141,10 +145,12 @@ func withClusterDiffs(all []rsync.ClusterDiff, parts []*rsyncv1.ClusterDiff) []r
 
 func changeOfObject(m *rsyncv1.ObjectDiff) connector.Change {
 	out := connector.Change{
-		Object: objectOf(m.GetObject()), Kind: connector.ChangeKind(m.GetChange()), FieldsOmitted: int(m.GetFieldsOmitted()), Message: m.GetMessage(),
+		Object: objectOf(m.GetObject()), Kind: connector.ChangeKind(m.GetChange()),
+		FieldsOmitted: int(m.GetFieldsOmitted()), Message: m.GetMessage(),
 	}
 	for _, f := range m.GetFields() {
-		out.Fields = append(out.Fields, connector.FieldChange{Path: f.GetPath(), Before: f.GetBefore(), After: f.GetAfter()})
+		out.Fields = append(out.Fields,
+			connector.FieldChange{Path: f.GetPath(), Before: f.GetBefore(), After: f.GetAfter()})
 	}
 	return out
 }

@@ -49,7 +49,8 @@ func TestDiff(t *testing.T) {
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s: (-engine +client)\n%s", event.event, d)
 		}
-		if n := got.Count(event.kind); n != 199 || !errors.Is(got.Err(), rsync.ErrFailed) || got.String() != want.String() {
+		if n := got.Count(event.kind); n != 199 || !errors.Is(got.Err(), rsync.ErrFailed) ||
+			got.String() != want.String() {
 			t.Errorf("%s: %d changes, %v", event.event, n, got.Err())
 		}
 	}
@@ -97,9 +98,11 @@ func (e oneDiff) Diff(context.Context, rsync.EventType, string, string) (*rsync.
 }
 
 func changed(name string, fields, size int) connector.Change {
-	c := connector.Change{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name}, Kind: connector.ChangeUpdate}
+	c := connector.Change{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name},
+		Kind: connector.ChangeUpdate}
 	for i := range fields {
-		c.Fields = append(c.Fields, connector.FieldChange{Path: fmt.Sprint(".data.key", i), Before: "1", After: strings.Repeat("x", size)})
+		c.Fields = append(c.Fields,
+			connector.FieldChange{Path: fmt.Sprint(".data.key", i), Before: "1", After: strings.Repeat("x", size)})
 	}
 	return c
 }
@@ -120,7 +123,8 @@ func largeDiff(clusters, objects int) *rsync.Diff {
 // limit receives.
 func TestLargeDiff(t *testing.T) {
 	for name, d := range map[string]*rsync.Diff{
-		"many clusters": largeDiff(1000, 10), "many objects": largeDiff(2, 3000), "clusters without objects": largeDiff(10_000, 0), "nothing": largeDiff(0, 0),
+		"many clusters": largeDiff(1000, 10), "many objects": largeDiff(2, 3000),
+		"clusters without objects": largeDiff(10_000, 0), "nothing": largeDiff(0, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{})
@@ -144,19 +148,24 @@ func TestDiffOfOtherConnector(t *testing.T) {
 	addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{})
 	client := dial(t, addr, rsyncgrpc.ClientOptions{MaxMessageBytes: 400 << 10})
 	got := must[*rsync.Diff](t)(client.Diff(limited(t), rsync.Instantiate, "a", "")).Clusters[0].Changes
-	if len(got) != 2 || len(got[0].Fields) != 3 || got[0].FieldsOmitted != 97+5 || got[0].Fields[0].Before != "a\uFFFD" ||
+	if len(got) != 2 || len(got[0].Fields) != 3 || got[0].FieldsOmitted != 97+5 ||
+		got[0].Fields[0].Before != "a\uFFFD" ||
 		len(got[1].Fields) != 0 || got[1].FieldsOmitted != 1 {
-		t.Errorf("%d changes, the first with %d fields and %d omitted", len(got), len(got[0].Fields), got[0].FieldsOmitted)
+		t.Errorf("%d changes, the first with %d fields and %d omitted", len(got), len(got[0].Fields),
+			got[0].FieldsOmitted)
 	}
 }
 
 // TestUnreadDiff: a client that does not read its answer loses it, and its next call has a turn.
 func TestUnreadDiff(t *testing.T) {
 	d := largeDiff(400, 10)
-	addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchLag: 3 * time.Second}})
-	lazy := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
+	addr, _ := serve(t, oneDiff{diff: d},
+		rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchLag: 3 * time.Second}})
+	lazy := dial(t, addr,
+		rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
 	ctx := limited(t)
-	stream := must[grpc.ServerStreamingClient[rsyncv1.DiffResponse]](t)(rsyncv1.NewEngineClient(lazy.Conn()).Diff(ctx, &rsyncv1.DiffRequest{Id: "a"}))
+	stream := must[grpc.ServerStreamingClient[rsyncv1.DiffResponse]](t)(rsyncv1.NewEngineClient(lazy.Conn()).Diff(ctx,
+		&rsyncv1.DiffRequest{Id: "a"}))
 	must[*rsyncv1.DiffResponse](t)(stream.Recv()) // it has its turn
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	if got := must[*rsync.Diff](t)(client.Diff(ctx, rsync.Instantiate, "a", "")); !cmp.Equal(d, got) {
@@ -166,7 +175,8 @@ func TestUnreadDiff(t *testing.T) {
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if errors.Is(err, io.EOF) || status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "did not read the answer") {
+	if errors.Is(err, io.EOF) || status.Code(err) != codes.Aborted ||
+		!strings.Contains(err.Error(), "did not read the answer") {
 		t.Errorf("the answer that was not read ended with %v", err)
 	}
 }

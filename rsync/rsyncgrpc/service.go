@@ -45,7 +45,8 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes), long: turns.New(longAnswers)}
+	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes),
+		long: turns.New(longAnswers)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
 		return nil, err

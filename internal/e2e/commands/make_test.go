@@ -46,7 +46,8 @@ var verbs = map[string]ran{}
 // fuzz is all that make fuzz does, a little of each.
 var fuzz = verb("./rsync/appcontext", []string{"FUZZTIME=1x", "SEEDS=2", "RUNS=1", "CHECKS=2"},
 	"== github.com/spokewire/sdk-go/rsync/appcontext Fuzz", "--- PASS: TestSimulation", "github.com/spokewire/sdk-go/cloudevents/work", "ok  \tgithub.com/spokewire/sdk-go/dynamicwatcher",
-	"--- PASS: TestRemovedRules/an_idempotency_key_queues_once", "--- PASS: TestRolloutModel", "--- PASS: TestAppliedWork/Campaign", "--- PASS: TestAppliedWorkRemovedRules")
+	"--- PASS: TestRemovedRules/an_idempotency_key_queues_once", "--- PASS: TestRolloutModel",
+	"--- PASS: TestAppliedWork/Campaign", "--- PASS: TestAppliedWorkRemovedRules")
 
 // verb runs a verb of the Makefile with smaller numbers, which are in the place of those of the command, on one package. It
 // has to print all of the texts, and to call go with those that begin with "go ".

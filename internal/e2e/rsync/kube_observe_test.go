@@ -23,7 +23,9 @@ import (
 func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
-	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"*": {Config: s.config}}, kubeconnector.Options{Force: true}),
+	engine := startEngine(t,
+		newKubeConnectors(t, map[string]kubeconnector.Cluster{"*": {Config: s.config}},
+			kubeconnector.Options{Force: true}),
 		rsync.Options{Observe: rsync.ObserveHeal, ObserveInterval: time.Hour}) // so all that is seen is seen because of a watch
 	manifests := []string{
 		manifestOf("settings", "1"), manifestOf("other", "1"),
@@ -59,7 +61,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	// A controller reports the Deployment as ready.
 	ready := `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"conditions":[` +
 		`{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`
-	if _, err := s.client.AppsV1().Deployments(s.namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(ready), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := s.client.AppsV1().Deployments(s.namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(ready), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
 	next("the Deployment is ready", func(o *rsync.Observation) bool { return o.Ready == 4 && o.Drifted == 0 })
@@ -82,7 +85,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 		t.Errorf("drift %+v", c)
 	}
 	next("it is healed", func(o *rsync.Observation) bool { return o.Drifted == 0 && o.Heals == 1 })
-	if m, err := configMaps.Get(t.Context(), "settings", metav1.GetOptions{}); err != nil || m.Data["key"] != "1" || m.Data["more"] != "x" {
+	if m, err := configMaps.Get(t.Context(), "settings", metav1.GetOptions{}); err != nil || m.Data["key"] != "1" ||
+		m.Data["more"] != "x" {
 		t.Errorf("%+v, %v", m, err)
 	}
 	// The next heal waits 30 s. Another app context is healed at once, and what it deletes and
@@ -96,7 +100,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 			return err
 		}, "another")
 	})
-	if status, err := engine.Status(t.Context(), "observed"); err != nil || status.State != rsync.Instantiated || len(status.Queue) != 2 {
+	if status, err := engine.Status(t.Context(), "observed"); err != nil || status.State != rsync.Instantiated ||
+		len(status.Queue) != 2 {
 		t.Errorf("%+v, %v", status, err)
 	}
 }
@@ -106,7 +111,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 func TestKubeDriftOfOwnedField(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
-	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"*": {Config: s.config}}, kubeconnector.Options{}),
+	engine := startEngine(t,
+		newKubeConnectors(t, map[string]kubeconnector.Cluster{"*": {Config: s.config}}, kubeconnector.Options{}),
 		rsync.Options{Observe: rsync.ObserveHeal, ObserveInterval: time.Hour})
 	s.create(engine, "owned", manifestOf("settings", "1"))
 	ref, err := engine.Instantiate(t.Context(), "owned")
@@ -124,7 +130,8 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 			if o.Drifted == 0 {
 				continue
 			}
-			if c := o.Drift[0]; c.Kind != connector.ChangeRefused || !strings.Contains(c.Message, ".data.key") || !strings.Contains(c.Message, "kubectl-edit") {
+			if c := o.Drift[0]; c.Kind != connector.ChangeRefused || !strings.Contains(c.Message, ".data.key") ||
+				!strings.Contains(c.Message, "kubectl-edit") {
 				t.Errorf("%+v", o)
 			}
 		case <-timeout:

@@ -35,7 +35,8 @@ func (s *kubeSite) endJob(name string, failed bool) {
 		conditions[i] = fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","lastTransitionTime":%q,"lastProbeTime":%q}`, c, now, now)
 	}
 	body := fmt.Sprintf(`{"status":{"startTime":%q,%s,"uncountedTerminatedPods":{},"conditions":[%s]}}`, now, counts, strings.Join(conditions, ","))
-	_, err := s.client.BatchV1().Jobs(s.namespace).Patch(s.t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+	_, err := s.client.BatchV1().Jobs(s.namespace).Patch(s.t.Context(), name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{}, "status")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,7 +100,8 @@ func TestKubeWaves(t *testing.T) {
 		if err != nil {
 			return err.Error()
 		}
-		if web := status.Cluster("web", kube1); web == nil || web.Reason != rsync.ReasonNotReady || !strings.Contains(web.Message, "seed") {
+		if web := status.Cluster("web", kube1); web == nil || web.Reason != rsync.ReasonNotReady ||
+			!strings.Contains(web.Message, "seed") {
 			return fmt.Sprintf("%+v", web)
 		}
 		return ""

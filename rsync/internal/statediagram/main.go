@@ -46,7 +46,9 @@ func packageDoc() string {
 func diagram() string {
 	var b strings.Builder
 	b.WriteString("# States of an AppContext\n\nGenerated from the tables of package `rsync` by `make generate`; change them there.\n")
-	section(&b, "TransitionsDefault", "What the engine uses. Read is valid in each state, Heal in Instantiated; they change none.", rsync.TransitionsDefault)
+	section(&b, "TransitionsDefault",
+		"What the engine uses. Read is valid in each state, Heal in Instantiated; they change none.",
+		rsync.TransitionsDefault)
 	section(&b, "TransitionsSeed", "The table of EMCO's document, selected with `Options.Transitions`. "+
 		"A second update and a rollback cannot begin.", rsync.TransitionsSeed)
 	beyond(&b)

@@ -18,21 +18,28 @@ import (
 func TestParse(t *testing.T) {
 	none := map[string]string{}
 	for line, want := range map[string]cli.Options{
-		"serve":                           {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Clusters: map[string]string{"fake": "3"}},
-		"serve --observe heal --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Observe: rsync.ObserveHeal, Clusters: map[string]string{"fake": "7"}},
+		"serve": {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Clusters: map[string]string{"fake": "3"}},
+		"serve --observe heal --fake 7": {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db",
+			Observe: rsync.ObserveHeal, Clusters: map[string]string{"fake": "7"}},
 		"serve --etcd a:1,b:2 --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Etcd: []string{"a:1", "b:2"}, Clusters: map[string]string{"fake": "7"}},
 		"create --cluster fake+c1 shop .": {Command: "create", Args: []string{"shop", "."}, Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "fake", Name: "c1"}}, Clusters: none},
 		"update --no-wait --key k a b":    {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
 		"status --watch --server h:1 a":   {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
 		"approve --after a canary":        {Command: "approve", Args: []string{"a", "canary"}, Server: cli.DefaultAddr, After: true, Clusters: none},
 		"instantiate --rollout f a":       {Command: "instantiate", Args: []string{"a"}, Server: cli.DefaultAddr, Rollout: "f", Clusters: none},
-		"diff --from a b":                 {Command: "diff", Args: []string{"b"}, Server: cli.DefaultAddr, From: "a", Output: "text", Clusters: none},
-		"diff --terminate -o json a":      {Command: "diff", Args: []string{"a"}, Server: cli.DefaultAddr, Terminate: true, Output: "json", Clusters: none},
-		"rollout --watch a":               {Command: "rollout", Args: []string{"a"}, Server: cli.DefaultAddr, Watch: true, Clusters: none},
-		"detach a p+c":                    {Command: "detach", Args: []string{"a", "p+c"}, Server: cli.DefaultAddr, On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
-		"forget p+c":                      {Command: "forget", Args: []string{"p+c"}, Server: cli.DefaultAddr, On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
-		"detached":                        {Command: "detached", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
-		"list":                            {Command: "list", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
+		"diff --from a b": {Command: "diff", Args: []string{"b"}, Server: cli.DefaultAddr, From: "a",
+			Output: "text", Clusters: none},
+		"diff --terminate -o json a": {Command: "diff", Args: []string{"a"}, Server: cli.DefaultAddr,
+			Terminate: true, Output: "json", Clusters: none},
+		"rollout --watch a": {Command: "rollout", Args: []string{"a"}, Server: cli.DefaultAddr,
+			Watch: true, Clusters: none},
+		"detach a p+c": {Command: "detach", Args: []string{"a", "p+c"}, Server: cli.DefaultAddr,
+			On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
+		"forget p+c": {Command: "forget", Args: []string{"p+c"}, Server: cli.DefaultAddr,
+			On: []appcontext.ClusterID{{Provider: "p", Name: "c"}}, Clusters: none},
+		"detached": {Command: "detached", Args: []string{}, Server: cli.DefaultAddr,
+			Clusters: none},
+		"list": {Command: "list", Args: []string{}, Server: cli.DefaultAddr, Clusters: none},
 	} {
 		got, err := cli.Parse(strings.Fields(line))
 		if want.Args == nil {
@@ -45,7 +52,9 @@ func TestParse(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "observe", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from", "terminate", "cert", "key-file", "verbose")
+	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "observe", "fake", "kubeconfig-dir", "git", "broker",
+		"client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from",
+		"terminate", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
 		"go":                   `unknown command "go"`,

@@ -167,7 +167,8 @@ func (c *client) observation(o *rsync.Observation) {
 	if o.Drifted > 0 {
 		drift = fmt.Sprintf(", %d drifted", o.Drifted)
 	}
-	c.say("  %s", words(o.App, "on", o.Cluster, fmt.Sprintf("observed: %d of %d ready%s", o.Ready, o.Objects, drift), o.Reason, o.Message))
+	c.say("  %s", words(o.App, "on", o.Cluster, fmt.Sprintf("observed: %d of %d ready%s", o.Ready, o.Objects, drift),
+		o.Reason, o.Message))
 	for _, s := range o.NotReady {
 		c.say("    %s: %s", s.Object, words("not ready", s.Message))
 	}

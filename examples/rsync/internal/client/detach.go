@@ -62,7 +62,8 @@ func (c *client) detached(ctx context.Context) error {
 	all, err := c.engine.Detached(ctx)
 	for i := range all {
 		r := &all[i]
-		c.say("%s: %d objects of %s since %s", r.Cluster, len(r.Objects), r.AppContextID, r.Since.Format("2006-01-02 15:04:05"))
+		c.say("%s: %d objects of %s since %s", r.Cluster, len(r.Objects), r.AppContextID,
+			r.Since.Format("2006-01-02 15:04:05"))
 		if r.Reason != "" {
 			c.say("  %s", words(r.Reason, r.Message))
 		}

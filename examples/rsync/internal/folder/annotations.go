@@ -55,7 +55,8 @@ func hookOf(text string) (appcontext.Hook, error) {
 		switch {
 		case !slices.Contains(appcontext.Hooks(), hook):
 		case found != appcontext.NoHook:
-			return "", fmt.Errorf("annotation %s: has the hooks %s and %s: only one is possible", hookAnnotation, found, hook)
+			return "", fmt.Errorf("annotation %s: has the hooks %s and %s: only one is possible", hookAnnotation,
+				found, hook)
 		default:
 			found = hook
 		}
