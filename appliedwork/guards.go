@@ -64,6 +64,9 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	}
 	blocked, err := r.unmanagedError(ctx, key)
 	switch {
+	case IsTypeNotServed(err):
+		return ActionPending, fmt.Errorf("discovery lists a kind that the API server does not serve: whether namespace %s has objects of it is not known: %w",
+			key.Name, err)
 	case err != nil:
 		return ActionFailed, fmt.Errorf("look for unmanaged objects in namespace %s: %w", key.Name, err)
 	case blocked != nil:
@@ -122,6 +125,10 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := r.cluster.opts.Client.Resource(m.resource).List(ctx, options)
+		if IsTypeNotServed(err) {
+			r.kinds.forget(group)
+			return ActionPending, fmt.Errorf("discovery lists what the API server does not serve: whether %s has objects of others is not known: %w", key, err)
+		}
 		if err != nil {
 			return ActionFailed, fmt.Errorf("look for objects of %s that are not ours: %w", key, err)
 		}

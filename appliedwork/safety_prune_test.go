@@ -262,6 +262,18 @@ func TestSafeGuards(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
+		"a namespace with a kind that the server has ceased to serve": func(s *scene) {
+			s.mustApply(ns)
+			s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{
+				Name: "mysteries", Kind: "Mystery", Namespaced: true, Verbs: metav1.Verbs{"delete", "list"}})
+			s.away = func(path string) bool { return strings.HasSuffix(path, "/mysteries") }
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			process := appliedwork.NewPruner(newProcess(s))
+			changes, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+			if err != nil || changes.Count(appliedwork.ActionPending) != 1 || !s.exists(spaces+"shop") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
 		"a namespace with what does not go": func(s *scene) {
 			held := a.DeepCopy()
 			held.SetFinalizers([]string{"example.com/hold"})
@@ -285,6 +297,14 @@ func TestSafeGuards(t *testing.T) {
 			s.mustApply(crdOfThings())
 			s.put(things+"theirs", of("example.com/v1", "Thing", "shop", "theirs"), "theirs")
 			blocked(s, crds+"things.example.com", appliedwork.CRDInUse)
+		},
+		"a CRD whose kind the server has ceased to serve": func(s *scene) {
+			s.serveThings("v1")
+			s.mustApply(crdOfThings())
+			s.away = func(path string) bool { return strings.HasSuffix(path, "/things") }
+			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 1 || !s.exists(crds+"things.example.com") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
 		},
 		"everything": func(s *scene) {
 			s.mustApply(a)
