@@ -50,7 +50,7 @@ func (s *story) engines(ctx context.Context) {
 			plan, s.plans = s.plans[0], s.plans[1:]
 		}
 		faults := storetest.NewFaults(s.memory, plan)
-		engine, err := rsync.New(faults, s.clusters, rsync.Options{LeaseTTL: time.Second})
+		engine, err := rsync.New(faults, s.clusters, rsync.Options{})
 		if err != nil {
 			s.t.Error(err)
 			return
@@ -163,6 +163,7 @@ func (s *story) transitionsOf(ids ...string) string {
 // TestCrashAtEveryWrite crashes an engine before and after each write of the story, and the next one at each write of its
 // recovery, and compares what happens with what happens without.
 func TestCrashAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	var want told
 	var writes int
 	synctest.Test(t, func(t *testing.T) {
@@ -211,6 +212,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 // TestCrashInCreate: a context is there as a whole or not at all, at whatever write its creator crashes, and what a crash has left
 // is removed by an engine that starts, but not while the creator may go on.
 func TestCrashInCreate(t *testing.T) {
+	t.Parallel()
 	text := ""
 	for i := range 300 { // more than a transaction can have
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)

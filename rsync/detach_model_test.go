@@ -25,6 +25,7 @@ import (
 // nothing of a detached context is on its cluster but for what others hold, each instantiated
 // context has its objects on all others, and nothing is left when all are terminated.
 func TestDetachModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 3).Draw(rt, "contexts")
 		texts := make([]string, n)
@@ -151,6 +152,7 @@ func (s *story) detachStory(when string) string {
 // cluster is detached during an event and comes back, and the next engine at each write of its
 // recovery.
 func TestCrashAtEveryWriteOfDetach(t *testing.T) {
+	t.Parallel()
 	for _, when := range []string{"instantiate", "terminate", "returns"} {
 		var want string
 		writes := 0
@@ -189,6 +191,7 @@ func TestCrashAtEveryWriteOfDetach(t *testing.T) {
 // TestCrashInDetach: a Detach of a context that is too large for one transaction crashes at each of
 // its writes, and is repeated.
 func TestCrashInDetach(t *testing.T) {
+	t.Parallel()
 	text := ""
 	for i := range 150 {
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)

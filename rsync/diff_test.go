@@ -269,6 +269,7 @@ func TestDiffOfOddConnectors(t *testing.T) {
 // TestDiffIsWhatHappens: before each of many random events, on contexts that have objects in common and of which some have failed, Diff
 // returns what the event then does on each cluster, or that it cannot begin.
 func TestDiffIsWhatHappens(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
 		texts := make([]string, n)

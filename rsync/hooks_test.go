@@ -139,6 +139,7 @@ func TestUpdateAndTerminateWithOneHook(t *testing.T) {
 // TestInterruptedLeaveNothing: random contexts with hooks, and updates among them that are stopped half way: after an update from each
 // context that is not left yet nothing is there but what the last one has, and when that is terminated nothing is.
 func TestInterruptedLeaveNothing(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(3, 4).Draw(rt, "contexts")
 		texts := make([]string, n)

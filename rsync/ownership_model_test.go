@@ -27,6 +27,7 @@ import (
 // objects, what is on a cluster is held, or was not deleted by an event that failed, and when all are
 // terminated nothing is left.
 func TestOwnership(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
 		texts := make([]string, n)
@@ -103,7 +104,7 @@ func newWorld(t *testing.T, texts []string) *world {
 		w.specs = append(w.specs, parse(t, w.ids[i], text))
 	}
 	w.start()
-	_, stop := startEngine(t, memory, w.clusters, rsync.Options{Name: "steady", LeaseTTL: time.Second})
+	_, stop := startEngine(t, memory, w.clusters, rsync.Options{Name: "steady"})
 	w.stop = func() {
 		w.kill()
 		stop()
@@ -114,7 +115,7 @@ func newWorld(t *testing.T, texts []string) *world {
 // start replaces the engine that crashes.
 func (w *world) start() {
 	faults := storetest.NewFaults(w.memory, w.plan)
-	engine, err := rsync.New(faults, w.clusters, rsync.Options{Name: "mortal", LeaseTTL: time.Second})
+	engine, err := rsync.New(faults, w.clusters, rsync.Options{Name: "mortal"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -178,6 +178,7 @@ func TestWaitForAllThatIsReplaced(t *testing.T) {
 // One more update, from any context that is left over to any other one, leaves exactly what that one has, and
 // terminating it leaves nothing.
 func TestRandomRecovery(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 5).Draw(rt, "contexts")
 		texts := make([]string, n)

@@ -129,6 +129,7 @@ func ended(act func(s *scene)) func(*scene, rsync.EventRef) {
 // group and the second attempt. The clusters outside the group are not called while the group is
 // led back.
 func TestRollbackOfGroupCrashes(t *testing.T) {
+	t.Parallel()
 	writes := 0
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t)
@@ -229,6 +230,7 @@ func (s *story) groupBack() {
 // TestRollbackOfGroupModel: after a random rollout that failed, a random group is led back by
 // engines that crash at random writes. The gate holds all others, and each way on converges.
 func TestRollbackOfGroupModel(t *testing.T) {
+	t.Parallel()
 	checked, led := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(rt, "clusters")

@@ -142,6 +142,7 @@ func count(limit string, total, otherwise int) int {
 // limits, no cluster is touched before it is stored that it began, and all clusters converge on what the last
 // event says.
 func TestRolloutModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(rt, "clusters")
 		spec := drawRollout(rt, n)
@@ -242,7 +243,7 @@ func (w *rolloutWorld) engines(ctx context.Context, crashes int, random *rand.Ra
 				return storetest.Pass
 			})
 		}
-		engine, err := rsync.New(faults, w.clusters, rsync.Options{LeaseTTL: time.Second})
+		engine, err := rsync.New(faults, w.clusters, rsync.Options{})
 		if err != nil {
 			w.t.Error(err)
 			return

@@ -228,6 +228,7 @@ func TestDeadCluster(t *testing.T) {
 // TestUpdatesLeadToTheUpdate: random contexts with moves, renames and changes, and a random walk of updates and rollbacks among
 // them: what is on the clusters is exactly what the last one has, and nothing of it was ever deleted meanwhile.
 func TestUpdatesLeadToTheUpdate(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
 		texts := make([]string, n)

@@ -134,6 +134,7 @@ func (w *waveWatch) finish(s *scene, ref rsync.EventRef, picks []int) {
 // applied before what the event applies of lower waves is ready, nothing is deleted before higher
 // waves are gone, and each event leads to what its context has.
 func TestWavesModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		before, after := drawWaves(rt), drawWaves(rt)
 		picks := rapid.SliceOfN(rapid.IntRange(0, 5), 6, 6).Draw(rt, "picks")
@@ -221,6 +222,7 @@ func (s *story) playWaves() told {
 // TestCrashAtEveryWriteOfWaves crashes an engine before and after each write of an app with waves
 // and delete policies. What happens is what happens without.
 func TestCrashAtEveryWriteOfWaves(t *testing.T) {
+	t.Parallel()
 	var want told
 	var writes int
 	synctest.Test(t, func(t *testing.T) {
@@ -276,14 +278,14 @@ func TestCrashWhileHooksAreAwaited(t *testing.T) {
 				}
 				return nil
 			})
-			_, stop := startEngine(t, s.memory, s.clusters, rsync.Options{LeaseTTL: time.Second})
+			_, stop := startEngine(t, s.memory, s.clusters, rsync.Options{})
 			c.SetDelay(time.Second)
 			select {
 			case <-crash:
 			case <-time.After(time.Hour):
 			}
 			stop()
-			_, stop = startEngine(t, s.memory, s.clusters, rsync.Options{LeaseTTL: time.Second})
+			_, stop = startEngine(t, s.memory, s.clusters, rsync.Options{})
 			defer stop()
 			limited, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
