@@ -14,6 +14,16 @@
 //	go run ./examples/rsync detach shop fake+cluster2
 //	go run ./examples/rsync terminate shop
 //
+// An override changes an object on some clusters with a JSON patch (RFC 6902). A context that is
+// created with the following FILE has another color on one of its clusters:
+//
+//	overrides:
+//	- target: {kind: ConfigMap, namespace: default, name: rsync-example-web}
+//	  clusters: [fake+cluster2]
+//	  patch: [{op: replace, path: /data/color, value: green}]
+//
+//	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR
+//
 // With real clusters it is the same. One here has an API server, one is a folder of a git repository, and one has an agent behind
 // a broker; each line that does not end has a terminal of its own:
 //

@@ -345,6 +345,38 @@ func TestDiffAndDetach(t *testing.T) {
 	}
 }
 
+// TestOverride: an override changes an object on its cluster, and a context with a wrong override
+// is not created.
+func TestOverride(t *testing.T) {
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "2")
+	at := func(command string, args ...string) []string {
+		return append([]string{command, "--server", s.addr}, args...)
+	}
+	file := filepath.Join(t.TempDir(), "overrides.yaml")
+	create := func(status int, id, patch string) string {
+		t.Helper()
+		text := "overrides:\n- target: {kind: ConfigMap, name: web}\n  clusters: [fake+cluster2]\n  patch: " + patch + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return call(t, status, at("create", "--cluster", "fake+cluster1", "--cluster", "fake+cluster2",
+			"--override", file, id, manifests(t, "1"))...)
+	}
+	contains(t, create(1, "two", "[{op: test, path: /data/value, value: 2}]"), "rsync: --override "+file+": ",
+		"cluster \"fake+cluster2\", ConfigMap web: overrides[0].patch: JSON patch: testing value /data/value failed")
+	contains(t, create(1, "two", "[{op: replace, path: /kind, value: Secret}]"), "--override "+file+": ",
+		"cluster \"fake+cluster2\", ConfigMap web: it changes kind")
+	contains(t, create(1, "two", "{"), "--override "+file+": ")
+	contains(t, call(t, 1, at("status", "two")...), "there is no such app context")
+	contains(t, call(t, 1, at("create", "--cluster", "a+b", "--override", "/nowhere", "two", ".")...),
+		"--override: open /nowhere: no such file")
+	call(t, 0, at("create", "--cluster", "fake+cluster1", "--cluster", "fake+cluster2", "one", manifests(t, "1"))...)
+	call(t, 0, at("instantiate", "one")...)
+	contains(t, create(0, "two", `[{op: replace, path: /data/value, value: "5"}]`), "two: created")
+	contains(t, call(t, 0, at("diff", "--from", "one", "two")...), "0 to create, 1 to change",
+		"fake+cluster2\n", "~ ConfigMap web\n", `.data.value: 1 -> "5"`)
+}
+
 // TestObserve: status and its watch show what the engine has observed since the last event.
 func TestObserve(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "1",

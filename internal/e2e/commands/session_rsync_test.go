@@ -44,10 +44,14 @@ func anEngine(x *terminal) {
 	x.run("Terminated", "go run ./examples/rsync terminate shop", at...)
 	engine.stop()
 
-	x.swap = append(x.swap, "DIR", filepath.Join(x.dir, "examples/rsync/manifests/v1"))
+	x.swap = append(x.swap, "DIR", filepath.Join(x.dir, "examples/rsync/manifests/v1"), "FILE", "overrides.yaml")
+	x.file("overrides.yaml", "overrides: [{target: {kind: ConfigMap, namespace: default, name: rsync-example-web}, "+
+		"clusters: [fake+cluster2], patch: [{op: replace, path: /data/color, value: green}]}]")
 	at, _ = x.engine("go run ./examples/rsync serve --fake 3")
 	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 shop DIR", at...)
 	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
+	x.run("shop2: created", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 "+
+		"--override FILE shop2 DIR", at...)
 }
 
 // anEngineWithClusters has each kind of them alone: an API server, a git repository, an agent behind a broker.

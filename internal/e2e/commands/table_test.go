@@ -65,6 +65,7 @@ var table = map[string]row{
 	"go run ./examples/rsync serve --fake 3":                          in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 shop DIR": in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1": in("an engine"),
+	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR":        in("an engine"),
 	"go run ./examples/rsync diff shop":                     in("an engine"),
 	"go run ./examples/rsync instantiate shop":              in("an engine"),
 	"go run ./examples/rsync status --watch shop":           in("an engine"),

@@ -73,6 +73,9 @@ Flags of clients:
   --ca FILE          the CA of the server (default: those of the system)
   --cluster P+C      for create: provider and cluster; once per cluster
   --app NAME         for create: the app of what is in DIR itself (default main)
+  --override FILE    for create: change objects on some clusters as FILE says: overrides (each with
+                     target, clusters and patch). A target has the group, kind, namespace and name
+                     of an object, and a patch is a JSON patch (RFC 6902)
   --key KEY          for events: queue one only once, however often it is asked for
   --no-wait          for events: do not wait until they are done
   --rollout FILE     for instantiate, update and rollback: move from cluster to cluster as FILE
@@ -119,9 +122,11 @@ type Options struct {
 	Server string
 	On     []appcontext.ClusterID
 	App    string
-	Key    string
-	NoWait bool
-	Watch  bool
+	// Override is a file.
+	Override string
+	Key      string
+	NoWait   bool
+	Watch    bool
 	// Rollout is a file.
 	Rollout string
 	After   bool
@@ -137,7 +142,7 @@ type Options struct {
 // commands have arguments, and flags of their own.
 var commands = map[string]struct{ arguments, flags string }{
 	"serve":       {"", "listen store etcd observe client-ca"},
-	"create":      {"ID DIR", "cluster app"},
+	"create":      {"ID DIR", "cluster app override"},
 	"instantiate": {"ID", "key no-wait rollout"},
 	"update":      {"FROM TO", "key no-wait rollout"},
 	"rollback":    {"FROM TO", "key no-wait rollout"},
@@ -221,6 +226,8 @@ func (o *Options) define(flags *flag.FlagSet, own string) {
 			flags.Func(name, "", o.cluster)
 		case "app":
 			flags.StringVar(&o.App, name, "main", "")
+		case "override":
+			flags.StringVar(&o.Override, name, "", "")
 		case "key":
 			flags.StringVar(&o.Key, name, "", "")
 		case "no-wait":
@@ -297,7 +304,7 @@ func (o *Options) check(flags command.Flags) error {
 	case flags.Given("store") && flags.Given("etcd"):
 		return errors.New("--store and --etcd are two places for the same")
 	}
-	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "key", "rollout", "from")
+	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "override", "key", "rollout", "from")
 }
 
 // Insecure reports whether there is no TLS between a client and its server: both are on this machine, and nobody gave

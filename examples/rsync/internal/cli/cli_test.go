@@ -23,10 +23,13 @@ func TestParse(t *testing.T) {
 			Observe: rsync.ObserveHeal, Clusters: map[string]string{"fake": "7"}},
 		"serve --etcd a:1,b:2 --fake 7":   {Command: "serve", Listen: cli.DefaultAddr, Store: "rsync.db", Etcd: []string{"a:1", "b:2"}, Clusters: map[string]string{"fake": "7"}},
 		"create --cluster fake+c1 shop .": {Command: "create", Args: []string{"shop", "."}, Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "fake", Name: "c1"}}, Clusters: none},
-		"update --no-wait --key k a b":    {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
-		"status --watch --server h:1 a":   {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
-		"approve --after a canary":        {Command: "approve", Args: []string{"a", "canary"}, Server: cli.DefaultAddr, After: true, Clusters: none},
-		"instantiate --rollout f a":       {Command: "instantiate", Args: []string{"a"}, Server: cli.DefaultAddr, Rollout: "f", Clusters: none},
+		"create --cluster a+b --override f shop .": {Command: "create", Args: []string{"shop", "."},
+			Server: cli.DefaultAddr, App: "main", On: []appcontext.ClusterID{{Provider: "a", Name: "b"}},
+			Override: "f", Clusters: none},
+		"update --no-wait --key k a b":  {Command: "update", Args: []string{"a", "b"}, Server: cli.DefaultAddr, Key: "k", NoWait: true, Clusters: none},
+		"status --watch --server h:1 a": {Command: "status", Args: []string{"a"}, Server: "h:1", Watch: true, Clusters: none},
+		"approve --after a canary":      {Command: "approve", Args: []string{"a", "canary"}, Server: cli.DefaultAddr, After: true, Clusters: none},
+		"instantiate --rollout f a":     {Command: "instantiate", Args: []string{"a"}, Server: cli.DefaultAddr, Rollout: "f", Clusters: none},
 		"diff --from a b": {Command: "diff", Args: []string{"b"}, Server: cli.DefaultAddr, From: "a",
 			Output: "text", Clusters: none},
 		"diff --terminate -o json a": {Command: "diff", Args: []string{"a"}, Server: cli.DefaultAddr,
@@ -53,7 +56,7 @@ func TestParse(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, cli.Usage, "listen", "store", "etcd", "observe", "fake", "kubeconfig-dir", "git", "broker",
-		"client-ca", "server", "ca", "cluster", "app", "key", "no-wait", "watch", "rollout", "after", "from",
+		"client-ca", "server", "ca", "cluster", "app", "override", "key", "no-wait", "watch", "rollout", "after", "from",
 		"terminate", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, cli.Parse, map[string]string{
 		"":                     "unknown command",
@@ -73,6 +76,8 @@ func TestUsage(t *testing.T) {
 		"serve --etcd a:1,":                          "an address is empty",
 		"serve --store=":                             "--store must not be empty",
 		"create a .":                                 "create needs --cluster",
+		"create --cluster a+b --override= a .":       "--override must not be empty",
+		"update --override f a b":                    "-override",
 		"create --cluster c1 a .":                    "provider+name",
 		"instantiate --server nowhere a":             "not host:port",
 		"terminate --key= a":                         "--key must not be empty",

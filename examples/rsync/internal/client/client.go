@@ -17,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -65,7 +66,14 @@ func (c *client) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n
 
 func (c *client) create(ctx context.Context) error {
 	id, dir := c.options.Args[0], c.options.Args[1]
-	shop, err := folder.Read(os.DirFS(dir), id, c.options.App, c.options.On)
+	overrides, err := c.overrides()
+	if err != nil {
+		return err
+	}
+	shop, err := folder.Read(os.DirFS(dir), id, c.options.App, c.options.On, overrides)
+	if appcontext.Has(err, appcontext.BadOverride) {
+		return fmt.Errorf("--override %s: %w", c.options.Override, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
@@ -74,6 +82,22 @@ func (c *client) create(ctx context.Context) error {
 	}
 	c.say("%s: created with %d apps on %d clusters", id, len(shop.Apps), len(c.options.On))
 	return nil
+}
+
+// overrides are those of a context that is created.
+func (c *client) overrides() ([]folder.Override, error) {
+	if c.options.Override == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.options.Override)
+	if err != nil {
+		return nil, fmt.Errorf("--override: %w", err)
+	}
+	out, err := folder.Overrides(text)
+	if err != nil {
+		return nil, fmt.Errorf("--override %s: %w", c.options.Override, err)
+	}
+	return out, nil
 }
 
 func (c *client) list(ctx context.Context) error {

@@ -28,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 		`{helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}`:                                  `deletePolicies: there is no policy "never"`,
 	} {
 		files := fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: " + annotations + "}\n")}}
-		c, err := folder.Read(files, "shop", "main", two[:1])
+		c, err := folder.Read(files, "shop", "main", two[:1], nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", annotations, err, want)

@@ -21,9 +21,15 @@ import (
 // Helm's annotations make a resource a hook, with its weight and its delete policies. A resource
 // that has only hooks without an event of the engine, as pre-upgrade or test, is left out. For
 // other resources the annotation argocd.argoproj.io/sync-wave is the wave.
-func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcontext.AppContext, error) {
+//
+// Overrides change objects on some of the clusters. An error has the fault [appcontext.BadOverride]
+// if only they are wrong.
+func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID, overrides []Override) (
+	*appcontext.AppContext, error,
+) {
 	b := appcontext.NewBuilder(id)
 	found := false
+	owners := map[appcontext.Object]string{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -47,6 +53,9 @@ func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcon
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			found = true
+			if object, err := appcontext.ParseObject(r.Manifest); err == nil && used {
+				owners[object] = owner
+			}
 			for _, c := range clusters {
 				if used {
 					b.App(owner).Add(c.Provider, c.Name, r)
@@ -60,6 +69,16 @@ func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID) (*appcon
 	}
 	if !found {
 		return nil, errors.New("no manifest in a file that ends in .yaml, .yml or .json")
+	}
+	if len(overrides) > 0 {
+		if _, err := b.Build(); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range overrides {
+		if err := o.add(b, owners, clusters); err != nil {
+			return nil, err
+		}
 	}
 	return b.Build()
 }

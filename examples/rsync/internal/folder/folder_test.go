@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 		"web/c.json": {Data: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"four"}}`)},
 		"README.md":  {Data: []byte("no manifest")},
 	}
-	c, err := folder.Read(files, "shop", "main", two)
+	c, err := folder.Read(files, "shop", "main", two, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestBadFolders(t *testing.T) {
 		"neither a YAML nor a JSON object":    {"a.json": {Data: []byte("{")}},
 		`the app's name has the character '/`: {"a/b/c.yaml": {Data: []byte(manifest("one"))}},
 	} {
-		if _, err := folder.Read(files, "shop", "main", two); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := folder.Read(files, "shop", "main", two, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
