@@ -33,8 +33,8 @@
 // being deleted cannot be applied again until its agent has let go of it: that is a retryable error.
 //
 // Manifests are converted to JSON, and follow each other in the order in which they were applied first. Agents apply a work in
-// that order, but its objects are deleted in an order of the agent's choice. The phases of an app, its hooks among them, keep
-// their order, as the engine waits for each.
+// that order, but its objects are deleted in an order of the agent's choice. The phases of an app, its waves and its hooks with their
+// delete policies among them, keep their order, as the engine waits for each.
 //
 // # States
 //
