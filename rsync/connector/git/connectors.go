@@ -146,7 +146,8 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	return c.write(ctx, Apply, batch, edits)
 }
 
-// check refuses what would keep an agent from reading any of the cluster's manifests.
+// check refuses what would keep an agent from reading any of the cluster's manifests, and hooks
+// that no agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
 		return fault(connector.ErrTerminal, r.Object, "the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
@@ -157,6 +158,10 @@ func (c *conn) check(r *appcontext.Resource) error {
 		return fault(connector.ErrTerminal, r.Object, "%w", err)
 	case object != r.Object:
 		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
+	case r.Has(appcontext.HookSucceeded) && c.repository.options.Status == nil:
+		// A commit is all that is known of the hook, so its file would go before an agent has run it.
+		return fault(connector.ErrTerminal, r.Object, "deletePolicies: %s needs git.Options.Status, which reports when "+
+			"the hook has run: set Status, or remove the policy", appcontext.HookSucceeded)
 	case fieldTwice(r.Manifest):
 		return fault(connector.ErrTerminal, r.Object, "the manifest has a field twice: agents with Kustomize, such as Flux, would refuse all of the cluster's manifests")
 	}

@@ -46,9 +46,15 @@
 //
 // # States
 //
-// An object exists, and is ready, when its file is at the tip of the branch on the server. So a dependency on Ready, and a hook, wait for the
+// An object exists, and is ready, when its file is at the tip of the branch on the server. So a dependency on Ready, a wave, and a hook wait for the
 // commit only, and Terminated means that the files are gone. [Options].Status can say more: it sees each answer of Get before the
-// engine does, and may ask the cluster.
+// engine does, and may ask the cluster. Without Status, delete policies of hooks work as follows:
+//
+//   - hook-succeeded is a terminal error, because the hook's file would be deleted before an agent
+//     has run the hook,
+//   - before-hook-creation deletes the file and commits it again. An agent may see only the last
+//     commit. It then runs a hook again only if the manifest has changed,
+//   - hook-failed has no effect, because no failure is reported.
 //
 // # Differences
 //
@@ -76,7 +82,7 @@
 //	             reports an error that we do not know
 //	terminal     wrong credentials, access denied, no such repository or branch, an unverified server, a repository beyond
 //	             MaxFetchBytes; a push that a hook or a protected branch declines; a manifest that is broken, has a field twice, is of another object, or
-//	             too large; a name that is taken in the repository
+//	             too large; a name that is taken in the repository; a hook with hook-succeeded without Options.Status
 //
 // A hook that declines is terminal, since most hooks are rules. Probe asks for the list of branches. It returns nil also
 // when the server refuses, for now or for good: it has answered, and the next call says what is wrong. However many clusters wait for a server that does not
