@@ -219,3 +219,46 @@ func TestClaimArrivesLate(t *testing.T) {
 		}
 	})
 }
+
+// blindStore does not list the sessions that are alive until it sees.
+type blindStore struct {
+	store.Store
+	sees chan struct{}
+}
+
+func (s *blindStore) Range(ctx context.Context, prefix string) (store.RangeResult, error) {
+	if prefix == "/rsync/engine/" {
+		select {
+		case <-s.sees:
+		case <-ctx.Done():
+			return store.RangeResult{}, ctx.Err()
+		}
+	}
+	return s.Store.Range(ctx, prefix)
+}
+
+// TestSessionSeesItselfLast: an engine reads the active contexts before it sees that it is alive, so
+// it is the home of none of them yet. When it sees itself it works on all of them.
+func TestSessionSeesItselfLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRace(t)
+		ids := []string{"a", "b", "c"}
+		for _, id := range ids {
+			r.create(id, "web@c1 "+id+"=1")
+			r.ref(r.user.Instantiate(t.Context(), id))
+		}
+		blind := &blindStore{Store: r.memory, sees: make(chan struct{})}
+		_, stop := startEngine(t, blind, r.clusters, rsync.Options{})
+		t.Cleanup(stop)
+		time.Sleep(time.Minute)
+		for _, id := range ids {
+			r.state(id, rsync.Created)
+		}
+		close(blind.sees)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, id := range ids {
+			r.state(id, rsync.Instantiated)
+		}
+	})
+}

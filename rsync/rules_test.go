@@ -43,7 +43,7 @@ var rules = []ruletest.Rule{
 		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return true\n}\n\n// mine"}}},
 	{Name: "an owner works on what has another home", Test: "TestEnginesComeAndGo", Edits: edits{
 		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return s.homeLocked(id) == s.name\n}\n\n// mine"}}},
-	{Name: "a session scans when it first sees itself", Test: "TestEnginesComeAndGo", Edits: edits{
+	{Name: "a session scans when it first sees itself", Test: "TestSessionSeesItselfLast", Edits: edits{
 		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || !c.there"}}},
 	{Name: "a session scans when another one ends", Test: "TestEnginesComeAndGo", Edits: edits{
 		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || c.name == s.name && !c.again"}}},
