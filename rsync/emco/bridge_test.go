@@ -169,6 +169,8 @@ func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
 					})
 					return faults
 				})
+				// Otherwise the bridge may crash at a status of 7 before 8 is imported through it.
+				synctest.Wait()
 				s.importContext("7", "web@c1 a=1 b=1; old@c1 o=1")
 				s.importContext("8", "web@c1 a=1 n=1; web@c2 a=1")
 				s.put(write{"/context/8/statusappctxid/", `"7"`})
