@@ -60,7 +60,8 @@ const (
 // Start writes statuses to EMCO's keys until ctx ends, and returns nil. It can be called once. It
 // writes the statuses of all contexts that are in the engine and in EMCO's keys, at the start and
 // whenever they change: first those of resources and clusters, last that of the context. It writes
-// only what differs from what is there. A write that fails is repeated, also after a restart.
+// only what differs from what is there. A write that fails is repeated, also after a restart. Start
+// follows the stop flags of contexts with events too: see [Bridge.FollowStop].
 func (b *Bridge) Start(ctx context.Context) error {
 	b.mu.Lock()
 	started := b.started
@@ -135,6 +136,7 @@ func (b *Bridge) watch(ctx context.Context, id string, group *sync.WaitGroup) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	b.watches[id] = cancel
+	group.Go(func() { b.followStops(ctx, id) })
 	group.Go(func() {
 		defer cancel()
 		for ctx.Err() == nil {

@@ -46,10 +46,17 @@ func (b *Bridge) Import(ctx context.Context, id string) (*appcontext.AppContext,
 
 func rootOf(id string) string { return "/context/" + id + "/" }
 
+func checkID(id string) error {
+	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
+		return fmt.Errorf("%w: %q cannot be the ID of an app context", rsync.ErrInvalidInput, id)
+	}
+	return nil
+}
+
 // read reads all keys of a context.
 func (b *Bridge) read(ctx context.Context, id string) (map[string]store.KeyValue, error) {
-	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
-		return nil, fmt.Errorf("%w: %q cannot be the ID of an app context", rsync.ErrInvalidInput, id)
+	if err := checkID(id); err != nil {
+		return nil, err
 	}
 	result, err := b.keys.Range(ctx, rootOf(id))
 	if err != nil {
@@ -187,7 +194,7 @@ var (
 	// contextLevels and clusterLevels are below a context and a cluster, resourceLevels below a
 	// resource.
 	contextLevels = []string{
-		"", "meta/", "status/", "stopflag/", "statusappctxid/", "rsync/state/CurrentState/", "rsync/state/DesiredState/",
+		"", "meta/", "status/", stopLevel, "statusappctxid/", "rsync/state/CurrentState/", "rsync/state/DesiredState/",
 		"rsync/state/PendingTerminateFlag/", "rsync/AppContextEventQueue/", markerLevel, "app/instruction/order/",
 		"app/instruction/dependency/",
 	}

@@ -55,6 +55,9 @@ func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string
 		if err == nil {
 			err = e.service.authorize(ctx, verb, ids...)
 		}
+		if importer := e.service.options.EMCOImporter; err == nil && importer != nil {
+			err = importer.FollowStop(ctx, ids[len(ids)-1])
+		}
 		switch {
 		case errors.Is(err, ErrDenied):
 			return err

@@ -51,6 +51,9 @@ type Importer interface {
 	// Import returns an app context. It returns rsync.ErrNotFound if there is none, and an error with the key
 	// if it cannot be used. Import may be called from any goroutine.
 	Import(ctx context.Context, id string) (*appcontext.AppContext, error)
+	// FollowStop stops an app context in the engine, or clears its stop, if the other place requires that. EMCO's
+	// services call it before they queue an event. It may be called from any goroutine.
+	FollowStop(ctx context.Context, id string) error
 }
 
 func (o *Options) validate() error {

@@ -197,3 +197,45 @@ func TestEMCOEtcd(t *testing.T) {
 		t.Errorf("%d objects", n)
 	}
 }
+
+// TestEMCOStopFlag: EMCO's orchestrator stops a context with its flag in etcd, and terminates it
+// later: it sets the flag to false and calls UninstallApp at once. One stop is set while no bridge
+// runs.
+func TestEMCOStopFlag(t *testing.T) {
+	t.Parallel()
+	s := newEMCOSite(t)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+	for id, restart := range map[string]bool{"7": false, "8": true} {
+		flag := "/context/" + id + "/stopflag/"
+		s.orchestrate(id, "a")
+		if ok, message := s.install(id); !ok {
+			t.Fatal(message)
+		}
+		s.reads("/context/"+id+"/status/", status("Instantiating"))
+		if restart {
+			s.stop()
+		}
+		s.put(flag, true)
+		if restart {
+			s.start()
+		}
+		s.reads("/context/"+id+"/status/", status("InstantiateFailed"))
+		if ok, message := s.install(id); ok || !strings.Contains(message, "stopped") {
+			t.Errorf("a context with the stop flag: %v, %q", ok, message)
+		}
+	}
+	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	for _, id := range []string{"7", "8"} {
+		s.put("/context/"+id+"/stopflag/", false)
+		removed, err := s.installs.UninstallApp(t.Context(), &emcopb.UninstallAppRequest{AppContext: id})
+		if err != nil || !removed.GetAppContextUninstalled() {
+			t.Fatal(removed, err)
+		}
+		s.reads("/context/"+id+"/status/", status("Terminated"))
+	}
+	s.orchestrate("9", "a")
+	s.put("/context/9/stopflag/", "yes")
+	if ok, message := s.install("9"); ok || !strings.Contains(message, "/context/9/stopflag/: must be true or false") {
+		t.Errorf("a flag that is no boolean: %v, %q", ok, message)
+	}
+}
