@@ -50,21 +50,28 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	}
 	h := head{ID: c.ID, Generation: rand.Text(), Meta: c.Meta}
 	var specs []store.Op
-	for _, a := range c.Apps {
-		app := headApp{Name: a.Name, DependsOn: a.DependsOn}
+	for j := range c.Apps {
+		a := &c.Apps[j]
 		for i := range a.Clusters {
 			cluster := &a.Clusters[i]
-			app.Clusters = append(app.Clusters, cluster.ClusterID)
 			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources))...)
 			specs = append(specs, inventoryOps(c.ID, h.Generation, a.Name, cluster)...)
 		}
-		h.Apps = append(h.Apps, app)
+		h.Apps = append(h.Apps, newHeadApp(a))
 	}
 	r := record{State: Created, Version: 1, Generation: h.Generation}
 	final := append([]store.Op{
 		store.Put(headKey(c.ID), encode(h)), store.Put(queueKey(c.ID), encode(tail{Next: 1})),
 	}, h.putRecord(&r)...)
 	return e.write(ctx, &h, specs, final)
+}
+
+func newHeadApp(a *appcontext.App) headApp {
+	out := headApp{Name: a.Name, DependsOn: a.DependsOn}
+	for i := range a.Clusters {
+		out.Clusters = append(out.Clusters, a.Clusters[i].ClusterID)
+	}
+	return out
 }
 
 // write stores a new context, in several transactions if it is too large for one. The last one makes

@@ -107,16 +107,38 @@ func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
 // maxRollout is the size of a rollout in bytes, as it is stored.
 const maxRollout = 512 << 10
 
-// invalidRollout returns the error for a field.
+// InvalidRolloutError names the invalid field of a rollout. It unwraps to ErrInvalidInput.
+type InvalidRolloutError struct {
+	// Field is the path in the rollout, for example "Groups[0].MaxFailures".
+	Field   string
+	Problem string
+}
+
+// Error returns the field and the problem.
+func (e *InvalidRolloutError) Error() string {
+	return fmt.Sprintf("%s: Rollout.%s: %s", ErrInvalidInput, e.Field, e.Problem)
+}
+
+// Unwrap returns ErrInvalidInput.
+func (e *InvalidRolloutError) Unwrap() error { return ErrInvalidInput }
+
 func invalidRollout(field, format string, args ...any) error {
-	return fmt.Errorf("%w: Rollout.%s: %s", ErrInvalidInput, field, fmt.Sprintf(format, args...))
+	return &InvalidRolloutError{field, fmt.Sprintf(format, args...)}
+}
+
+// Validate returns the error with which an Instantiate of a context, or an Update to it, would reject
+// the rollout. It needs no engine, so it does not check whether the engine's Transitions allow
+// RollbackOnFailure.
+func (r *Rollout) Validate(c *appcontext.AppContext) error {
+	h := head{ID: c.ID}
+	for i := range c.Apps {
+		h.Apps = append(h.Apps, newHeadApp(&c.Apps[i]))
+	}
+	return r.validate(&h)
 }
 
 // validate checks a rollout of an event on a context.
-func (r *Rollout) validate(event EventType, h *head) error {
-	if event != Instantiate && event != Update {
-		return fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput, event)
-	}
+func (r *Rollout) validate(h *head) error {
 	switch {
 	case r.Until != "" && r.Until != appcontext.Deployed && r.Until != appcontext.Ready:
 		return invalidRollout("Until", "%q: must be Deployed or Ready", r.Until)
@@ -202,7 +224,7 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 		}
 	}
 	if size := len(encode(r)); size > maxRollout {
-		return nil, fmt.Errorf("%w: a rollout of %d bytes: the limit is %d", ErrInvalidInput, size, maxRollout)
+		return nil, invalidRollout("Groups", "a rollout of %d bytes: the limit is %d", size, maxRollout)
 	}
 	return group, nil
 }

@@ -109,6 +109,9 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, opt
 	if r == nil {
 		return nil, nil //nolint:nilnil // none
 	}
+	if element.Event != Instantiate && element.Event != Update {
+		return nil, fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput, element.Event)
+	}
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil {
 		return nil, err
@@ -120,7 +123,7 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, opt
 	if err := json.Unmarshal(kv.Value, &h); err != nil {
 		return nil, &brokenError{kv.Key}
 	}
-	if err := r.validate(element.Event, &h); err != nil {
+	if err := r.validate(&h); err != nil {
 		return nil, err
 	}
 	if _, back := e.options.Transitions.Of(Update, Instantiated); r.RollbackOnFailure && element.Event == Update && !back {

@@ -44,6 +44,17 @@ func TestRolloutInput(t *testing.T) {
 		if !errors.Is(err, rsync.ErrInvalidInput) || err.Error() != "invalid input: "+want {
 			t.Errorf("got %v, want %s", err, want)
 		}
+		var field *rsync.InvalidRolloutError
+		if !errors.As(err, &field) || field.Field != strings.TrimPrefix(strings.SplitN(want, ":", 2)[0], "Rollout.") {
+			t.Errorf("the field of %v is %+v", err, field)
+		}
+		c := &appcontext.AppContext{ID: "v1", Apps: []appcontext.App{{Name: "web"}}}
+		for _, id := range edge("c1", "c2") {
+			c.Apps[0].Clusters = append(c.Apps[0].Clusters, appcontext.Cluster{ClusterID: id})
+		}
+		if alone := r.Validate(c); alone == nil || alone.Error() != err.Error() {
+			t.Errorf("Validate returned %v, and the engine %v", alone, err)
+		}
 	}
 	// web on c1 waits for db, which is on c2 alone.
 	for want, r := range map[string]rsync.Rollout{
