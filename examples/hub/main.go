@@ -31,6 +31,40 @@
 //
 // That is also to be said to a hub without --dir whose store was new or lost: until then it leaves works on clusters that it does not know.
 //
+// # Rollouts
+//
+// A change goes to all clusters of an application at once, unless its document has a rollout:
+//
+//	spec:
+//	  rollout:
+//	    groups:
+//	    - name: canary
+//	      clusters: {selector: {matchLabels: {region: north}}}
+//	      approveAfter: true
+//	    maxConcurrency: 10%
+//	    maxFailures: 1
+//	    until: Ready
+//	    minSuccessTime: 1m
+//	    progressDeadline: 10m
+//	    rollbackOnFailure: true
+//
+// Groups change one after the other, and then all clusters in no group. A group selects clusters of the
+// application by names or labels. A cluster in two groups is an error. The fields are those of
+// rsync.Rollout and rsync.RolloutGroup, with times as texts. A rollout that cannot finish is refused
+// with its field, and changes nothing. A rollback is rolled out in the same way.
+//
+// These requests control the rollout of an application:
+//
+//	POST /api/v1/applications/NAME/approve   opens a gate, with a body as {"group": "canary", "gate": "After"}
+//	POST /api/v1/applications/NAME/pause     begins on no further cluster
+//	POST /api/v1/applications/NAME/resume    ends a pause, or begins a failed or aborted rollout again
+//	POST /api/v1/applications/NAME/abort     ends it: clusters that have changed stay as they are
+//
+// The page, and the status of the application in the API, show the groups, and why no further cluster
+// begins. A newer document ends a rollout at once, also one that waits for an approval, and is
+// rolled out from the first group. A rollout that failed or was aborted stays as it is until it is
+// resumed or the documents change. A restart of the hub changes nothing of this.
+//
 // # Webhooks
 //
 // samples/webhooks.yaml has the hub ask a webhook whether Workloads are healthy, a kind that it does not know. Nobody has to be there as long as no application

@@ -152,7 +152,8 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	if wrong := check(d.Object); wrong != nil {
 		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
 	}
-	return d, nil
+	_, err = d.rollout(func(c Clusters) []string { return c.Names }) // labels are not known here
+	return d, err
 }
 
 // strictError is about a field that there is not, or that is there twice.

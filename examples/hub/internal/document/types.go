@@ -4,11 +4,13 @@
 package document
 
 import (
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/spokewire/sdk-go/examples/internal/rollouts"
 )
 
 // Kind is a kind of document.
@@ -52,7 +54,16 @@ type Application struct {
 
 // ApplicationSpec has the parts of an application.
 type ApplicationSpec struct {
-	Parts []Part `json:"parts"`
+	Parts   []Part                      `json:"parts"`
+	Rollout *rollouts.Rollout[Clusters] `json:"rollout,omitempty"`
+}
+
+// Groups returns the groups of the rollout.
+func (s *ApplicationSpec) Groups() []rollouts.Group[Clusters] {
+	if s.Rollout == nil {
+		return nil
+	}
+	return s.Rollout.Groups
 }
 
 // Part is rolled out as a whole on each cluster.
@@ -99,29 +110,27 @@ type Clusters struct {
 
 // On returns the clusters that an application is placed on, in the order of their names. The set must be valid.
 func (s *Set) On(application string) []*Cluster {
-	placed := map[string]bool{}
-	clusters := All[*Cluster](s, ClusterKind)
+	clusters, placed := All[*Cluster](s, ClusterKind), map[*Cluster]bool{}
 	for _, p := range All[*Placement](s, PlacementKind) {
-		if !slices.Contains(p.Spec.Applications, application) {
-			continue
-		}
-		for _, name := range p.Spec.Clusters.Names {
-			placed[name] = true
-		}
-		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Clusters.Selector)
-		if err != nil {
-			continue // Validate has told
-		}
-		for _, c := range clusters {
-			if selector.Matches(labels.Set(c.Metadata.Labels)) {
-				placed[c.Metadata.Name] = true
+		if slices.Contains(p.Spec.Applications, application) {
+			for _, c := range p.Spec.Clusters.of(clusters) {
+				placed[c] = true
 			}
 		}
 	}
-	out := make([]*Cluster, 0, len(placed))
-	for _, name := range slices.Sorted(maps.Keys(placed)) {
-		if c := Get[*Cluster](s, ClusterKind, name); c != nil {
-			out = append(out, c)
+	return slices.DeleteFunc(clusters, func(c *Cluster) bool { return !placed[c] })
+}
+
+// of returns those of some clusters that are selected, in their order.
+func (c Clusters) of(clusters []*Cluster) (out []*Cluster) {
+	selector, err := metav1.LabelSelectorAsSelector(c.Selector)
+	if err != nil {
+		selector = labels.Nothing() // Decode has refused it
+	}
+	names := sets.New(c.Names...)
+	for _, one := range clusters {
+		if names.Has(one.Metadata.Name) || selector.Matches(labels.Set(one.Metadata.Labels)) {
+			out = append(out, one)
 		}
 	}
 	return out

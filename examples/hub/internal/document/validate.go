@@ -43,6 +43,7 @@ func check(object any) *field.Error {
 var (
 	metadata = field.NewPath("metadata")
 	spec     = field.NewPath("spec")
+	groups   = spec.Child("rollout", "groups")
 )
 
 // checkName: names become parts of those of namespaces, works and topics.
@@ -119,6 +120,11 @@ func (a *Application) check() field.ErrorList {
 	}
 	if len(errs) == 0 {
 		errs = a.checkCycles(parts)
+	}
+	for i, g := range a.Spec.Groups() {
+		if len(errs) == 0 {
+			errs = g.Clusters.check(groups.Index(i).Child("clusters"))
+		}
 	}
 	return errs
 }
@@ -198,11 +204,25 @@ func (p *Placement) check() field.ErrorList {
 	if len(p.Spec.Applications) == 0 {
 		errs = append(errs, field.Required(spec.Child("applications"), "a placement places at least one"))
 	}
-	clusters := spec.Child("clusters")
-	if len(p.Spec.Clusters.Names) == 0 && p.Spec.Clusters.Selector == nil {
-		errs = append(errs, field.Required(clusters, "it has names, or a selector, of which an empty one selects all clusters"))
+	return append(errs, p.Spec.Clusters.check(spec.Child("clusters"))...)
+}
+
+func (c Clusters) check(path *field.Path) field.ErrorList {
+	if len(c.Names) == 0 && c.Selector == nil {
+		const text = "it has names, or a selector, of which an empty one selects all clusters"
+		return field.ErrorList{field.Required(path, text)}
 	}
-	return append(errs, checkSelector(clusters.Child("selector"), p.Spec.Clusters.Selector)...)
+	return checkSelector(path.Child("selector"), c.Selector)
+}
+
+// missing returns an error for a name of a cluster that has no document.
+func (c Clusters) missing(s *Set, where string, path *field.Path) error {
+	for i, name := range c.Names {
+		if s.Document(ClusterKind, name) == nil {
+			return &Error{where, path.Child("names").Index(i).String(), fmt.Sprintf("there is no Cluster %q", name)}
+		}
+	}
+	return nil
 }
 
 // Validate finds what documents say of others that are not there. It returns the first as an [*Error].
@@ -214,9 +234,14 @@ func (s *Set) Validate() error {
 				return &Error{d.Where, spec.Child("applications").Index(i).String(), fmt.Sprintf("there is no Application %q", name)}
 			}
 		}
-		for i, name := range p.Spec.Clusters.Names {
-			if s.Document(ClusterKind, name) == nil {
-				return &Error{d.Where, spec.Child("clusters", "names").Index(i).String(), fmt.Sprintf("there is no Cluster %q", name)}
+		if err := p.Spec.Clusters.missing(s, d.Where, spec.Child("clusters")); err != nil {
+			return err
+		}
+	}
+	for _, d := range s.Documents(ApplicationKind) {
+		for i, g := range d.Object.(*Application).Spec.Groups() {
+			if err := g.Clusters.missing(s, d.Where, groups.Index(i).Child("clusters")); err != nil {
+				return err
 			}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
+	"github.com/spokewire/sdk-go/rsync"
 )
 
 const (
@@ -75,6 +76,12 @@ func New(options Options) http.Handler {
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
 	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
 	handle("DELETE /api/v1/applications/{name}/rollback", a.resume)
+	handle("POST /api/v1/applications/{name}/approve", a.approve)
+	handle("POST /api/v1/applications/{name}/pause", a.control((*rsync.Engine).Pause))
+	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
+	handle("POST /api/v1/applications/{name}/resume", func(r *http.Request) (int, any, error) {
+		return http.StatusAccepted, struct{}{}, a.Rollouts.Resume(r.Context(), r.PathValue("name"))
+	})
 	handle("POST /api/v1/clusters/{name}/forget", a.forget)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
@@ -133,9 +140,12 @@ func explain(err error) (int, problem) {
 		return http.StatusRequestEntityTooLarge, problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.As(err, &wrong):
 		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
-	case errors.Is(err, hub.ErrNotFound):
+	case errors.Is(err, rsync.ErrInvalidInput):
+		return http.StatusBadRequest, problem{Error: err.Error()}
+	case errors.Is(err, hub.ErrNotFound), errors.Is(err, rsync.ErrNotFound):
 		return http.StatusNotFound, problem{Error: err.Error()}
-	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument):
+	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument),
+		errors.Is(err, rsync.ErrInvalidState):
 		return http.StatusConflict, problem{Error: err.Error()}
 	}
 	return http.StatusInternalServerError, problem{Error: err.Error()}
@@ -279,6 +289,29 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, out, err
 }
 
+func (a *api) approve(r *http.Request) (int, any, error) {
+	var body rsync.Approval
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, nil, bodyError(err)
+	}
+	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
+		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
+		return http.StatusBadRequest, problem{Error: text, Field: "group"}, nil
+	}
+	return a.control(func(e *rsync.Engine, ctx context.Context, ref rsync.EventRef) error {
+		return e.Approve(ctx, ref, body)
+	})(r)
+}
+
+func (a *api) control(
+	method func(*rsync.Engine, context.Context, rsync.EventRef) error,
+) func(*http.Request) (int, any, error) {
+	return func(r *http.Request) (int, any, error) {
+		return http.StatusAccepted, struct{}{}, a.Rollouts.Control(r.Context(), r.PathValue("name"), method)
+	}
+}
+
 func (a *api) resume(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, struct{}{}, a.Hub.Resume(r.Context(), r.PathValue("name"))
 }
@@ -297,6 +330,7 @@ type applicationStatus struct {
 	Revision string          `json:"revision,omitempty"`
 	Status   string          `json:"status"`
 	Reason   string          `json:"reason,omitempty"`
+	Rollout  *page.Rollout   `json:"rollout,omitempty"`
 	Clusters []clusterStatus `json:"clusters"`
 	// Revisions are those to which it can be rolled back.
 	Revisions []revision `json:"revisions,omitempty"`
@@ -335,7 +369,10 @@ type unclaimedWork struct {
 }
 
 func statusOf(p page.Application) applicationStatus {
-	out := applicationStatus{Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Clusters: []clusterStatus{}}
+	out := applicationStatus{
+		Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Rollout: p.Rollout,
+		Clusters: []clusterStatus{},
+	}
 	for _, c := range p.Placements {
 		out.Clusters = append(out.Clusters, clusterStatus{c.Cluster, c.Revision, c.Status.Word, c.Status.Reason})
 	}

@@ -321,7 +321,9 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	h.mu.Unlock()
 	if r.rendering != nil {
-		h.options.Rollouts.Set(r.name, rollout.Target{Rendering: r.rendering, Source: r.source, Cause: cause, Revision: r.revision})
+		h.options.Rollouts.Set(r.name, rollout.Target{
+			Rendering: r.rendering, Rollout: r.rollout, Source: r.source, Cause: cause, Revision: r.revision,
+		})
 	}
 	h.options.Changed()
 }

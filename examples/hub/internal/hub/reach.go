@@ -121,7 +121,7 @@ func (r reach) await(a application, s rollout.Status, to, underway phases) {
 		}
 	case to.underway:
 		for cluster := range a.on {
-			if p := to.on[cluster]; !p.done && !p.failed {
+			if p := to.on[cluster]; !p.done && !p.failed && (p.begun || !to.rollout) {
 				note(cluster, "")
 			}
 		}

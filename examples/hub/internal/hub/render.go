@@ -15,6 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -22,6 +23,7 @@ import (
 type result struct {
 	name      string
 	rendering *render.Rendering
+	rollout   *rsync.Rollout
 	source    rollout.Source
 	revision  int // that it is held at, or 0
 	err       error
@@ -188,7 +190,7 @@ func disjoint(set *document.Set, results []result) error {
 // render renders one application, as it is held or as its document is.
 func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
 	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}}
-	clusters := set.On(d.Name)
+	clusters, current := set.On(d.Name), d
 	held, err := h.holdOf(ctx, d)
 	if err != nil {
 		r.err = err
@@ -209,6 +211,10 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 	}
 	if r.rendering != nil {
 		r.source.Values = r.rendering.Values
+		// A rollback goes over the clusters as the document of today has it: groups of an earlier one may be gone.
+		if r.rollout, err = current.Rollout(clusters); err != nil {
+			r.rendering, r.err = nil, err
+		}
 	}
 	return r
 }

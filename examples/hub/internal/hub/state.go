@@ -133,13 +133,18 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
 	r := reachOf(a, status, works)
 	var left map[string]string
+	shown := h.rolloutOf(name)
 	if status.State == rollout.Rolling {
+		if shown != nil {
+			status.Message = shown.Waiting
+		}
 		r.await(a, status, phases, h.underway(name, parts, phases, was))
 	}
 	if status.State == rollout.Rolling || status.State == rollout.Failed {
 		left = leftOn(a, works)
 	}
-	out := page.Application{Name: name, Status: applicationStatus(a, status, r, set.Document(document.ApplicationKind, name) != nil)}
+	documented := set.Document(document.ApplicationKind, name) != nil
+	out := page.Application{Name: name, Rollout: shown, Status: applicationStatus(a, status, r, documented)}
 	if status.Revision != 0 {
 		out.Revision = strconv.Itoa(status.Revision)
 	}
@@ -152,6 +157,9 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	}
 	for cluster, works := range clusters {
 		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases.on[cluster], r[cluster], left[cluster])}
+		if on := phases.on[cluster]; phases.rollout && !on.begun && !on.done && !on.failed {
+			p.Status = page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout"}
+		}
 		if p.Status.Word == string(rollout.Rolling) && status.Revision == 0 {
 			p.Status.Word = "Leaving"
 		}
@@ -170,6 +178,23 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 		out.Placements = append(out.Placements, p)
 	}
 	slices.SortFunc(out.Placements, func(a, b page.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return out
+}
+
+// rolloutOf returns how far the rollout of an application is, or nil.
+func (h *Hub) rolloutOf(application string) *page.Rollout {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	status, err := h.options.Rollouts.Rollout(ctx, application)
+	if err != nil {
+		return nil // without a rollout, or as in phases
+	}
+	out := &page.Rollout{
+		Status: string(status.Status), Waiting: status.Waiting, Paused: status.Paused, Aborted: status.Aborted,
+	}
+	for _, g := range status.Groups {
+		out.Groups = append(out.Groups, page.RolloutGroup(g))
+	}
 	return out
 }
 
@@ -224,12 +249,14 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 type phase struct {
 	ended        int // parts that are done
 	done, failed bool
+	begun        bool   // of a rollout: its turn has come
 	message      string // of those that are not
 }
 
 // phases are how far a revision is, by cluster. Where an event is under way it is about that one.
 type phases struct {
 	underway bool
+	rollout  bool
 	on       map[string]phase
 }
 
@@ -248,6 +275,7 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 	}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.underway = event >= 0
+	out.rollout = out.underway && status.Queue[event].Rollout
 	for _, c := range status.Clusters {
 		p := out.on[c.Cluster.Name]
 		switch {
@@ -256,9 +284,13 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 			p.ended++
 		default:
 			p.failed = p.failed || c.Phase == rsync.PhaseFailed
+			if c.Message == "" {
+				c.Message = "it is under way"
+			}
 			p.message = strings.TrimPrefix(p.message+"; "+c.App+": "+c.Message, "; ")
 		}
 		p.done = p.ended >= parts
+		p.begun = p.begun || !c.Begun.IsZero() && out.underway && c.Seq == status.Queue[event].Seq
 		out.on[c.Cluster.Name] = p
 	}
 	return out

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -40,7 +40,8 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 		for j := range w.Objects {
 			o := w.Objects[j].Object
 			// The definitions of a crd-install stay when their application goes.
-			if id := (appcontext.Identity{Cluster: render.ClusterID(w.Namespace), Object: o}); h.owners[id] == "" && o.Kind != "CustomResourceDefinition" {
+			id := appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
+			if h.owners[id] == "" && o.Kind != "CustomResourceDefinition" {
 				objects = append(objects, o.String())
 			}
 		}

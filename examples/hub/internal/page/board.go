@@ -62,7 +62,7 @@ var sections = []struct {
 	columns   []string
 }{
 	{"clusters", "Clusters", []string{"Cluster", "State", "Reason", "Labels"}},
-	{"applications", "Applications", []string{"Application", "Revision", "State", "Reason"}},
+	{"applications", "Applications", []string{"Application", "Revision", "State", "Rollout", "Reason"}},
 	{"placements", "Applications on clusters", []string{"Application", "Cluster", "Revision", "State", "Reason"}},
 	{"works", "Works", []string{"Work", "Application", "Conditions", "Objects"}},
 }

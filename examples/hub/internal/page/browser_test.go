@@ -183,7 +183,7 @@ func TestBrowser(t *testing.T) {
 		b := browse(t, browser, small())
 		for _, width := range []int{1400, 390} { // as tables and as cards
 			b.Resize(width, 900)
-			for role, want := range map[string]int{"heading": 6, "table": 4, "columnheader": 17, "rowheader": 7, "row": 11, "status": 2} {
+			for role, want := range map[string]int{"heading": 6, "table": 4, "columnheader": 18, "rowheader": 7, "row": 11, "status": 2} {
 				if got := b.Accessible(role); len(got) != want || slices.Contains(got, "") && role != "status" && role != "row" {
 					t.Errorf("%d pixels wide: %d of role %s, want %d with names: %q", width, len(got), role, want, got)
 				}

@@ -83,6 +83,9 @@ func small() page.State {
 		},
 		Applications: []page.Application{{
 			Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Busy, Word: "Rolling out", Reason: "1 of 2 clusters"},
+			Rollout: &page.Rollout{Paused: true, Groups: []page.RolloutGroup{
+				{Name: "canary <1>", Clusters: 2, InProgress: 1, Succeeded: 1}, {Clusters: 3, Failed: 2},
+			}},
 			Placements: []page.Placement{
 				{Cluster: "cluster1", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}},
 				{Cluster: "cluster2", Revision: "19aa", Status: page.Status{Tone: page.Bad, Word: "Failed", Reason: "Deployment web: image not found"}},

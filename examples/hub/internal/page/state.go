@@ -81,8 +81,29 @@ type Application struct {
 	// Revision is the one that is wanted.
 	Revision string
 	Status   Status
+	// Rollout is how far its rollout is; nil without one.
+	Rollout *Rollout
 	// Placements has one for each cluster on which the application is, shall be, or no longer shall be.
 	Placements []Placement
+}
+
+// Rollout is how far an application is on its way over clusters.
+type Rollout struct {
+	Status string `json:"status"`
+	// Waiting is why no further cluster begins.
+	Waiting string         `json:"waiting,omitempty"`
+	Paused  bool           `json:"paused,omitempty"`
+	Aborted bool           `json:"aborted,omitempty"`
+	Groups  []RolloutGroup `json:"groups"`
+}
+
+// RolloutGroup has the numbers of clusters of a group. The last one may have no name.
+type RolloutGroup struct {
+	Name       string `json:"name,omitempty"`
+	Clusters   int    `json:"clusters"`
+	InProgress int    `json:"inProgress"`
+	Succeeded  int    `json:"succeeded"`
+	Failed     int    `json:"failed"`
 }
 
 // Placement is an application on a cluster.

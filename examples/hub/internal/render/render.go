@@ -23,14 +23,6 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Provider is who provides all clusters, in the words of package appcontext.
-const Provider = "hub"
-
-// ClusterID returns the ID of a cluster.
-func ClusterID(name string) appcontext.ClusterID {
-	return appcontext.ClusterID{Provider: Provider, Name: name}
-}
-
 // maxBytes is how much a template may make, and each of its functions at a time.
 const maxBytes = 1 << 20
 
@@ -162,7 +154,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		r.meter.instrument(templates[j], m.Template)
 	}
 	for _, c := range clusters {
-		cluster := appcontext.Cluster{ClusterID: ClusterID(c.Metadata.Name)}
+		cluster := appcontext.Cluster{ClusterID: document.ClusterID(c.Metadata.Name)}
 		variables := map[string]any{
 			"Application": application,
 			"Cluster":     map[string]any{"Name": c.Metadata.Name, "Labels": maps.Clone(c.Metadata.Labels)},

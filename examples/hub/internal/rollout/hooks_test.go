@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -22,7 +22,7 @@ func hooked(t *testing.T) (f *fixture, c1 *fake.Cluster) {
 	t.Helper()
 	f = newFixture(t)
 	f.start()
-	c1 = f.clusters.Cluster(render.Provider, "c1")
+	c1 = f.clusters.Cluster(document.Provider, "c1")
 	c1.SetUnready(func(o appcontext.Object) bool { return o.Kind == "Job" })
 	return f, c1
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type Target struct {
 	// Rendering is what is to be on clusters; nil takes the application away.
 	Rendering *render.Rendering
 	Source    Source
+	// Rollout limits how it moves over the clusters. Nil means all at once.
+	Rollout *rsync.Rollout
 	// Cause says in a few words why, for the list of revisions.
 	Cause string
 	// Revision is that of a rollback: where its content is the same it is that revision again, and not a new one.
@@ -152,6 +155,55 @@ func (m *Manager) Status(application string) (Status, bool) {
 		return Status{}, false
 	}
 	return w.report(), true
+}
+
+// Rollout returns how far the rollout of an application is, or an [rsync.ErrNotFound] without one.
+func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.RolloutStatus, error) {
+	r, err := m.load(ctx, application)
+	if err != nil {
+		return nil, err
+	}
+	status, err := m.engine.Status(ctx, ContextID(application, r.Wanted))
+	if err != nil && !errors.Is(err, rsync.ErrNotFound) {
+		return nil, err
+	}
+	if err == nil {
+		for _, e := range slices.Backward(status.Queue) {
+			if e.Rollout {
+				return m.engine.RolloutStatus(ctx, rsync.EventRef{AppContextID: status.ID, Seq: e.Seq})
+			}
+			if e.Event != rsync.UpdateDelete { // one may end the rollback after a rollout
+				break
+			}
+		}
+	}
+	return nil, fmt.Errorf("a rollout of the application %s: %w", application, rsync.ErrNotFound)
+}
+
+// Resume ends a pause. A rollout that failed or was aborted begins again.
+func (m *Manager) Resume(ctx context.Context, application string) error {
+	status, err := m.Rollout(ctx, application)
+	m.mu.Lock()
+	w := m.workers[application]
+	m.mu.Unlock()
+	if err == nil && w != nil && status.Status.Final() && status.Status != rsync.Done {
+		w.retry()
+		return nil
+	}
+	return m.Control(ctx, application, (*rsync.Engine).Resume)
+}
+
+// Control calls a method of the engine for the rollout of an application. It returns the errors of
+// Rollout and of the method.
+func (m *Manager) Control(
+	ctx context.Context, application string, method func(*rsync.Engine, context.Context, rsync.EventRef) error,
+) error {
+	status, err := m.Rollout(ctx, application)
+	if err == nil {
+		err = method(m.engine, ctx, status.Ref)
+	}
+	m.options.Changed()
+	return err
 }
 
 // leave takes a worker away that has nothing to do any more. It reports whether nothing has come meanwhile.

@@ -136,7 +136,7 @@ func (f *fixture) has(cluster, want string) {
 
 func (f *fixture) objects(cluster string) string {
 	var all []string
-	for o, manifest := range f.clusters.Cluster(render.Provider, cluster).Objects() {
+	for o, manifest := range f.clusters.Cluster(document.Provider, cluster).Objects() {
 		_, value, _ := strings.Cut(manifest, `"v":"`)
 		value, _, _ = strings.Cut(value, `"`)
 		all = append(all, o.Name+"="+value)
@@ -213,7 +213,7 @@ func TestLife(t *testing.T) {
 func TestCoalesce(t *testing.T) {
 	f := newFixture(t)
 	f.start()
-	c1 := f.clusters.Cluster(render.Provider, "c1")
+	c1 := f.clusters.Cluster(document.Provider, "c1")
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
 	c1.SetMode(fake.Unreachable)
@@ -246,7 +246,7 @@ func TestPatience(t *testing.T) {
 	f.start()
 	f.Set("shop", f.target("a=0 b=0", "c1", "c2"))
 	f.settle()
-	c2 := f.clusters.Cluster(render.Provider, "c2")
+	c2 := f.clusters.Cluster(document.Provider, "c2")
 	c2.SetMode(fake.Unreachable)
 	for n := range 5 {
 		f.Set("shop", f.target(fmt.Sprintf("a=%d c%d=1", n+1, n+1), "c1", "c2"))
@@ -274,7 +274,7 @@ func TestRefused(t *testing.T) {
 	f.start()
 	f.Set("shop", f.target("a=0 b=0", "c1"))
 	f.settle()
-	c1 := f.clusters.Cluster(render.Provider, "c1")
+	c1 := f.clusters.Cluster(document.Provider, "c1")
 	c1.SetMode(fake.Refusing)
 	f.Set("shop", f.target("a=1 c=1", "c1"))
 	f.until("it has failed", func() bool {
@@ -301,7 +301,7 @@ func TestKilled(t *testing.T) {
 	f.start()
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
-	c1 := f.clusters.Cluster(render.Provider, "c1")
+	c1 := f.clusters.Cluster(document.Provider, "c1")
 	c1.SetMode(fake.Unreachable)
 	f.Set("shop", f.target("a=1", "c1"))
 	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })

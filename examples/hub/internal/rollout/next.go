@@ -10,19 +10,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Transitions is the engine's state machine for these rollouts: as its default, but an update may begin in any state in which nothing is under way. A
-// revision whose update failed can be led on from, and back to.
+// Transitions is the engine's state machine for these rollouts: its default, but an update may also
+// leave a revision whose termination failed.
 func Transitions() rsync.Transitions {
-	settled := []rsync.State{
-		rsync.Created, rsync.Instantiated, rsync.InstantiateFailed, rsync.Updated, rsync.UpdateFailed, rsync.Terminated, rsync.TerminationFailed,
-	}
 	out := slices.Clone(rsync.TransitionsDefault)
 	for i := range out {
-		switch out[i].Event {
-		case rsync.Update:
-			out[i].From = settled
-		case rsync.UpdateDelete:
-			out[i].From = []rsync.State{rsync.Instantiated, rsync.InstantiateFailed, rsync.UpdateFailed, rsync.TerminationFailed}
+		if out[i].Event == rsync.UpdateDelete {
+			out[i].From = append(slices.Clone(out[i].From), rsync.TerminationFailed)
 		}
 	}
 	return out

@@ -31,6 +31,10 @@ type record struct {
 	Next int `json:"next"`
 	// Wanted is the revision that the application is to be, 0 for none.
 	Wanted int `json:"wanted"`
+	// Rollout is the hash of its rollout, or empty. Attempt counts how often one had to begin: events of
+	// one attempt have the same idempotency keys, so a failed rollout does not begin again by itself.
+	Rollout string `json:"rollout,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 	// Revisions are in the order of their numbers.
 	Revisions []Revision `json:"revisions,omitempty"`
 }
@@ -55,8 +59,10 @@ type Source struct {
 }
 
 // Digest tells sources apart: it is the Content of their revisions.
-func (s *Source) Digest() string {
-	data, err := json.Marshal(s)
+func (s *Source) Digest() string { return digest(s) }
+
+func digest(v any) string {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return "" // a document that is no JSON, which there is not
 	}
@@ -82,6 +88,14 @@ func (r *record) find(number int) *Revision {
 		}
 	}
 	return nil
+}
+
+// key is the idempotency key of the rollout from a context, or empty without a rollout.
+func (r *record) key(from string) string {
+	if r.Rollout == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d from %s", r.Attempt, from)
 }
 
 // ContextID is the ID of the AppContext of a revision.

@@ -13,13 +13,14 @@ import (
 
 // wait waits for an event, and returns its error. When something newer has waited for long, it stops what is under way and goes on to wait: that ends soon then.
 // An event that does not lead to what is wanted is one for which something newer waits from the beginning.
+// A rollout is stopped at once: it may take days, or wait for an approval.
 func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	var result error
 	go func() {
 		defer close(ended)
-		_, result = w.manager.engine.Wait(ctx, e.EventRef)
+		_, result = w.manager.engine.Wait(ctx, e.ref())
 	}()
 	defer func() {
 		cancel()
@@ -27,24 +28,32 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	}()
 	patience := time.NewTimer(w.manager.options.Patience)
 	defer patience.Stop()
-	arrived, left := w.arrival(), !w.leads(e, r.Wanted)
+	arrived, left := w.arrival(), !w.leads(e, r)
 	switch {
 	case !left:
 		patience.Stop()
-	case r.Wanted == 0: // what is taken away need not be finished first
+	case r.Wanted == 0 || e.Rollout: // an application that is removed need not be finished first
 		patience.Reset(0)
 	}
 	for {
 		select {
 		case <-ended:
 			if errors.Is(result, rsync.ErrStopped) || errors.Is(result, rsync.ErrPreempted) {
-				return nil // by us: what is next follows from the states
+				// By us: what is next follows from the states. A rollout needs another key to begin again.
+				if !e.Rollout {
+					return nil
+				}
+				r.Attempt++
+				return w.manager.save(ctx, w.application, r)
+			}
+			if e.Rollout && errors.As(result, new(*rsync.EventError)) {
+				result = &haltedError{result}
 			}
 			return result
 		case <-arrived:
 			arrived = nil
 			switch {
-			case w.ends():
+			case w.ends() || e.Rollout:
 				patience.Reset(0)
 			case !left:
 				patience.Reset(w.manager.options.Patience)
@@ -61,6 +70,12 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		}
 	}
 }
+
+// haltedError is of a rollout that failed or was aborted. It does not begin again by itself.
+type haltedError struct{ error }
+
+// Unwrap returns the error of the event.
+func (e *haltedError) Unwrap() error { return e.error }
 
 // waitAll waits for several, and returns the first error.
 func (w *worker) waitAll(ctx context.Context, r *record, events []event) (first error) {

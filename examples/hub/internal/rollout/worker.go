@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type worker struct {
 	mu      sync.Mutex
 	taken   *Target       // what is being reached, or is reached
 	waiting *Target       // what is newer, or nil
+	again   bool          // its rollout begins again
 	arrived chan struct{} // closed when something is waiting
 	status  Status
 	done    bool          // what was taken is reached
@@ -52,7 +54,7 @@ func (w *worker) set(target Target) {
 	was := w.waiting != nil
 	w.waiting = &target
 	switch {
-	case w.taken != nil && w.taken.same(&target):
+	case w.taken != nil && w.taken.same(&target) && !w.again:
 		w.waiting = nil
 		if was {
 			w.arrived = make(chan struct{})
@@ -63,11 +65,24 @@ func (w *worker) set(target Target) {
 	w.tell()
 }
 
+// retry has a rollout begin again.
+func (w *worker) retry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again = true
+	if w.waiting == nil {
+		w.waiting = w.taken
+		close(w.arrived)
+		w.tell()
+	}
+}
+
 func (t *Target) same(other *Target) bool {
 	if t.Rendering == nil || other.Rendering == nil {
 		return t.Rendering == other.Rendering
 	}
-	return t.Revision == other.Revision && t.Rendering.Digest() == other.Rendering.Digest()
+	return t.Revision == other.Revision && reflect.DeepEqual(t.Rollout, other.Rollout) &&
+		t.Rendering.Digest() == other.Rendering.Digest()
 }
 
 // tell wakes those who wait for changes. With w.mu held.
@@ -165,11 +180,14 @@ func (w *worker) insist(ctx context.Context, target Target) {
 		}
 		s := w.report()
 		if s.State != Failed || s.Message != err.Error() {
-			w.say("failed, and is tried again: %v", err)
+			w.say("failed: %v", err)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
 		delay := min(retryBase<<min(failures, 20), retryMax)
 		timer := time.NewTimer(delay/2 + rand.N(delay/2))
+		if errors.As(err, new(*haltedError)) {
+			timer.Stop() // until Resume, or something newer
+		}
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -202,7 +220,7 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		}
 		if len(busy) > 0 {
 			// They are of an earlier process, or were stopped.
-			w.show(Rolling, r.Wanted, 0, false, "")
+			w.show(Rolling, r.Wanted, busy[0].from(), false, "")
 			if err := w.waitAll(ctx, r, busy); err != nil && !errors.As(err, new(*rsync.EventError)) {
 				return err
 			}
@@ -213,9 +231,10 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		}
 		s := next(revisions, r.Wanted)
 		if s.verb == nothing {
-			if s, err = w.again(ctx, r, target); err != nil {
+			if s, err = w.rewrite(ctx, r, target); err != nil {
 				return err
 			}
+			target.Rollout = nil // all clusters have had it
 		}
 		if s.verb == nothing {
 			return w.reached(ctx, r, revisions)
@@ -229,8 +248,9 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 	}
 }
 
-// again says what is to be done where all was done once: nothing, or all of it where the works are gone, with their file, while the states are still there.
-func (w *worker) again(ctx context.Context, r *record, target Target) (step, error) {
+// rewrite returns the step after all was done once: none, or an Instantiate if the works are lost, with
+// their file, but not the states.
+func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, error) {
 	if w.there || r.Wanted == 0 {
 		return step{}, nil
 	}
@@ -261,11 +281,15 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
 		return r, nil // it does not begin with nothing
 	}
+	changed := w.attempt(r, target)
 	digest := target.Rendering.Digest()
 	for _, number := range []int{target.Revision, r.Wanted} {
 		if known := r.find(number); known != nil && known.Digest == digest {
 			if r.Wanted != number {
-				r.Wanted = number
+				r.Wanted, changed = number, true
+				r.Attempt++
+			}
+			if changed {
 				err = w.manager.save(ctx, w.application, r)
 			}
 			return r, err
@@ -283,23 +307,50 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 	return r, w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
 }
 
+// attempt counts an attempt if the rollout has changed or must begin again.
+func (w *worker) attempt(r *record, target Target) (changed bool) {
+	rollout := ""
+	if target.Rollout != nil {
+		rollout = digest(target.Rollout)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if changed = w.again || r.Rollout != rollout; changed {
+		r.Attempt++
+	}
+	r.Rollout, w.again = rollout, false
+	return changed
+}
+
 // event is one that is under way.
 type event struct {
-	rsync.EventRef
-	kind rsync.EventType
-	to   string // of an UpdateDelete: the context that the update leads to
+	id string
+	rsync.Element
+	back bool // it is the rollback after a rollout to what is wanted has failed
+}
+
+func (e *event) ref() rsync.EventRef { return rsync.EventRef{AppContextID: e.id, Seq: e.Seq} }
+
+// from returns the revision that an update leaves, or 0.
+func (e *event) from() int {
+	id := e.UCID
+	if e.Event == rsync.UpdateDelete {
+		id = e.id
+	}
+	_, number, _ := ParseContextID(id)
+	return number
 }
 
 // leads reports whether an event is for what is wanted.
-func (w *worker) leads(e event, wanted int) bool {
-	id := ContextID(w.application, wanted)
-	switch e.kind {
+func (w *worker) leads(e event, r *record) bool {
+	id := ContextID(w.application, r.Wanted)
+	switch e.Event {
 	case rsync.Terminate:
-		return wanted == 0
+		return r.Wanted == 0
 	case rsync.UpdateDelete:
-		return e.to == id
+		return e.UCID == id
 	default:
-		return e.AppContextID == id
+		return e.id == id && e.IdempotencyKey == r.key(e.UCID) || e.back
 	}
 }
 
@@ -328,6 +379,7 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 func (w *worker) states(ctx context.Context, r *record) (
 	revisions []revisionState, busy []event, stopped []string, err error,
 ) {
+	var back rsync.EventRef
 	for _, known := range r.Revisions {
 		id := ContextID(w.application, known.Number)
 		status, err := w.manager.engine.Status(ctx, id)
@@ -339,8 +391,11 @@ func (w *worker) states(ctx context.Context, r *record) (
 			return nil, nil, nil, err
 		}
 		for _, e := range status.Queue {
+			if e.Rollback != nil && known.Number == r.Wanted {
+				back = *e.Rollback
+			}
 			if !e.Status.Final() {
-				busy = append(busy, event{EventRef: rsync.EventRef{AppContextID: id, Seq: e.Seq}, kind: e.Event, to: e.UCID})
+				busy = append(busy, event{id: id, Element: e})
 			}
 		}
 		if status.Stopped {
@@ -348,47 +403,74 @@ func (w *worker) states(ctx context.Context, r *record) (
 		}
 		revisions = append(revisions, revisionState{known.Number, status.State})
 	}
+	for i := range busy {
+		busy[i].back = busy[i].ref() == back
+	}
 	return revisions, busy, stopped, nil
 }
 
 // do does a step, and waits for its event.
 func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s step, target Target) error {
 	engine, id := w.manager.engine, ContextID(w.application, s.number)
-	var e event
-	var err error
-	switch s.verb {
-	case create:
-		if err = engine.Create(ctx, target.Rendering.AppContext(id)); errors.Is(err, rsync.ErrConflict) {
-			err = nil
+	switch {
+	case s.verb == create:
+		err := engine.Create(ctx, target.Rendering.AppContext(id))
+		if errors.Is(err, rsync.ErrConflict) {
+			return nil
 		}
 		return err
-	case remove:
+	case s.verb == remove:
 		return engine.Delete(ctx, id)
-	case instantiate:
-		w.show(Rolling, s.number, 0, false, "")
-		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
-		e.kind = rsync.Instantiate
-		e.EventRef, err = engine.Instantiate(ctx, id)
-	case update:
-		w.show(Rolling, s.number, s.from, false, "")
-		from := ContextID(w.application, s.from)
-		e.kind = rsync.Update
-		if s.rollback {
-			w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
-			e.EventRef, err = engine.Rollback(ctx, from, id)
-		} else {
-			w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters), target.Cause)
-			e.EventRef, err = engine.Update(ctx, from, id)
-		}
-	case terminate:
+	case s.verb == terminate:
 		w.show(Rolling, 0, s.number, false, "")
 		w.say("it is taken away: %s", target.Cause)
 		return w.terminate(ctx, r, revisions)
+	case s.verb == instantiate:
+		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
+	case s.rollback:
+		w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
+	default:
+		w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters), target.Cause)
 	}
+	e, err := w.begin(ctx, r, s, target)
 	if err != nil {
 		return err
 	}
 	return w.wait(ctx, r, e)
+}
+
+// begin queues the event of a step.
+func (w *worker) begin(ctx context.Context, r *record, s step, target Target) (event, error) {
+	w.show(Rolling, s.number, s.from, false, "")
+	engine, e := w.manager.engine, event{id: ContextID(w.application, s.number)}
+	e.Event = rsync.Instantiate
+	if s.verb == update {
+		e.Event, e.UCID = rsync.Update, ContextID(w.application, s.from)
+	}
+	call := func(options ...rsync.CallOption) (ref rsync.EventRef, err error) {
+		if s.verb == update {
+			ref, err = engine.Update(ctx, e.UCID, e.id, options...)
+		} else {
+			ref, err = engine.Instantiate(ctx, e.id, options...)
+		}
+		e.Seq = ref.Seq
+		return ref, err
+	}
+	if target.Rollout != nil {
+		key := r.key(e.UCID)
+		ref, err := call(rsync.WithRollout(*target.Rollout), rsync.IdempotencyKey(key))
+		if err != nil {
+			return e, err
+		}
+		// A rollout that is done already has left a revision that could not be deleted then.
+		status, err := engine.RolloutStatus(ctx, ref)
+		if err != nil || status.Status != rsync.Done {
+			e.IdempotencyKey, e.Rollout = key, true
+			return e, err
+		}
+	}
+	_, err := call()
+	return e, err
 }
 
 func clusters(n int) string {
@@ -409,7 +491,7 @@ func (w *worker) terminate(ctx context.Context, r *record, revisions []revisionS
 		if err != nil {
 			return err
 		}
-		all = append(all, event{EventRef: ref, kind: rsync.Terminate})
+		all = append(all, event{id: ref.AppContextID, Element: rsync.Element{Seq: ref.Seq, Event: rsync.Terminate}})
 	}
 	return w.waitAll(ctx, r, all)
 }

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// canary is a rollout to c1, and after an approval to the others.
+const canary = "groups: [{name: canary, clusters: {names: [c1]}, approveAfter: true}]"
+
+// rolled is an application with a rollout.
+func rolled(rollout string, content ...string) string {
+	return application("shop", content...) + "  rollout: {" + rollout + "}\n"
+}
+
+const afterCanary = `{"group": "canary", "gate": "After"}`
+
+// newRollout is a site with an application on three clusters that waits after its first one.
+func newRollout(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, "c1", "c2", "c3")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.place("shop", "c1", "c2", "c3")
+	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=2"))
+	s.waitsAfterCanary()
+	return s
+}
+
+func (s *site) waitsAfterCanary() {
+	s.t.Helper()
+	s.shows(`"waiting":"the rollout waits for an approval after group \"canary\""`)
+}
+
+// versions checks what c1, c2 and c3 have.
+func (s *site) versions(want ...string) {
+	s.t.Helper()
+	for i, v := range want {
+		s.objects("c"+string(rune('1'+i)), `x/a={"v":"`+v+`"}`)
+	}
+}
+
+// TestRollout: groups go one after the other, and an approval lets the next one begin, also after restarts.
+func TestRollout(t *testing.T) {
+	s := newRollout(t)
+	s.versions("2", "1", "1")
+	for range 2 {
+		s.shows(`"reason":"the rollout waits for an approval after group \"canary\"","rollout":{"status":"InProgress"`)
+		s.shows(`"groups":[{"name":"canary","clusters":1,"inProgress":0,"succeeded":1,"failed":0},` +
+			`{"clusters":2,"inProgress":0,"succeeded":0,"failed":0}]}`)
+		s.shows(`{"name":"c1","revision":"2","health":"Applied"}`)
+		s.shows(`{"name":"c2","revision":"1","health":"Rolling","reason":"waits for its turn in the rollout"}`)
+		s.showsOn("/", "<li>canary: 1 of 1</li><li>the rest: 0 of 2</li>")
+		s.stop()
+		s.start()
+	}
+	s.waitsAfterCanary()
+	s.versions("2", "1", "1")
+	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
+	if got := s.status("shop"); got != "Deployed 2" {
+		t.Errorf("status %q", got)
+	}
+	s.versions("2", "2", "2")
+	for path, want := range map[string]int{
+		"shop/approve": http.StatusConflict, "shop/pause": http.StatusConflict, "shop/resume": http.StatusConflict,
+		"shop/abort": http.StatusConflict, "none/pause": http.StatusNotFound,
+	} {
+		if code, text := s.call("POST", "/api/v1/applications/"+path, afterCanary); code != want {
+			t.Errorf("%s: %d %s, want %d", path, code, text, want)
+		}
+	}
+	// A rollback has the rollout of the document.
+	s.must("POST", "/api/v1/applications/shop/rollback", "")
+	s.waitsAfterCanary()
+	s.versions("1", "2", "2")
+	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
+	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back 1") {
+		t.Errorf("status %q", got)
+	}
+	s.versions("1", "1", "1")
+}
+
+// TestRolloutSuperseded: another document does not wait for the approval of the one before, also after a restart.
+func TestRolloutSuperseded(t *testing.T) {
+	s := newRollout(t)
+	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=3"))
+	s.versions("3", "1", "1")
+	s.waitsAfterCanary()
+	s.stop()
+	s.start()
+	s.waitsAfterCanary()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=4"))
+	if got := s.status("shop"); got != "Deployed 4" {
+		t.Errorf("status %q", got)
+	}
+	s.versions("4", "4", "4")
+	// Another rollout of the same content begins again, and one that is taken away at a gate goes.
+	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=5"))
+	s.waitsAfterCanary()
+	const first = "groups: [{name: first, clusters: {names: [c2]}, approveAfter: true}]"
+	s.must("PUT", "/api/v1/applications/shop", rolled(first, "a=5"))
+	s.shows(`after group \"first\"`)
+	s.versions("5", "5", "4")
+	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", "names: [c1]"))
+	s.shows(`after group \"first\"`)
+	s.must("DELETE", "/api/v1/placements/p", "")
+	s.must("DELETE", "/api/v1/applications/shop", "")
+	s.gone("shop")
+	s.objects("c1")
+	s.objects("c3")
+}
+
+// TestRolloutAborted: an aborted rollout stays where it is, also after a restart, until it is resumed.
+func TestRolloutAborted(t *testing.T) {
+	s := newRollout(t)
+	s.must("POST", "/api/v1/applications/shop/abort", "")
+	for range 2 {
+		s.shows(`"status":"Failed","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+		s.shows(`"aborted":true`)
+		s.versions("2", "1", "1")
+		s.stop()
+		s.start()
+	}
+	s.shows(`"status":"Failed","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+	s.must("POST", "/api/v1/applications/shop/resume", "")
+	s.waitsAfterCanary()
+	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
+	s.becomes("shop", "Deployed 2")
+	s.versions("2", "2", "2")
+}
+
+// TestRolloutPaused: a pause holds back the next group.
+func TestRolloutPaused(t *testing.T) {
+	s := newRollout(t)
+	s.must("POST", "/api/v1/applications/shop/pause", "")
+	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
+	for range 2 {
+		s.shows(`"reason":"the rollout is paused"`)
+		s.showsOn("/", "paused")
+		s.versions("2", "1", "1")
+		s.stop()
+		s.start()
+	}
+	s.must("POST", "/api/v1/applications/shop/resume", "")
+	s.becomes("shop", "Deployed 2")
+	s.versions("2", "2", "2")
+}
+
+// TestRolloutFails: after more failures than may be the next group does not begin, and what was
+// changed goes back if the document has it so.
+func TestRolloutFails(t *testing.T) {
+	for name, back := range map[string]bool{"stays": false, "goes back": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "c1", "c2", "c3")
+			s.start()
+			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+			s.place("shop", "c1", "c2", "c3")
+			s.clusters["c2"].Refuse(func(string) string { return "no" })
+			rollout := "progressDeadline: 300ms, groups: [{name: first, clusters: {names: [c1, c2]}}]"
+			if back {
+				rollout += ", rollbackOnFailure: true"
+			}
+			s.must("PUT", "/api/v1/applications/shop", rolled(rollout, "a=2"))
+			s.shows(`"groups":[{"name":"first","clusters":2,"inProgress":0,"succeeded":1,"failed":1},` +
+				`{"clusters":1,"inProgress":0,"succeeded":0,"failed":0}]}`)
+			s.shows(`"status":"Failed"`)
+			want := "2"
+			if back {
+				want = "1"
+			}
+			s.versions(want, "1", "1")
+			s.clusters["c2"].Refuse(nil)
+			s.stop()
+			s.start()
+			s.shows(`"status":"Failed"`)
+			s.versions(want, want, "1") // c2 applies now what was written for it
+			s.must("POST", "/api/v1/applications/shop/resume", "")
+			s.becomes("shop", "Deployed 2")
+			s.versions("2", "2", "2")
+		})
+	}
+}
+
+// TestRolloutRefused: a rollout that cannot finish, and a call that it cannot have, change nothing.
+func TestRolloutRefused(t *testing.T) {
+	s := newRollout(t)
+	before := s.must("GET", "/api/v1/applications/shop", "")
+	for rollout, want := range map[string]string{
+		"maxConcurrency: 0": `"field":"spec.rollout.maxConcurrency"`,
+		"groups: [{name: a, clusters: {names: [c9]}}]": `there is no Cluster \"c9\"",` +
+			`"field":"spec.rollout.groups[0].clusters.names[0]"`,
+		"groups: [{name: a, clusters: {names: [c1]}}, {name: b, clusters: {selector: {}}}]": `is in group \"a\" already",` +
+			`"field":"spec.rollout.groups[1].clusters"`,
+	} {
+		code, text := s.call("PUT", "/api/v1/applications/shop", rolled(rollout, "a=3"))
+		if code/100 != 4 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s, want %s", rollout, code, text, want)
+		}
+	}
+	if got := s.must("GET", "/api/v1/applications/shop", ""); got != before {
+		t.Errorf("the document is %s", got)
+	}
+	for _, body := range []string{
+		"", `{"group": 1}`, `{"group": "canary"}`, `{"group": "other", "gate": "After"}`, `{"groups": "canary"}`,
+	} {
+		if code, text := s.call("POST", "/api/v1/applications/shop/approve", body); code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
+	s.waitsAfterCanary()
+	s.versions("2", "1", "1")
+}
