@@ -6,7 +6,10 @@
 package rollouts
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"cmp"
+	"fmt"
+	"time"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/spokewire/sdk-go/rsync"
@@ -19,8 +22,8 @@ type Rollout[C any] struct {
 	MaxConcurrency    *intstr.IntOrString `json:"maxConcurrency,omitempty"`
 	MaxFailures       *intstr.IntOrString `json:"maxFailures,omitempty"`
 	Until             appcontext.OpStatus `json:"until,omitempty"`
-	MinSuccessTime    metav1.Duration     `json:"minSuccessTime,omitempty"`
-	ProgressDeadline  metav1.Duration     `json:"progressDeadline,omitempty"`
+	MinSuccessTime    string              `json:"minSuccessTime,omitempty"`
+	ProgressDeadline  string              `json:"progressDeadline,omitempty"`
 	RollbackOnFailure bool                `json:"rollbackOnFailure,omitempty"`
 }
 
@@ -31,28 +34,49 @@ type Group[C any] struct {
 	MaxConcurrency *intstr.IntOrString `json:"maxConcurrency,omitempty"`
 	MaxFailures    *intstr.IntOrString `json:"maxFailures,omitempty"`
 	ApproveBefore  bool                `json:"approveBefore,omitempty"`
-	Wait           metav1.Duration     `json:"wait,omitempty"`
+	Wait           string              `json:"wait,omitempty"`
 	ApproveAfter   bool                `json:"approveAfter,omitempty"`
 }
 
-// Resolve returns the rollout with the clusters of each group. It does not validate the values.
+// Resolve returns the rollout with the clusters of each group. An [*rsync.InvalidRolloutError] is about a
+// text that is no duration; the other values are not validated.
 func (r *Rollout[C]) Resolve(clusters func(group int, c C) ([]appcontext.ClusterID, error)) (*rsync.Rollout, error) {
 	out := &rsync.Rollout{
 		MaxConcurrency: limit(r.MaxConcurrency), MaxFailures: limit(r.MaxFailures), Until: r.Until,
-		MinSuccessTime: r.MinSuccessTime.Duration, ProgressDeadline: r.ProgressDeadline.Duration,
 		RollbackOnFailure: r.RollbackOnFailure,
+	}
+	err := cmp.Or(
+		duration(&out.MinSuccessTime, "MinSuccessTime", r.MinSuccessTime),
+		duration(&out.ProgressDeadline, "ProgressDeadline", r.ProgressDeadline),
+	)
+	if err != nil {
+		return nil, err
 	}
 	for i, g := range r.Groups {
 		of, err := clusters(i, g.Clusters)
 		if err != nil {
 			return nil, err
 		}
-		out.Groups = append(out.Groups, rsync.RolloutGroup{
+		to := rsync.RolloutGroup{
 			Name: g.Name, Clusters: of, MaxConcurrency: limit(g.MaxConcurrency), MaxFailures: limit(g.MaxFailures),
-			ApproveBefore: g.ApproveBefore, Wait: g.Wait.Duration, ApproveAfter: g.ApproveAfter,
-		})
+			ApproveBefore: g.ApproveBefore, ApproveAfter: g.ApproveAfter,
+		}
+		if err := duration(&to.Wait, fmt.Sprintf("Groups[%d].Wait", i), g.Wait); err != nil {
+			return nil, err
+		}
+		out.Groups = append(out.Groups, to)
 	}
 	return out, nil
+}
+
+func duration(to *time.Duration, field, text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	if *to, err = time.ParseDuration(text); err != nil {
+		return &rsync.InvalidRolloutError{Field: field, Problem: fmt.Sprintf("%q: must be a duration, for example 5m", text)}
+	}
+	return nil
 }
 
 func limit(value *intstr.IntOrString) string {

@@ -38,6 +38,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1), "spec.parts[0].manifests[1].template", "it is an array"},
 		{"a list of another type", strings.Replace(part, "[{template: x}]", "x", 1), "spec.parts[0].manifests", "it is a string"},
 		{"a time of another type", part + "    dependsOn: [{part: a, wait: {a: 1}}]\n", "spec.parts", "it is an object"},
+		{"a text that is no time", part + "    dependsOn: [{part: a, wait: soon}]\n", "spec.parts[0].dependsOn[0].wait", "must be a duration"},
 		{"a kind of another type", head + "kind: [Cluster]\n", "kind", "it is an array"},
 		{"a label that is none", head + "kind: Cluster\nmetadata: {name: a, labels: {'a b': c}}\n", "metadata.labels", "a b"},
 		{"an application of nothing", head + "kind: Application\nmetadata: {name: a}\nspec: {}\n", "spec.parts", "at least one"},

@@ -30,6 +30,7 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 		{"minSuccessTime: -1s", "minSuccessTime", "must not be negative"},
 		{"minSuccessTime: 1s, until: Deployed", "minSuccessTime", "needs Until Ready"},
 		{"minSuccessTime: 1m, progressDeadline: 1m", "minSuccessTime", "must be shorter than ProgressDeadline"},
+		{"progressDeadline: soon", "progressDeadline", `"soon": must be a duration`},
 		{"progressDeadline: -1s", "progressDeadline", "must not be negative"},
 		{"concurrency: 1", "concurrency", "unknown field"},
 		{"groups: [{clusters: {names: [c1]}}]", "groups[0].name", "must be set"},
@@ -42,6 +43,8 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 		},
 		{canary + ", maxConcurrency: 0%}]", "groups[0].maxConcurrency", "must be a number from 1"},
 		{canary + ", maxFailures: x}]", "groups[0].maxFailures", "must be a number from 0"},
+		{canary + ", wait: 1}]", "groups[0].wait", "must be a text"},
+		{canary + ", wait: 1 hour}]", "groups[0].wait", `"1 hour": must be a duration`},
 		{canary + ", wait: -1s}]", "groups[0].wait", "must not be negative"},
 		{canary + ", approveBefore: later}]", "groups[0].approveBefore", "it is a string"},
 	} {

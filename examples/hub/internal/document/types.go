@@ -4,7 +4,9 @@
 package document
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -79,8 +81,11 @@ type Dependency struct {
 	// Condition is Ready, which is the default, or Deployed.
 	Condition string `json:"condition,omitempty"`
 	// Wait is how long to wait beyond that.
-	Wait metav1.Duration `json:"wait,omitempty"`
+	Wait string `json:"wait,omitempty"`
 }
+
+// Delay returns how long Wait is.
+func (d *Dependency) Delay() (time.Duration, error) { return time.ParseDuration(cmp.Or(d.Wait, "0")) }
 
 // Manifest is a template of objects.
 type Manifest struct {

@@ -147,8 +147,11 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 		if d.Condition != "" && d.Condition != string(appcontext.Deployed) && d.Condition != string(appcontext.Ready) {
 			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition, []appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}))
 		}
-		if d.Wait.Duration < 0 {
-			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait.Duration.String(), "it must not be negative"))
+		switch wait, err := d.Delay(); {
+		case err != nil:
+			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "must be a duration, for example 5m"))
+		case wait < 0:
+			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "it must not be negative"))
 		}
 	}
 	for i, m := range p.Manifests {

@@ -142,7 +142,11 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		if d.Condition != "" {
 			status = appcontext.OpStatus(d.Condition)
 		}
-		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: d.Wait.Duration})
+		wait, err := d.Delay()
+		if err != nil {
+			return app, err // Decode has refused it
+		}
+		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: wait})
 	}
 	templates := make([]*template.Template, len(p.Manifests))
 	path := func(j int) string { return fmt.Sprintf("spec.parts[%d].manifests[%d].template", i, j) }

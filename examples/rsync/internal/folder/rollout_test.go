@@ -41,7 +41,7 @@ rollbackOnFailure: true
 func TestBadRollouts(t *testing.T) {
 	for text, want := range map[string]string{
 		"maxConcurency: 1":                          `unknown field "maxConcurency"`,
-		"minSuccessTime: soon":                      `invalid duration`,
+		"minSuccessTime: soon":                      `Rollout.MinSuccessTime: "soon": must be a duration`,
 		"groups: [{name: a, clusters: [cluster1]}]": `groups[0].clusters[0]: "cluster1" is not provider+name`,
 		"maxFailures: 1\nmaxFailures: 2":            `already set`,
 	} {
