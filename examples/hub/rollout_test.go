@@ -150,8 +150,8 @@ func TestRolloutPaused(t *testing.T) {
 	s.versions("2", "2", "2")
 }
 
-// TestRolloutFails: after more failures than may be the next group does not begin, and what was
-// changed goes back if the document has it so.
+// TestRolloutFails: after more failures than maxFailures the next group does not begin. With
+// rollbackOnFailure the changed clusters go back.
 func TestRolloutFails(t *testing.T) {
 	for name, back := range map[string]bool{"stays": false, "goes back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestRolloutFails(t *testing.T) {
 			s.stop()
 			s.start()
 			s.shows(`"status":"Failed"`)
-			s.versions(want, want, "1") // c2 applies now what was written for it
+			s.versions(want, want, "1") // c2 now applies its works
 			s.must("POST", "/api/v1/applications/shop/resume", "")
 			s.becomes("shop", "Deployed 2")
 			s.versions("2", "2", "2")
@@ -185,7 +185,7 @@ func TestRolloutFails(t *testing.T) {
 	}
 }
 
-// TestRolloutRefused: a rollout that cannot finish, and a call that it cannot have, change nothing.
+// TestRolloutRefused: rejected documents and approvals change nothing.
 func TestRolloutRefused(t *testing.T) {
 	s := newRollout(t)
 	before := s.must("GET", "/api/v1/applications/shop", "")

@@ -50,7 +50,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a hook that there is not", strings.Replace(part, "template", "hook: now, template", 1), "spec.parts[0].manifests[0].hook", "pre-install"},
 		{"an empty template", strings.Replace(part, "template: x", "template: ' '", 1), "spec.parts[0].manifests[0].template", "Required"},
 		{"a placement of nothing", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [], clusters: {selector: {}}}\n", "spec.applications", "Required"},
-		{"a placement nowhere", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {}}\n", "spec.clusters", "names, or a selector"},
+		{"a placement nowhere", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {}}\n", "spec.clusters", "must have names or a selector"},
 		{"a selector that is none", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {selector: {matchExpressions: [{key: a, operator: Is}]}}}\n",
 			"spec.clusters.selector.matchExpressions[0].operator", "not a valid selector operator"},
 		{"a webhook without a server", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterWebhookConfiguration\nmetadata: {name: a}\nwebhooks: [{name: a.b.c}]\n",

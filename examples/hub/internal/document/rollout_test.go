@@ -36,7 +36,7 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 		{"groups: [{clusters: {names: [c1]}}]", "groups[0].name", "must be set"},
 		{canary + "}, {name: canary, clusters: {selector: {}}}]", "groups[1].name", "the name of an earlier group"},
 		{canary + "}, {name: b, clusters: {names: [c2, c1]}}]", "groups[1].clusters", `is in group "canary" already`},
-		{"groups: [{name: canary}]", "groups[0].clusters", "it has names, or a selector"},
+		{"groups: [{name: canary}]", "groups[0].clusters", "must have names or a selector"},
 		{
 			"groups: [{name: a, clusters: {selector: {matchLabels: {a: b c}}}}]",
 			"groups[0].clusters.selector.matchLabels", "valid label",

@@ -212,7 +212,7 @@ func (p *Placement) check() field.ErrorList {
 
 func (c Clusters) check(path *field.Path) field.ErrorList {
 	if len(c.Names) == 0 && c.Selector == nil {
-		const text = "it has names, or a selector, of which an empty one selects all clusters"
+		const text = "must have names or a selector; an empty selector selects all clusters"
 		return field.ErrorList{field.Required(path, text)}
 	}
 	return checkSelector(path.Child("selector"), c.Selector)

@@ -133,7 +133,7 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
 	r := reachOf(a, status, works)
 	var left map[string]string
-	shown := h.rolloutOf(name)
+	shown := h.rolloutState(phases)
 	if status.State == rollout.Rolling {
 		if shown != nil {
 			status.Message = shown.Waiting
@@ -181,13 +181,16 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 	return out
 }
 
-// rolloutOf returns how far the rollout of an application is, or nil.
-func (h *Hub) rolloutOf(application string) *page.Rollout {
+// rolloutState returns the progress of the rollout to a revision, or nil.
+func (h *Hub) rolloutState(p phases) *page.Rollout {
+	if p.last == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	status, err := h.options.Rollouts.Rollout(ctx, application)
+	status, err := h.options.Engine.RolloutStatus(ctx, *p.last)
 	if err != nil {
-		return nil // without a rollout, or as in phases
+		return nil // as in phases
 	}
 	out := &page.Rollout{
 		Status: string(status.Status), Waiting: status.Waiting, Paused: status.Paused, Aborted: status.Aborted,
@@ -256,7 +259,8 @@ type phase struct {
 // phases are how far a revision is, by cluster. Where an event is under way it is about that one.
 type phases struct {
 	underway bool
-	rollout  bool
+	rollout  bool            // whether the event under way is a rollout
+	last     *rsync.EventRef // the last rollout to the revision, or nil
 	on       map[string]phase
 }
 
@@ -275,6 +279,9 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 	}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.underway = event >= 0
+	if ref, ok := rollout.LastRollout(status); ok {
+		out.last = &ref
+	}
 	out.rollout = out.underway && status.Queue[event].Rollout
 	for _, c := range status.Clusters {
 		p := out.on[c.Cluster.Name]

@@ -168,16 +168,25 @@ func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.Rollo
 		return nil, err
 	}
 	if err == nil {
-		for _, e := range slices.Backward(status.Queue) {
-			if e.Rollout {
-				return m.engine.RolloutStatus(ctx, rsync.EventRef{AppContextID: status.ID, Seq: e.Seq})
-			}
-			if e.Event != rsync.UpdateDelete { // one may end the rollback after a rollout
-				break
-			}
+		if ref, ok := LastRollout(status); ok {
+			return m.engine.RolloutStatus(ctx, ref)
 		}
 	}
 	return nil, fmt.Errorf("a rollout of the application %s: %w", application, rsync.ErrNotFound)
+}
+
+// LastRollout returns the rollout that led to a revision. It returns false after a later event that is
+// not a rollout.
+func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
+	for _, e := range slices.Backward(s.Queue) {
+		if e.Rollout {
+			return rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}, true
+		}
+		if e.Event != rsync.UpdateDelete { // the automatic rollback after a rollout may end with one
+			break
+		}
+	}
+	return rsync.EventRef{}, false
 }
 
 // Resume ends a pause. A rollout that failed or was aborted begins again.

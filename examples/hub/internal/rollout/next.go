@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Transitions is the engine's state machine for these rollouts: its default, but an update may also
-// leave a revision whose termination failed.
+// Transitions returns the engine's default state machine, in which an update may also leave a revision
+// that failed to terminate.
 func Transitions() rsync.Transitions {
 	out := slices.Clone(rsync.TransitionsDefault)
 	for i := range out {

@@ -39,7 +39,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		select {
 		case <-ended:
 			if errors.Is(result, rsync.ErrStopped) || errors.Is(result, rsync.ErrPreempted) {
-				// By us: what is next follows from the states. A rollout needs another key to begin again.
+				// Stopped by wait: the states decide the next step. A rollout needs another key to begin again.
 				if !e.Rollout {
 					return nil
 				}
@@ -71,7 +71,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	}
 }
 
-// haltedError is of a rollout that failed or was aborted. It does not begin again by itself.
+// haltedError is the error of a failed or aborted rollout, which does not begin again by itself.
 type haltedError struct{ error }
 
 // Unwrap returns the error of the event.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +32,7 @@ type worker struct {
 	mu      sync.Mutex
 	taken   *Target       // what is being reached, or is reached
 	waiting *Target       // what is newer, or nil
-	again   bool          // its rollout begins again
+	again   bool          // its rollout must begin again
 	arrived chan struct{} // closed when something is waiting
 	status  Status
 	done    bool          // what was taken is reached
@@ -65,7 +64,7 @@ func (w *worker) set(target Target) {
 	w.tell()
 }
 
-// retry has a rollout begin again.
+// retry begins a failed or aborted rollout again.
 func (w *worker) retry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,8 +265,8 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 }
 
 // choose finds the revision of a target, or adds it, and stores that it is wanted.
-func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
-	r, err := w.manager.load(ctx, w.application)
+func (w *worker) choose(ctx context.Context, target Target) (r *record, err error) {
+	r, err = w.manager.load(ctx, w.application)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +280,12 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
 		return r, nil // it does not begin with nothing
 	}
-	changed := w.attempt(r, target)
+	changed, again := w.attempt(r, target)
+	defer func() {
+		if again && err == nil {
+			w.begunAgain()
+		}
+	}()
 	digest := target.Rendering.Digest()
 	for _, number := range []int{target.Revision, r.Wanted} {
 		if known := r.find(number); known != nil && known.Digest == digest {
@@ -304,109 +308,31 @@ func (w *worker) choose(ctx context.Context, target Target) (*record, error) {
 	r.Revisions = append(r.Revisions, Revision{
 		Number: r.Wanted, Digest: digest, Content: target.Source.Digest(), Cause: target.Cause, Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
 	})
-	return r, w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
+	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
+	return r, err
 }
 
 // attempt counts an attempt if the rollout has changed or must begin again.
-func (w *worker) attempt(r *record, target Target) (changed bool) {
+func (w *worker) attempt(r *record, target Target) (changed, again bool) {
 	rollout := ""
 	if target.Rollout != nil {
 		rollout = digest(target.Rollout)
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if changed = w.again || r.Rollout != rollout; changed {
+	again = w.again
+	w.mu.Unlock()
+	if changed = again || r.Rollout != rollout; changed {
 		r.Attempt++
 	}
-	r.Rollout, w.again = rollout, false
-	return changed
+	r.Rollout = rollout
+	return changed, again
 }
 
-// event is one that is under way.
-type event struct {
-	id string
-	rsync.Element
-	back bool // it is the rollback after a rollout to what is wanted has failed
-}
-
-func (e *event) ref() rsync.EventRef { return rsync.EventRef{AppContextID: e.id, Seq: e.Seq} }
-
-// from returns the revision that an update leaves, or 0.
-func (e *event) from() int {
-	id := e.UCID
-	if e.Event == rsync.UpdateDelete {
-		id = e.id
-	}
-	_, number, _ := ParseContextID(id)
-	return number
-}
-
-// leads reports whether an event is for what is wanted.
-func (w *worker) leads(e event, r *record) bool {
-	id := ContextID(w.application, r.Wanted)
-	switch e.Event {
-	case rsync.Terminate:
-		return r.Wanted == 0
-	case rsync.UpdateDelete:
-		return e.UCID == id
-	default:
-		return e.id == id && e.IdempotencyKey == r.key(e.UCID) || e.back
-	}
-}
-
-// observe reads the states of all revisions, and which events are under way. It reads one revision after another until two
-// passes agree: an update that ends meanwhile changes two of them.
-func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
-	var stopped []string
-	for before := []revisionState(nil); ; before = revisions {
-		revisions, busy, stopped, err = w.states(ctx, r)
-		if err != nil || len(busy) > 0 {
-			return revisions, busy, err // an update that is under way may go on in a revision that has no event yet
-		}
-		if slices.Equal(before, revisions) {
-			break
-		}
-	}
-	for _, id := range stopped { // by us
-		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
-			return nil, nil, err
-		}
-	}
-	return revisions, nil, nil
-}
-
-// states returns the state of each revision, the events under way and the contexts that are stopped.
-func (w *worker) states(ctx context.Context, r *record) (
-	revisions []revisionState, busy []event, stopped []string, err error,
-) {
-	var back rsync.EventRef
-	for _, known := range r.Revisions {
-		id := ContextID(w.application, known.Number)
-		status, err := w.manager.engine.Status(ctx, id)
-		if errors.Is(err, rsync.ErrNotFound) {
-			revisions = append(revisions, revisionState{known.Number, ""})
-			continue
-		}
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		for _, e := range status.Queue {
-			if e.Rollback != nil && known.Number == r.Wanted {
-				back = *e.Rollback
-			}
-			if !e.Status.Final() {
-				busy = append(busy, event{id: id, Element: e})
-			}
-		}
-		if status.Stopped {
-			stopped = append(stopped, id)
-		}
-		revisions = append(revisions, revisionState{known.Number, status.State})
-	}
-	for i := range busy {
-		busy[i].back = busy[i].ref() == back
-	}
-	return revisions, busy, stopped, nil
+// begunAgain records that a retry is stored.
+func (w *worker) begunAgain() {
+	w.mu.Lock()
+	w.again = false
+	w.mu.Unlock()
 }
 
 // do does a step, and waits for its event.
@@ -437,40 +363,6 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return err
 	}
 	return w.wait(ctx, r, e)
-}
-
-// begin queues the event of a step.
-func (w *worker) begin(ctx context.Context, r *record, s step, target Target) (event, error) {
-	w.show(Rolling, s.number, s.from, false, "")
-	engine, e := w.manager.engine, event{id: ContextID(w.application, s.number)}
-	e.Event = rsync.Instantiate
-	if s.verb == update {
-		e.Event, e.UCID = rsync.Update, ContextID(w.application, s.from)
-	}
-	call := func(options ...rsync.CallOption) (ref rsync.EventRef, err error) {
-		if s.verb == update {
-			ref, err = engine.Update(ctx, e.UCID, e.id, options...)
-		} else {
-			ref, err = engine.Instantiate(ctx, e.id, options...)
-		}
-		e.Seq = ref.Seq
-		return ref, err
-	}
-	if target.Rollout != nil {
-		key := r.key(e.UCID)
-		ref, err := call(rsync.WithRollout(*target.Rollout), rsync.IdempotencyKey(key))
-		if err != nil {
-			return e, err
-		}
-		// A rollout that is done already has left a revision that could not be deleted then.
-		status, err := engine.RolloutStatus(ctx, ref)
-		if err != nil || status.Status != rsync.Done {
-			e.IdempotencyKey, e.Rollout = key, true
-			return e, err
-		}
-	}
-	_, err := call()
-	return e, err
 }
 
 func clusters(n int) string {

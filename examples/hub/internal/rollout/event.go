@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+// event is one that is under way.
+type event struct {
+	id string
+	rsync.Element
+	back bool // the automatic rollback after a failed rollout to the wanted revision
+}
+
+func (e *event) ref() rsync.EventRef { return rsync.EventRef{AppContextID: e.id, Seq: e.Seq} }
+
+// from returns the revision that an update leaves, or 0.
+func (e *event) from() int {
+	id := e.UCID
+	if e.Event == rsync.UpdateDelete {
+		id = e.id
+	}
+	_, number, _ := ParseContextID(id)
+	return number
+}
+
+// leads reports whether an event is for what is wanted.
+func (w *worker) leads(e event, r *record) bool {
+	id := ContextID(w.application, r.Wanted)
+	switch e.Event {
+	case rsync.Terminate:
+		return r.Wanted == 0
+	case rsync.UpdateDelete:
+		return e.UCID == id
+	default:
+		return e.id == id && e.IdempotencyKey == r.key(e.UCID) || e.back
+	}
+}
+
+// observe reads the states of all revisions, and which events are under way. It reads one revision after another until two
+// passes agree: an update that ends meanwhile changes two of them.
+func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
+	var stopped []string
+	for before := []revisionState(nil); ; before = revisions {
+		revisions, busy, stopped, err = w.states(ctx, r)
+		if err != nil || len(busy) > 0 {
+			return revisions, busy, err // an update that is under way may go on in a revision that has no event yet
+		}
+		if slices.Equal(before, revisions) {
+			break
+		}
+	}
+	for _, id := range stopped { // by us
+		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
+			return nil, nil, err
+		}
+	}
+	return revisions, nil, nil
+}
+
+// states returns the state of each revision, the events under way and the contexts that are stopped.
+func (w *worker) states(ctx context.Context, r *record) (
+	revisions []revisionState, busy []event, stopped []string, err error,
+) {
+	var back rsync.EventRef
+	for _, known := range r.Revisions {
+		id := ContextID(w.application, known.Number)
+		status, err := w.manager.engine.Status(ctx, id)
+		if errors.Is(err, rsync.ErrNotFound) {
+			revisions = append(revisions, revisionState{known.Number, ""})
+			continue
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		for _, e := range status.Queue {
+			if e.Rollback != nil && known.Number == r.Wanted {
+				back = *e.Rollback
+			}
+			if !e.Status.Final() {
+				busy = append(busy, event{id: id, Element: e})
+			}
+		}
+		if status.Stopped {
+			stopped = append(stopped, id)
+		}
+		revisions = append(revisions, revisionState{known.Number, status.State})
+	}
+	for i := range busy {
+		busy[i].back = busy[i].ref() == back
+	}
+	return revisions, busy, stopped, nil
+}
+
+// begin queues the event of a step.
+func (w *worker) begin(ctx context.Context, r *record, s step, target Target) (event, error) {
+	w.show(Rolling, s.number, s.from, false, "")
+	engine, e := w.manager.engine, event{id: ContextID(w.application, s.number)}
+	e.Event = rsync.Instantiate
+	if s.verb == update {
+		e.Event, e.UCID = rsync.Update, ContextID(w.application, s.from)
+	}
+	call := func(options ...rsync.CallOption) (ref rsync.EventRef, err error) {
+		if s.verb == update {
+			ref, err = engine.Update(ctx, e.UCID, e.id, options...)
+		} else {
+			ref, err = engine.Instantiate(ctx, e.id, options...)
+		}
+		e.Seq = ref.Seq
+		return ref, err
+	}
+	if target.Rollout != nil {
+		key := r.key(e.UCID)
+		ref, err := call(rsync.WithRollout(*target.Rollout), rsync.IdempotencyKey(key))
+		if err != nil {
+			return e, err
+		}
+		// A rollout that is done already has left a revision that could not be deleted then.
+		status, err := engine.RolloutStatus(ctx, ref)
+		if err != nil || status.Status != rsync.Done {
+			e.IdempotencyKey, e.Rollout = key, true
+			return e, err
+		}
+	}
+	_, err := call()
+	return e, err
+}
