@@ -60,7 +60,7 @@ const (
 // Start writes statuses to EMCO's keys until ctx ends, and returns nil. It can be called once. It
 // writes the statuses of all contexts that are in the engine and in EMCO's keys, at the start and
 // whenever they change: first those of resources and clusters, last that of the context. It writes
-// only what differs from what is there. A write that fails is repeated, also after a restart. Start
+// only differences. A write that fails is repeated, also after a restart. Start
 // follows the stop flags of contexts with events too: see [Bridge.FollowStop].
 func (b *Bridge) Start(ctx context.Context) error {
 	b.mu.Lock()

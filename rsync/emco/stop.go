@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 const stopLevel = "stopflag/"
@@ -76,10 +77,10 @@ func (b *Bridge) watchStop(ctx context.Context, id string) error {
 	defer cancel()
 	key := rootOf(id) + stopLevel
 	result, err := b.keys.Range(ctx, key)
-	if err == nil {
-		err = b.FollowStop(ctx, id)
-	}
 	if err != nil {
+		return err
+	}
+	if err := b.follow(ctx, id); err != nil {
 		return err
 	}
 	for message := range b.keys.Watch(ctx, key, result.Revision+1) {
@@ -89,9 +90,20 @@ func (b *Bridge) watchStop(ctx context.Context, id string) error {
 		if len(message.Events) == 0 {
 			continue
 		}
-		if err := b.FollowStop(ctx, id); err != nil {
+		if err := b.follow(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// follow is FollowStop for a flag that is watched. It logs a flag that is neither true nor false: only
+// a new value can mend it.
+func (b *Bridge) follow(ctx context.Context, id string) error {
+	err := b.FollowStop(ctx, id)
+	if appcontext.Has(err, appcontext.BadLayout) {
+		klog.FromContext(ctx).Error(err, "Ignored EMCO's stop flag", "appContext", id)
+		return nil
+	}
+	return err
 }

@@ -30,6 +30,8 @@ func TestStopFlag(t *testing.T) {
 		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
+		s.put(write{stopFlag, "maybe"}) // is ignored, and the next value is followed
+		settle()
 		s.put(write{stopFlag, "true"})
 		s.stops(ref)
 		settle()
