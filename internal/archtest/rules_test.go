@@ -107,6 +107,7 @@ var rules = []rule{
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/emco", may: []string{"rsync", "rsync/appcontext", "rsync/store"}},
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
+	{packages: "rsync/internal/wavetest", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{
 		"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "...", "github.com/go-logr/logr", "golang.org/x/sync/errgroup",
@@ -164,6 +165,7 @@ var testHelpers = []string{
 	"examples/internal/command/commandtest",
 	"interpreter/interpretertest",
 	"rsync/connector/connectortest",
+	"rsync/internal/wavetest",
 	"rsync/store/storetest",
 	"internal/agenttest",
 	"internal/alloctest",

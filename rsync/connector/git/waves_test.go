@@ -19,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/git"
+	"github.com/spokewire/sdk-go/rsync/internal/wavetest"
 )
 
 // agent is a cluster that takes over the tip of the branch whenever its status is read. Its Jobs
@@ -95,31 +96,10 @@ func (a *agent) objects() []string {
 	return slices.Sorted(maps.Keys(a.there))
 }
 
-func job(name, image string) []byte {
-	return fmt.Appendf(nil, "{apiVersion: batch/v1, kind: Job, metadata: {name: %s, namespace: shop}, spec: {template: "+
-		"{spec: {restartPolicy: Never, containers: [{name: a, image: %s}]}}}}", name, image)
-}
-
-// createWaves stores a context with two waves and two hooks, of which one has an image.
+// createWaves stores the context of package wavetest.
 func createWaves(t *testing.T, engine *rsync.Engine, id, image string, migrate ...appcontext.HookDeletePolicy) {
 	t.Helper()
-	b := appcontext.NewBuilder(id)
-	add := func(r appcontext.Resource, manifest []byte) {
-		r.Manifest = manifest
-		b.App("web").Add(edge1.Provider, edge1.Name, r)
-	}
-	add(appcontext.Resource{Wave: 1}, manifest("late", "1"))
-	add(appcontext.Resource{}, job("seed", "a"))
-	add(appcontext.Resource{}, manifest("early", "1"))
-	add(appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: migrate}, job("migrate", "a"))
-	add(appcontext.Resource{Hook: appcontext.PostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-		appcontext.BeforeHookCreation, appcontext.HookFailed,
-	}}, job("check", image))
-	c, err := b.Build()
-	if err == nil {
-		err = engine.Create(t.Context(), c)
-	}
-	if err != nil {
+	if err := engine.Create(t.Context(), wavetest.Context(t, id, edge1, image, migrate...)); err != nil {
 		t.Fatal(err)
 	}
 }

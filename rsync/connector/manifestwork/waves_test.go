@@ -19,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+	"github.com/spokewire/sdk-go/rsync/internal/wavetest"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
@@ -54,12 +55,6 @@ func (j *jobs) end(name, end string) {
 	j.cluster.Report(j.report)
 }
 
-func job(name, image string) []byte {
-	return fmt.Appendf(nil, `{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": %q, "namespace": "shop"}, `+
-		`"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": %q}]}}}}`,
-		name, image)
-}
-
 // TestWaves: over a real broker, a hook is deleted when it has succeeded, a wave waits for a Job of
 // the wave before, a hook is deleted before it runs again, and a hook that fails is deleted and
 // fails the app.
@@ -83,25 +78,7 @@ func TestWaves(t *testing.T) {
 	}
 	process(t, engine.Start)
 	for id, image := range map[string]string{"v1": "one", "v2": "two"} {
-		b := appcontext.NewBuilder(id)
-		add := func(r appcontext.Resource, manifest []byte) {
-			r.Manifest = manifest
-			b.App("web").Add(cluster1.Provider, cluster1.Name, r)
-		}
-		add(appcontext.Resource{Wave: 1}, manifest("late", "1"))
-		add(appcontext.Resource{}, job("seed", "a"))
-		add(appcontext.Resource{}, manifest("early", "1"))
-		add(appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-			appcontext.HookSucceeded,
-		}}, job("migrate", "a"))
-		add(appcontext.Resource{Hook: appcontext.PostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-			appcontext.BeforeHookCreation, appcontext.HookFailed,
-		}}, job("check", image))
-		c, err := b.Build()
-		if err == nil {
-			err = engine.Create(t.Context(), c)
-		}
-		if err != nil {
+		if err := engine.Create(t.Context(), wavetest.Context(t, id, cluster1, image, appcontext.HookSucceeded)); err != nil {
 			t.Fatal(err)
 		}
 	}
