@@ -114,13 +114,22 @@ func TestIgnoreFieldsGoneFromManifest(t *testing.T) {
 	}
 }
 
-// TestIgnoreFieldsOfLongLists: the time grows with the list, not with its square.
+// TestIgnoreFieldsOfLongLists: the time grows with the list, not with its square. A busy machine may slow
+// some attempts down, not all.
 func TestIgnoreFieldsOfLongLists(t *testing.T) {
-	const few, many = 1_000, 10_000
+	const few, many, attempts = 1_000, 10_000, 5
 	for _, whole := range []bool{true, false} {
-		short, long := ignoreItems(t, few, whole), ignoreItems(t, many, whole)
-		if long > 40*short { // 100 times as long is the square
-			t.Errorf("whole list %t: %s for %d items, %s for %d", whole, short, few, long, many)
+		var times []string
+		for range attempts {
+			short, long := ignoreItems(t, few, whole), ignoreItems(t, many, whole)
+			if long <= 40*short { // 100 times as long is the square
+				times = nil
+				break
+			}
+			times = append(times, fmt.Sprintf("%s and %s", short, long))
+		}
+		if times != nil {
+			t.Errorf("whole list %t: the times for %d and %d items are %s", whole, few, many, strings.Join(times, ", "))
 		}
 	}
 }

@@ -262,7 +262,7 @@ func TestSafeGuards(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"a namespace with a kind that the server has ceased to serve": func(s *scene) {
+		"a namespace with a kind that is no longer served": func(s *scene) {
 			s.mustApply(ns)
 			s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{
 				Name: "mysteries", Kind: "Mystery", Namespaced: true, Verbs: metav1.Verbs{"delete", "list"}})
@@ -298,7 +298,7 @@ func TestSafeGuards(t *testing.T) {
 			s.put(things+"theirs", of("example.com/v1", "Thing", "shop", "theirs"), "theirs")
 			blocked(s, crds+"things.example.com", appliedwork.CRDInUse)
 		},
-		"a CRD whose kind the server has ceased to serve": func(s *scene) {
+		"a CRD of a kind that is no longer served": func(s *scene) {
 			s.serveThings("v1")
 			s.mustApply(crdOfThings())
 			s.away = func(path string) bool { return strings.HasSuffix(path, "/things") }
