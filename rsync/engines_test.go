@@ -237,8 +237,8 @@ func (s *blindStore) Range(ctx context.Context, prefix string) (store.RangeResul
 	return s.Store.Range(ctx, prefix)
 }
 
-// TestSessionSeesItselfLast: an engine reads the active contexts before it sees that it is alive, so
-// it is the home of none of them yet. When it sees itself it works on all of them.
+// TestSessionSeesItselfLast: an engine that reads the active contexts before its own session works on
+// all of them when it sees its session.
 func TestSessionSeesItselfLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)

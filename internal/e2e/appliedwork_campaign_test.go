@@ -36,7 +36,7 @@ var (
 // campaignWorkers are the runs under way at a time.
 const campaignWorkers = 8
 
-// eachSeed calls run with the seeds that the flags say, and returns how many those were.
+// eachSeed calls run with the seeds of the flags, and returns their number.
 func eachSeed(t *testing.T, run func(seed uint64, worker int)) uint64 {
 	first, n := max(*appliedWorkSeed, 1), *appliedWorkSeeds
 	switch {
@@ -68,7 +68,7 @@ func eachSeed(t *testing.T, run func(seed uint64, worker int)) uint64 {
 	return done.Load()
 }
 
-// wantDeletions fails a campaign whose judge had nothing to judge, unless it was so short that chance explains it.
+// wantDeletions fails a campaign without a judged deletion, unless its few seeds explain that.
 func wantDeletions(t *testing.T, judged int, seeds uint64) {
 	t.Helper()
 	if judged == 0 && seeds >= campaignWorkers {
