@@ -73,9 +73,9 @@ Flags of clients:
   --ca FILE          the CA of the server (default: those of the system)
   --cluster P+C      for create: provider and cluster; once per cluster
   --app NAME         for create: the app of what is in DIR itself (default main)
-  --override FILE    for create: change objects on some clusters. FILE has a list overrides of target,
-                     clusters and patch. A target has the group, kind, namespace and name of an
-                     object, and a patch is a JSON patch (RFC 6902)
+  --override FILE    for create: change objects on some clusters. FILE has a list overrides of
+                     target, clusters and patch. A target has the group, kind, namespace and name
+                     of an object, and a patch is a JSON patch (RFC 6902)
   --key KEY          for events: queue one only once, however often it is asked for
   --no-wait          for events: do not wait until they are done
   --rollout FILE     for instantiate, update and rollback: move from cluster to cluster as FILE
