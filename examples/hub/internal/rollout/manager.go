@@ -189,15 +189,14 @@ func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 	return rsync.EventRef{}, false
 }
 
-// Resume ends a pause. A rollout that failed or was aborted begins again.
+// Resume ends a pause. A rollout that failed or was aborted begins again. It returns when this is stored.
 func (m *Manager) Resume(ctx context.Context, application string) error {
 	status, err := m.Rollout(ctx, application)
 	m.mu.Lock()
 	w := m.workers[application]
 	m.mu.Unlock()
 	if err == nil && w != nil && status.Status.Final() && status.Status != rsync.Done {
-		w.retry()
-		return nil
+		return w.retry(ctx)
 	}
 	return m.Control(ctx, application, (*rsync.Engine).Resume)
 }

@@ -321,6 +321,29 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledAfterResume: a failed rollout that was resumed begins again in the next process.
+func TestKilledAfterResume(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	f.Set("shop", f.target("a=0", "c1"))
+	f.settle()
+	c1 := f.clusters.Cluster(document.Provider, "c1")
+	c1.SetMode(fake.Refusing)
+	target := f.target("a=1", "c1")
+	target.Rollout = &rsync.Rollout{ProgressDeadline: time.Second}
+	f.Set("shop", target)
+	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+	c1.SetMode(fake.Works)
+	if err := f.Resume(t.Context(), "shop"); err != nil {
+		t.Fatal(err)
+	}
+	f.stop()
+	f.start()
+	f.Set("shop", target)
+	f.settle()
+	f.has("c1", "a=1")
+}
+
 // TestLive: a revision counts for what it may have on clusters, and one that has nothing yet from when an event is queued that brings it.
 func TestLive(t *testing.T) {
 	f := newFixture(t)

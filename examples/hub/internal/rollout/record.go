@@ -98,6 +98,20 @@ func (r *record) key(from string) string {
 	return fmt.Sprintf("%d from %s", r.Attempt, from)
 }
 
+// attempt counts an attempt if the rollout has changed or must begin again. It reports whether it did.
+func (r *record) attempt(rollout *rsync.Rollout, again bool) bool {
+	hash := ""
+	if rollout != nil {
+		hash = digest(rollout)
+	}
+	changed := again || r.Rollout != hash
+	if changed {
+		r.Attempt++
+	}
+	r.Rollout = hash
+	return changed
+}
+
 // ContextID is the ID of the AppContext of a revision.
 func ContextID(application string, number int) string {
 	return application + "." + strconv.Itoa(number)

@@ -64,15 +64,28 @@ func (w *worker) set(target Target) {
 	w.tell()
 }
 
-// retry begins a failed or aborted rollout again.
-func (w *worker) retry() {
+// retry begins a failed or aborted rollout again. It returns when this is stored, or ctx ends.
+func (w *worker) retry(ctx context.Context) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.again = true
 	if w.waiting == nil {
 		w.waiting = w.taken
 		close(w.arrived)
 		w.tell()
+	}
+	w.mu.Unlock()
+	for {
+		w.mu.Lock()
+		again, changed := w.again, w.changed
+		w.mu.Unlock()
+		if !again {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("store that the rollout of %s begins again: %w", w.application, ctx.Err())
+		}
 	}
 }
 
@@ -266,6 +279,12 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 
 // choose finds the revision of a target, or adds it, and stores that it is wanted.
 func (w *worker) choose(ctx context.Context, target Target) (r *record, err error) {
+	again := w.mustRetry()
+	defer func() {
+		if again && err == nil {
+			w.retried()
+		}
+	}()
 	r, err = w.manager.load(ctx, w.application)
 	if err != nil {
 		return nil, err
@@ -280,12 +299,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
 		return r, nil // it does not begin with nothing
 	}
-	changed, again := w.attempt(r, target)
-	defer func() {
-		if again && err == nil {
-			w.begunAgain()
-		}
-	}()
+	changed := r.attempt(target.Rollout, again)
 	digest := target.Rendering.Digest()
 	for _, number := range []int{target.Revision, r.Wanted} {
 		if known := r.find(number); known != nil && known.Digest == digest {
@@ -312,27 +326,18 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	return r, err
 }
 
-// attempt counts an attempt if the rollout has changed or must begin again.
-func (w *worker) attempt(r *record, target Target) (changed, again bool) {
-	rollout := ""
-	if target.Rollout != nil {
-		rollout = digest(target.Rollout)
-	}
+func (w *worker) mustRetry() bool {
 	w.mu.Lock()
-	again = w.again
-	w.mu.Unlock()
-	if changed = again || r.Rollout != rollout; changed {
-		r.Attempt++
-	}
-	r.Rollout = rollout
-	return changed, again
+	defer w.mu.Unlock()
+	return w.again
 }
 
-// begunAgain records that a retry is stored.
-func (w *worker) begunAgain() {
+// retried records that a retry is stored.
+func (w *worker) retried() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.again = false
-	w.mu.Unlock()
+	w.tell()
 }
 
 // do does a step, and waits for its event.
