@@ -92,8 +92,9 @@ const (
 	StrategyUpdate Strategy = "Update"
 	// StrategyCreateOnly creates it. What exists, and is ours or may be adopted, gets the owner reference and stays as it is.
 	StrategyCreateOnly Strategy = "CreateOnly"
-	// StrategyReadOnly writes and records nothing: the change has the object, if it exists. Do not give such an object to Prune,
-	// and give it PolicyOrphan, so that what was applied before is released.
+	// StrategyReadOnly writes and records nothing. The change is ActionRetained and has the object, if
+	// it exists. Prune needs the option too, in [PruneOptions].ByKey: it then releases an object that
+	// the work applied before.
 	StrategyReadOnly Strategy = "ReadOnly"
 )
 
@@ -254,6 +255,9 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 		r.items = append(r.items, item)
 		key, err := Identify(obj)
 		item.change.Key = key
+		if err == nil && isInventoryOf(r.work, key, obj.GetLabels()) {
+			err = fmt.Errorf("%w: %s is the inventory of this work, which would own itself", ErrInvalidObject, key)
+		}
 		if err != nil {
 			item.finish(ActionFailed, fmt.Errorf("manifest %d: %w", ordinal, err))
 			continue

@@ -24,6 +24,8 @@ const (
 	annotationKinds      = "applyset.kubernetes.io/contains-group-kinds"
 	annotationNamespaces = "applyset.kubernetes.io/additional-namespaces"
 
+	// maxSetAnnotation leaves room for others in the 256 KiB that all annotations of an object may have.
+	maxSetAnnotation = 64 << 10
 	// tooling keeps kubectl apply --prune from working on the set.
 	tooling = "appliedwork/v1alpha1"
 )
@@ -68,8 +70,11 @@ func (t *Tracker) describeSet(ctx context.Context, inv *inventory) error {
 		}
 	}
 	labels := map[string]string{labelSetID: ApplySetID(inv.main().Name)}
-	annotations := map[string]string{
-		annotationTooling: tooling, annotationKinds: sortedList(kinds), annotationNamespaces: sortedList(namespaces),
+	annotations := map[string]string{annotationTooling: tooling}
+	for name, set := range map[string]map[string]bool{annotationKinds: kinds, annotationNamespaces: namespaces} {
+		if annotations[name] = sortedList(set); len(annotations[name]) > maxSetAnnotation {
+			annotations[name] = ""
+		}
 	}
 	if includes(inv.main().Labels, labels) && includes(inv.main().Annotations, annotations) {
 		return nil

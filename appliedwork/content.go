@@ -118,7 +118,7 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 		return unreadable(fmt.Errorf("the API server does not support it"))
 	}
 	var found []v1alpha1.AppliedResourceMeta
-	options := metav1.ListOptions{Limit: firstPage}
+	options := metav1.ListOptions{Limit: firstPage, FieldSelector: selectorOf(m)}
 	for len(found) == 0 {
 		page, next, err := r.metadataPage(ctx, m, namespace.Name, options)
 		switch {
@@ -150,7 +150,7 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 		if next == "" {
 			break
 		}
-		options = metav1.ListOptions{Limit: pageSize, Continue: next}
+		options.Limit, options.Continue = pageSize, next
 	}
 	if len(found) == 0 {
 		return nil, nil
@@ -162,6 +162,14 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 	return &PruneBlockedError{Key: namespace, Reason: NamespaceNotEmpty, Objects: found, Detail: fmt.Sprintf(
 		"no AppliedWork applied %s, and the namespace may contain more: remove the objects, or set Policies.Unmanaged to Delete",
 		strings.Join(names, ", "))}, nil
+}
+
+// selectorOf leaves out the Secrets that a ServiceAccount has for its tokens.
+func selectorOf(m mapping) string {
+	if m.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
+		return "type!=kubernetes.io/service-account-token"
+	}
+	return ""
 }
 
 // metadataPage returns one page of the metadata of objects.
@@ -187,11 +195,11 @@ func (c *cluster) metadataPage(ctx context.Context, m mapping, namespace string,
 }
 
 // isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork and no controller of the
-// cluster answers for it. An object with an owner in its Namespace is not: the garbage collector deletes it after the owner, and
-// the owner counts itself.
+// cluster answers for it. An object with an owner in its Namespace is not, if the owner counts: the garbage collector deletes
+// the object after the owner.
 func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object) (bool, error) {
 	key := KeyOf(entryOf(m, obj).ResourceIdentifier)
-	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key, obj) {
+	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key) {
 		return false, nil
 	}
 	if policy, ok := r.opts.Policies.ByKey[key]; ok && policy == PolicyDelete {
@@ -203,6 +211,9 @@ func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object
 	}
 	alive := false
 	for _, owner := range owners {
+		if owner.UID == obj.GetUID() {
+			return true, nil
+		}
 		is, err := r.isOtherOwner(ctx, key, owner)
 		if err != nil {
 			return false, fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, key, err)
@@ -212,7 +223,8 @@ func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object
 	return alive, nil
 }
 
-// isOtherOwner reports whether an owner keeps an object after the objects of the AppliedWork, and is not in its Namespace.
+// isOtherOwner reports whether an owner keeps an object after the objects of the AppliedWork, and does not count itself in the
+// object's Namespace.
 func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.OwnerReference) (bool, error) {
 	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }) {
 		return false, nil
@@ -231,8 +243,12 @@ func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.Owner
 	if IsTypeNotServed(err) {
 		return true, nil // the garbage collector keeps the object until it resolves the kind
 	}
-	if err != nil || m.namespaced {
+	if err != nil {
 		return false, err
+	}
+	if m.namespaced {
+		ofKubernetes := isOfEveryNamespace(Key{Group: gv.Group, Kind: owner.Kind, Namespace: key.Namespace, Name: owner.Name})
+		return ofKubernetes || isDisposable(m.groupKind()), nil // they do not count
 	}
 	live := r.get(ctx, target{m, "", owner.Name})
 	if apierrors.IsForbidden(live.err) {
@@ -241,8 +257,8 @@ func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.Owner
 	return live.obj != nil && live.obj.GetUID() == owner.UID, live.err
 }
 
-// isOfEveryNamespace reports whether Kubernetes has created an object, as it does in every Namespace.
-func isOfEveryNamespace(key Key, obj metav1.Object) bool {
+// isOfEveryNamespace reports whether Kubernetes creates an object of this name in every Namespace.
+func isOfEveryNamespace(key Key) bool {
 	if key.Group != "" {
 		return false
 	}
@@ -251,8 +267,6 @@ func isOfEveryNamespace(key Key, obj metav1.Object) bool {
 		return key.Name == "default"
 	case "ConfigMap":
 		return key.Name == "kube-root-ca.crt"
-	case "Secret": // a token goes with its ServiceAccount
-		return obj.GetAnnotations()["kubernetes.io/service-account.name"] != ""
 	}
 	return false
 }

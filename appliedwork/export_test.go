@@ -32,3 +32,6 @@ func LimitIndex(t *Tracker, works int) { t.opts.Index.limit = works * indexedWor
 
 // Answers returns how many answers of access reviews are kept, for tests.
 func Answers(t *Tracker) int { return len(t.access.answers) }
+
+// Versions returns how many answers of discovery about a version are kept, for tests.
+func Versions(t *Tracker) int { return len(t.kinds.versions) }

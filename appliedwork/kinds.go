@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -194,7 +195,12 @@ func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 		case !apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("discover the resources of %s: %w", gv, err)
 		}
-		return func() { k.versions[gv] = answer }, nil
+		return func() {
+			maps.DeleteFunc(k.versions, func(_ schema.GroupVersion, a versionAnswer) bool {
+				return len(a.resources) == 0 && answer.at.Sub(a.at) >= staleAfter // names come from manifests: they have no bound
+			})
+			k.versions[gv] = answer
+		}, nil
 	})
 }
 

@@ -47,6 +47,15 @@ func shardName(work *v1alpha1.AppliedWork, n int) string {
 	return fmt.Sprintf("%s-shard-%d-%s", sanitize(work.Name), n, work.UID)
 }
 
+// isInventoryOf reports whether an object with a key and labels is, or would be taken for, a part of the inventory of work.
+func isInventoryOf(work *v1alpha1.AppliedWork, key Key, labels map[string]string) bool {
+	if key.GroupKind() != v1alpha1.GroupVersionKind.GroupKind() {
+		return false
+	}
+	uid := string(work.UID)
+	return key.Name == work.Name || labels[v1alpha1.LabelShardOf] == uid || strings.HasSuffix(key.Name, "-"+uid)
+}
+
 // sanitize returns the beginning of s in characters that a name may have, without a separator at its ends.
 func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {

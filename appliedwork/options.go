@@ -56,6 +56,7 @@ type Options struct {
 	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as its parent: kubectl lists them by
 	// the label applyset.kubernetes.io/part-of, whose value is [ApplySetID], and kubectl apply --prune leaves them alone. An
 	// object that is part of another ApplySet stays so. The parent's CRD needs the label that [v1alpha1.EnsureCRD] sets.
+	// The annotation with the set's kinds or namespaces is empty when it would be longer than 64 KiB.
 	ApplySet bool
 	// Reviews asks what an [Executor] may do: AuthorizationV1().SubjectAccessReviews() of a client that may create
 	// subjectaccessreviews. Required for [ApplyOptions].Executor.

@@ -42,8 +42,9 @@ type Policies struct {
 	Adopted Policy
 	// Unmanaged holds for objects in a Namespace of the work that no AppliedWork has applied. Defaults to PolicyOrphan, which keeps
 	// the Namespace while it contains such an object. PolicyDelete deletes the Namespace with all its content. Objects that
-	// Kubernetes creates in every Namespace do not count, nor do Events, Endpoints and Leases. An object with an owner in the
-	// Namespace counts only through its owner. An object of ByKey with PolicyDelete does not count.
+	// Kubernetes creates in every Namespace do not count, nor do Events, Endpoints, Leases and the token Secrets of
+	// ServiceAccounts. An object with an owner in the Namespace counts only through its owner, if the owner counts. An object
+	// of ByKey with PolicyDelete does not count.
 	Unmanaged Policy
 	// ByKey, where it has an object, decides over the others: PolicyDelete or PolicyOrphan. A namespace in the key of a
 	// cluster-scoped object does not count.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,9 @@ type PruneOptions struct {
 	Propagation metav1.DeletionPropagation
 	// Policies say which objects are deleted and which are left. Defaults to delete all.
 	Policies Policies
+	// ByKey are the options of [ApplyOptions].ByKey. A desired object with [StrategyReadOnly] is
+	// released if the work applied it before. The other strategies change nothing in Prune.
+	ByKey map[Key]ObjectOptions
 	// AllowEmpty is whether nothing may be desired. Without it that is an [ErrEmptyDesired]: it is more often a mistake.
 	AllowEmpty bool
 	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
@@ -165,7 +169,22 @@ func (i *pruneItem) finish(action Action, err error) {
 // desired.
 func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructured) []v1alpha1.ResourceIdentifier {
 	r.used, r.usedKinds, r.keptUIDs = map[string]Key{}, map[schema.GroupKind]Key{}, map[types.UID]bool{}
+	policies := maps.Clone(r.opts.Policies.ByKey)
 	var ids []v1alpha1.ResourceIdentifier
+	add := func(key Key, m mapping) {
+		if options, _ := byKey(r.opts.ByKey, key); options.Strategy == StrategyReadOnly {
+			if policies == nil {
+				policies = map[Key]Policy{}
+			}
+			policies[key] = PolicyOrphan
+			return
+		}
+		r.usedKinds[key.GroupKind()] = key
+		r.use(key)
+		ids = append(ids, v1alpha1.ResourceIdentifier{
+			Group: key.Group, Kind: key.Kind, Resource: m.resource.Resource, Namespace: key.Namespace, Name: key.Name,
+		})
+	}
 	for _, obj := range desired {
 		key, err := Identify(obj)
 		if err != nil {
@@ -173,20 +192,21 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 			continue
 		}
 		gvk := obj.GroupVersionKind()
-		r.usedKinds[gvk.GroupKind()] = key
 		m, err := r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
 		if err == nil && m.namespaced && key.Namespace == "" {
+			r.usedKinds[gvk.GroupKind()] = key
 			r.unknown++ // Apply refuses it, so it may be any object of its name
 			continue
 		}
 		if err != nil || m.namespaced {
-			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Resource: m.resource.Resource, Namespace: key.Namespace, Name: key.Name})
-			r.use(key)
+			add(key, m)
 		}
 		if (err != nil && key.Namespace != "") || (err == nil && !m.namespaced) {
-			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Resource: m.resource.Resource, Name: key.Name})
+			key.Namespace = ""
+			add(key, m)
 		}
 	}
+	r.opts.Policies.ByKey = policies
 	return ids
 }
 

@@ -155,7 +155,8 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
 	}
 	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
-	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) {
+	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) ||
+		isInventoryOf(r.work, item.change.Key, nil) {
 		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
 	}
 	switch DecideDeletion(live, item.entry, owners, policy) {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -268,8 +267,8 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, 
 	}
 	changes, err := r.applier.Apply(ctx, work, want.Objects, opts.Apply)
 	if opts.PruneIncomplete || err == nil && changes.Done() {
-		objects, prune := withoutReadOnly(want.Objects, opts)
-		pruned, pruneErr := r.pruner.Prune(ctx, work, objects, prune)
+		opts.Prune.ByKey = opts.Apply.ByKey
+		pruned, pruneErr := r.pruner.Prune(ctx, work, want.Objects, opts.Prune)
 		changes.Entries, err = append(changes.Entries, pruned.Entries...), errors.Join(err, pruneErr)
 	}
 	if r.opts.Watcher != nil {
@@ -280,24 +279,6 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, 
 		err = errors.Join(err, entriesErr)
 	}
 	return r.result(ctx, work, changes, audited, err)
-}
-
-// withoutReadOnly takes objects that are only read from those that are desired: what was applied of them before is released.
-func withoutReadOnly(objects []*unstructured.Unstructured, opts Options) ([]*unstructured.Unstructured, appliedwork.PruneOptions) {
-	prune := opts.Prune
-	var out []*unstructured.Unstructured
-	for _, obj := range objects {
-		key, err := appliedwork.Identify(obj)
-		if err != nil || opts.Apply.ByKey[key].Strategy != appliedwork.StrategyReadOnly {
-			out = append(out, obj)
-			continue
-		}
-		if prune.Policies.ByKey = maps.Clone(prune.Policies.ByKey); prune.Policies.ByKey == nil {
-			prune.Policies.ByKey = map[appliedwork.Key]appliedwork.Policy{}
-		}
-		prune.Policies.ByKey[key] = appliedwork.PolicyOrphan
-	}
-	return out, prune
 }
 
 func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts appliedwork.TeardownOptions) (reconcile.Result, error) {

@@ -117,6 +117,55 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	})
 }
 
+// checkOwnersWithoutCount: an object of a user blocks its Namespace although its owner does not count, or its annotations are
+// those of a token.
+func checkOwnersWithoutCount(t *testing.T, g *ground) {
+	live := func(group, resource, ns, name string) *unstructured.Unstructured {
+		t.Helper()
+		obj, err := g.admin.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).Namespace(ns).
+			Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj
+	}
+	for name, populate := range map[string]func(ns string) *unstructured.Unstructured{
+		"annotated": func(ns string) *unstructured.Unstructured {
+			return parsed(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":%q,"name":"users",
+				"annotations":{"kubernetes.io/service-account.name":"default"}}}`, ns)
+		},
+		"of-a-lease": func(ns string) *unstructured.Unstructured {
+			return ownedBy(live("coordination.k8s.io", "leases", ns, "leader"), configMapOf(ns, "users", "1"))
+		},
+		"of-the-default-account": func(ns string) *unstructured.Unstructured {
+			return ownedBy(live("", "serviceaccounts", ns, "default"), configMapOf(ns, "users", "1"))
+		},
+		"of-itself": func(ns string) *unstructured.Unstructured {
+			return configMapOf(ns, "users", "1")
+		},
+	} {
+		id := "content-" + name
+		x := g.plain(nil)
+		work, ns := x.ensure(t, id), namespaceOf(id)
+		x.apply(t, work, ns)
+		g.populate(t, id)
+		resource, users := "configmaps", populate(id)
+		if users.GetKind() == "Secret" {
+			resource = "secrets"
+		}
+		users = g.createIn(t, resource, users)
+		if name == "of-itself" {
+			if _, err := g.at(users).Update(t.Context(), ownedBy(users, users), metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
+			t.Errorf("%s: %v", name, blocked.Objects)
+		}
+	}
+}
+
 // checkNamespaceDependents: what Kubernetes creates in every Namespace, and what the objects of the work own, do not block.
 func checkNamespaceDependents(t *testing.T, g *ground) {
 	x := g.plain(nil)

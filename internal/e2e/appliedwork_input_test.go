@@ -31,7 +31,7 @@ func TestAppliedWorkInput(t *testing.T) {
 		check func(*testing.T, *ground)
 	}{
 		{"Kinds", checkKinds}, {"SecretKeys", checkSecretKeys}, {"Odd", checkOdd}, {"NewVersion", checkNewVersion}, {"DesiredOfCRD", checkDesiredOfCRD},
-		{"Passes", checkPasses}, {"WaitWithCRD", checkWaitWithCRD}, {"CRDAgain", checkCRDAgain},
+		{"Passes", checkPasses}, {"WaitWithCRD", checkWaitWithCRD}, {"CRDAgain", checkCRDAgain}, {"OwnInventory", checkOwnInventory},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shared := *g
@@ -267,5 +267,27 @@ func checkCRDAgain(t *testing.T, g *ground) {
 		if _, err := x.tracker.Ensure(ctx, fmt.Sprint("again-", i), v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"}); err != nil {
 			t.Errorf("right after EnsureCRD: %v", err)
 		}
+	}
+}
+
+// checkOwnInventory: a work whose manifests include its own AppliedWork, or a shard of it, does not own itself.
+func checkOwnInventory(t *testing.T, g *ground) {
+	x := g.plain(nil)
+	work := x.ensure(t, "own-inventory")
+	self := func(name, labels string) *unstructured.Unstructured {
+		return parsed(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q,"labels":{%s}},
+			"spec":{"workName":"own-inventory","workNamespace":"cluster1"}}`, name, labels)
+	}
+	a := configMapOf("input", "own-inventory", "1")
+	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
+	shard := fmt.Sprintf("%q:%q", v1alpha1.LabelShardOf, work.UID)
+	changes, err := x.applier.Apply(t.Context(), work, objects(self(work.Name, ""), self("a-shard", shard), a),
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Policies: policies})
+	if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), "own itself") {
+		t.Error(err)
+	}
+	want(t, changes, "1 created, 2 failed")
+	if live := g.get(self(work.Name, "")); appliedwork.IsOwnedBy(live, work.UID) {
+		t.Errorf("it owns itself: %v", live.GetOwnerReferences())
 	}
 }

@@ -234,6 +234,43 @@ func checkReconciledPolicies(t *testing.T, g *ground) {
 	}
 }
 
+// checkOnlyRead: objects that a work only reads from now on are released, also its last ones. The key of a cluster-scoped object may
+// have a namespace.
+func checkOnlyRead(t *testing.T, g *ground) {
+	for name, c := range map[string]struct{ inManifest, inKey string }{"as-it-is": {"", ""}, "in-manifest": {"default", ""}, "in-key": {"", "default"}} {
+		id := "only-read-" + name
+		g.create(namespaceOf(id))
+		role, read := clusterRoleOf(id), configMapOf(id, "read", "1")
+		role.SetNamespace(c.inManifest)
+		g.plain(nil).ensure(t, id)
+		opts := reconciler.Options{
+			NoAudit: true, Owns: func(w *v1alpha1.AppliedWork) bool { return w.Name == id },
+			Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())},
+			Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
+				return reconciler.Want{Objects: objects(role, read)}, nil
+			}),
+		}
+		for _, strategy := range []appliedwork.Strategy{appliedwork.StrategyServerSideApply, appliedwork.StrategyReadOnly} {
+			opts.Apply.ByKey = map[appliedwork.Key]appliedwork.ObjectOptions{
+				{Kind: "ConfigMap", Namespace: id, Name: "read"}:                                        {Strategy: strategy},
+				{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Namespace: c.inKey, Name: id}: {Strategy: strategy},
+			}
+			r, err := reconciler.New(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: id}}); err != nil {
+				t.Errorf("%s, %s: %v", name, strategy, err)
+			}
+		}
+		for _, obj := range objects(clusterRoleOf(id), read) {
+			if live := g.get(obj); live == nil || len(live.GetOwnerReferences()) > 0 {
+				t.Errorf("%s: the %s is not released: %v", name, obj.GetKind(), live)
+			}
+		}
+	}
+}
+
 // checkForgivingKeys: a policy for the key of a manifest holds, also where a cluster-scoped manifest has a namespace. What no API
 // server takes is refused, and leaves no entry. What a cancelled apply has done is recorded.
 func checkForgivingKeys(t *testing.T, g *ground) {

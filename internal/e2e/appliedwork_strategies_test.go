@@ -5,6 +5,7 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -247,5 +248,27 @@ func checkApplySet(t *testing.T, g *ground) {
 	want(t, changes, "1 adopted")
 	if g.get(a).GetLabels()["applyset.kubernetes.io/part-of"] != appliedwork.ApplySetID(work.Name) {
 		t.Error("a shared object has left its set")
+	}
+}
+
+// checkLargeApplySet: a work with objects in very many namespaces is applied; only the annotation with their names is empty.
+func checkLargeApplySet(t *testing.T, g *ground) {
+	g.create(namespaceOf("large-applyset"))
+	x := g.plain(func(o *appliedwork.Options) { o.ApplySet = true })
+	work := x.ensure(t, "large-applyset")
+	there := configMapOf("large-applyset", "a", "1")
+	all := objects(there)
+	for i := range 1100 { // more than 64 KiB of names
+		all = append(all, configMapOf(fmt.Sprintf("large-applyset-%048d", i), "a", "1"))
+	}
+	changes, _ := x.applier.Apply(t.Context(), work, all, appliedwork.ApplyOptions{Concurrency: 64})
+	want(t, changes, "1 created, 1100 failed")
+	parent := g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"large-applyset"}}`))
+	if got := parent.GetAnnotations(); got["applyset.kubernetes.io/contains-group-kinds"] != "ConfigMap" ||
+		got["applyset.kubernetes.io/additional-namespaces"] != "" {
+		t.Errorf("%.300v", got)
+	}
+	if g.get(there) == nil {
+		t.Error("the object in a namespace that exists was not created")
 	}
 }

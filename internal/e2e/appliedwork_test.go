@@ -42,6 +42,7 @@ func TestAppliedWork(t *testing.T) {
 		check{"DroppedContents", checkDroppedContents}, check{"ProtectedKeys", checkProtectedKeys}, check{"AnnotationBrink", checkAnnotationBrink},
 		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
 		check{"NamespaceContent", checkNamespaceContent}, check{"NamespaceDependents", checkNamespaceDependents},
+		check{"OwnersWithoutCount", checkOwnersWithoutCount}, check{"OnlyRead", checkOnlyRead}, check{"LargeApplySet", checkLargeApplySet},
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
 	)
