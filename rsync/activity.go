@@ -10,16 +10,16 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Activity reports whether a context has events that are not done.
+// Activity reports whether a context has unfinished events.
 type Activity struct {
 	AppContextID string
 	Active       bool
 }
 
-// Activity returns the contexts that have events now, and then a value for each event that is
-// queued and for each context whose last event is done. It ends with ctx, without an error, or with
-// an error of the store, such as store.ErrCompacted: call it again then. [Engine.Watch] returns the
-// changes of one context.
+// Activity returns the contexts with unfinished events, and then a value for each queued event and
+// for each context when its last event has ended. It ends without an error when ctx ends, or with
+// an error of the store, for example store.ErrCompacted: then call it again. [Engine.Watch] returns
+// the changes of one context.
 func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
 	return func(yield func(Activity, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -60,7 +60,8 @@ func (e *brokenError) Error() string { return "the value of " + e.key + " is " +
 // Unwrap returns ErrBroken.
 func (e *brokenError) Unwrap() error { return ErrBroken }
 
-// AppContext returns a context as it was created. It returns ErrNotFound, ErrInvalidInput and ErrBroken.
+// AppContext returns a context with its manifests, as it was created. It returns ErrNotFound,
+// ErrInvalidInput and ErrBroken.
 func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppContext, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -79,9 +80,10 @@ func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppCont
 	return e.loadSpec(ctx, &h)
 }
 
-// Delete removes a context with its history. It returns ErrNotFound, and ErrInvalidState while events of it are queued or
-// its objects may be on clusters: the state must be Created, Terminated, Updated, or TerminationFailed, of which the caller
-// knows better.
+// Delete removes a context and its history from the store. It deletes no objects on clusters. It
+// returns ErrNotFound, and ErrInvalidState while events are queued or the state is none of Created,
+// Terminated, Updated and TerminationFailed. After TerminationFailed objects may remain on
+// clusters.
 func (e *Engine) Delete(ctx context.Context, id string) error {
 	for range conflictLimit {
 		img, err := e.image(ctx, id)

@@ -34,13 +34,15 @@ type creation struct {
 	conditions     []store.Compare // of its next transaction
 }
 
-// Create stores a context, in the state Created. It returns an [*appcontext.Error] for one that is not valid, which for nil is
-// ErrInvalidInput too, ErrConflict where there is one of that ID, and store.ErrTooLarge for what the store cannot hold. After
-// other errors of the store the context may be there, as a whole: Create again, which returns ErrConflict then.
+// Create stores a context in the state Created. It returns an [*appcontext.Error] for an invalid
+// context, ErrInvalidInput for nil, ErrConflict if a context with the ID exists, and
+// store.ErrTooLarge for a context that exceeds the limits of the store. After other errors of the
+// store, the complete context may be stored. Call Create again: it then returns ErrConflict.
 //
-// A context that is too large for one transaction takes several, of which the last makes it visible, so nobody ever sees half of
-// one. They must not take longer than ten minutes together: what a process has left that ended between them is removed when an
-// engine starts after that time. The engine that creates need not be started.
+// A large context takes several transactions. The last one makes it visible, so no reader finds an
+// incomplete context. All of them together must end within 10 minutes. If the process ends before
+// the last one, an engine that starts after these 10 minutes removes the parts. Create needs no
+// Start.
 func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	if err := appcontext.Validate(c); err != nil {
 		if c == nil {

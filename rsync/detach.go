@@ -16,20 +16,19 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Detach removes a cluster from a context by force, for a cluster that does not answer any more.
-// From then on:
+// Detach removes a cluster that does not answer any more from a context. From then on:
 //
-//   - Events leave the cluster out, the event under way too. The status of each app there is
+//   - Events omit the cluster, including the event in progress. The status of each app there is
 //     Skipped, with the reason Detached. Terminate and Delete of the context work without the
 //     cluster.
 //   - The context does not hold its objects on the cluster: see [Engine.Inventory].
 //   - [Engine.Detached] lists the objects that the context may have there. When the cluster answers
 //     again, the engine deletes those that no other context holds. It runs no hooks. Until then it
-//     probes the cluster rarely, at least every 10 minutes, and records the reason why it waits.
+//     probes the cluster, with a delay that grows to 10 minutes, and records why the cleanup waits.
 //
 // The cluster stays detached until [Engine.Attach], also after the cleanup. Detach returns
-// ErrNotFound if there is no such context or the context has no app on the cluster, and ErrBroken
-// if the manifests cannot be read. To detach again is no error.
+// ErrNotFound if the context does not exist or has no app on the cluster, and ErrBroken if the
+// manifests cannot be decoded. To detach again is no error.
 func (e *Engine) Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
 	for range conflictLimit {
 		img, err := e.onCluster(ctx, id, cluster)
@@ -73,10 +72,10 @@ func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []stor
 	return err
 }
 
-// Attach undoes Detach. The next Instantiate of the context applies everything on the cluster.
-// Until then the context may lack objects there, which an Update from it takes into account. If the
-// context holds its objects, Attach ends a cleanup that is not done. Attach returns ErrNotFound as
-// Detach does. To attach a cluster that is not detached is no error.
+// Attach undoes Detach. The next Instantiate of the context applies all resources on the cluster.
+// Until then objects may be missing there, and an Update from the context applies all resources
+// there. If the context holds its objects, Attach ends an unfinished cleanup. Attach returns
+// ErrNotFound in the same cases as Detach. To attach a cluster that is not detached is no error.
 func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
 	for range conflictLimit {
 		img, err := e.onCluster(ctx, id, cluster)

@@ -23,7 +23,7 @@ const (
 	maxDiffFields = 32 << 20
 )
 
-// Diff is what an event would change on the clusters.
+// Diff has the changes that an event would make on the clusters.
 type Diff struct {
 	AppContextID string    `json:"appContextID"`
 	Event        EventType `json:"event"`
@@ -33,21 +33,24 @@ type Diff struct {
 	Clusters []ClusterDiff `json:"clusters"`
 }
 
-// ClusterDiff is what an event would change of one app on one cluster.
+// ClusterDiff has the changes that an event would make to one app on one cluster.
 type ClusterDiff struct {
 	Cluster appcontext.ClusterID `json:"cluster"`
 	App     string               `json:"app"`
-	// AppContextID is the context whose app it is: an Update deletes objects of the contexts that it replaces.
+	// AppContextID is the context of the app. An Update also deletes objects of the contexts that
+	// it replaces.
 	AppContextID string `json:"appContextID"`
-	// Reason is empty if the cluster answered. Otherwise it is not known what would change: ReasonUnreachable, ReasonRefusedForNow, or
-	// ReasonRefused, also for a connector that is no [connector.Differ]. Message has the cause.
+	// Reason is empty if the cluster answered. Otherwise it is ReasonUnreachable,
+	// ReasonRefusedForNow or ReasonRefused, the changes are unknown, and Message has the cause. A
+	// connector that is no [connector.Differ] has ReasonRefused.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Changes are those of the objects that the event applies or deletes, in the order of objects. Some of them may stay as they are.
+	// Changes has the objects that the event applies or deletes, ordered by object. Objects that
+	// the event does not change are included.
 	Changes []connector.Change `json:"changes,omitempty"`
 }
 
-// Count returns how many objects would change in one of some ways.
+// Count returns the number of objects with a change of one of the kinds.
 func (d *Diff) Count(of ...connector.ChangeKind) int {
 	n := 0
 	for i := range d.Clusters {
@@ -60,7 +63,8 @@ func (d *Diff) Count(of ...connector.ChangeKind) int {
 	return n
 }
 
-// Err returns nil if all clusters answered. Otherwise the error names the others. It wraps ErrUnreachable or ErrFailed.
+// Err returns nil if all clusters answered. Otherwise it returns an error with the names of the
+// others, which wraps ErrUnreachable or ErrFailed.
 func (d *Diff) Err() error {
 	var errs []error
 	for i := range d.Clusters {
@@ -76,14 +80,15 @@ func (d *Diff) Err() error {
 	return errors.Join(errs...)
 }
 
-// Diff returns what an event would change if it began now, without a change on a cluster or in the store. The event is
-// Instantiate, Terminate, or Update, for which from is the context to update from; from is empty for the others. The engine need
-// not be started.
+// Diff returns the changes that an event would make if it began now. It changes nothing on clusters
+// or in the store. The event is Instantiate, Terminate or Update. For Update, from is the context
+// to update from; for the others it is empty. Diff needs no Start.
 //
-// Connectors must implement [connector.Differ]. Diff asks 32 clusters at a time. One that does not answer within Options.CallTimeout, or
-// until ctx ends, is reported with its Reason in the result, and is no error. Objects that another context holds stay, as in the
-// event. A hook that the event applies and deletes is a change with a message. The fields of all changes take at most 32 MiB; others
-// are counted.
+// Connectors must implement [connector.Differ]. Diff calls 32 clusters at a time. A cluster that
+// does not answer within Options.CallTimeout, or before ctx ends, has a Reason in the result and is
+// no error: see [Diff.Err]. Objects that another context holds stay, as in the event. A hook that
+// the event applies and deletes is a change with a message. The fields of all changes have at most
+// 32 MiB; further fields are only counted.
 //
 // It returns ErrNotFound, ErrInvalidInput, ErrInvalidState if the event cannot begin, and ErrBroken.
 func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*Diff, error) {

@@ -25,8 +25,8 @@ func (d *Diff) String() string {
 	return b.String()
 }
 
-// WriteTo writes the difference for a person to read: a summary, then each cluster with its apps, a line for each object that is not
-// unchanged, and a line for each field. The order is always the same.
+// WriteTo writes the diff as text: a summary, then each cluster with its apps, with a line for each
+// object that changes and a line for each field. The order is deterministic.
 //
 //	Update of v2 from v1: 1 to create, 1 to change, 0 to replace, 1 to delete, 4 unchanged
 //	edge+c1
@@ -40,7 +40,8 @@ func (d *Diff) String() string {
 //	  web of v2
 //	    ? Unreachable: the cluster does not answer
 //
-// The signs -/+, !, ? and = stand for replaced, refused, unknown and unchanged objects.
+// The signs -/+, !, ? and = mark replaced, refused, unknown and unchanged objects. An unchanged
+// object has a line only if it has a message.
 func (d *Diff) WriteTo(w io.Writer) (int64, error) {
 	t := &textWriter{w: w}
 	from := ""

@@ -121,14 +121,14 @@ package rsync
 //
 // # Running etcd
 //
-// etcd keeps each past value of a key until it is compacted, and compacts nothing by default. Each event writes new
-// values, so an etcd without auto-compaction reaches its quota (2 GiB by default) and then refuses every write, which
-// [Engine.Healthy] returns. Run each member with
+// By default etcd keeps every old value of a key, because it compacts nothing. Each event writes new values, so an etcd
+// without auto-compaction reaches its quota (2 GiB by default). It then rejects every write, and [Engine.Healthy] returns
+// the error. Run each member with
 //
 //	etcd --auto-compaction-mode=periodic --auto-compaction-retention=1h --quota-backend-bytes=8589934592
 //
-// The quota must hold the current values and what all events write within the retention. An event writes each status
-// that changes, of at most 500 KiB, and a few small values. The retention is also how far back [Engine.Watch] can resume;
-// engines read again what a compaction has taken from their own watches. Space that a compaction frees is used again, so
-// etcd needs no defragmentation while it stays below its quota. One that has reached it needs a compaction, a
-// defragmentation and the alarm disarmed, with etcdctl; the engine then goes on by itself.
+// The quota must have room for the current values and for all writes within the retention. An event writes each status
+// that changes, of at most 500 KiB, and a few small values. [Engine.Watch] can resume within the retention. After a
+// compaction the engines repeat the reads of their own watches. etcd reuses compacted space, so it needs no
+// defragmentation below its quota. An etcd that has reached its quota needs a compaction, a defragmentation and
+// `alarm disarm`, with etcdctl. The engines then continue without a restart.

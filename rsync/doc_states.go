@@ -5,8 +5,8 @@
 
 // # States
 //
-// What [TransitionsDefault] says; RSYNC-STATES.md has it as a diagram. Read is valid in each state, Heal in
-// Instantiated; they change none.
+// The rows of [TransitionsDefault]; RSYNC-STATES.md has them as a diagram. Read is valid in each state, Heal in
+// Instantiated. Neither changes the state.
 //
 //   - Instantiate begins in Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Instantiating, then Instantiated or InstantiateFailed.
 //   - Terminate begins in Terminating, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Terminating, then Terminated or TerminationFailed.

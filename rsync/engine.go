@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Engine works on the AppContexts in a store. All methods may be called from any goroutine, and those that queue or read work
-// whether the engine is started or not: an engine that is not leaves the work to others on the same store.
+// Engine executes the events of the AppContexts in a store. All methods may be called from any
+// goroutine. Methods that queue events or read need no Start: other engines on the store then
+// execute the events.
 type Engine struct {
 	store      store.Store
 	connectors connector.Connectors
@@ -31,7 +32,8 @@ type Engine struct {
 	failure error // why there is no session
 }
 
-// New returns an engine. It starts nothing. It returns ErrInvalidInput for options that cannot be.
+// New returns an engine, which does nothing before Start. It returns ErrInvalidInput for invalid
+// options.
 func New(s store.Store, connectors connector.Connectors, options Options) (*Engine, error) {
 	if s == nil || connectors == nil {
 		return nil, fmt.Errorf("%w: rsync.New needs a store and connectors", ErrInvalidInput)
@@ -48,11 +50,12 @@ func New(s store.Store, connectors connector.Connectors, options Options) (*Engi
 	return e, nil
 }
 
-// Start works until ctx ends, and returns nil when all that it began has ended. It can be called once. What is under way then
-// is taken up by other engines on the store at once, or by the next start.
+// Start executes events until ctx ends, and returns nil when all of its calls have ended. It can be
+// called once. Other engines on the store continue unfinished events at once. Without other engines
+// the next start continues them.
 //
-// When the engine loses its lease, because the store did not answer or the process was frozen, it drops all it does and begins
-// anew with another lease.
+// An engine loses its lease if the store does not answer or the process is frozen. It then drops
+// its work, and begins again with a new lease.
 func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
@@ -82,7 +85,8 @@ func (e *Engine) Start(ctx context.Context) error {
 
 var errNotStarted = errors.New("the engine is not started")
 
-// Ready is closed when the engine has its first lease, and so works.
+// Ready returns a channel that is closed when the engine has its first lease and begins to execute
+// events.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Healthy returns nil while the engine has a lease and the store accepts its writes. Otherwise it returns the reason: the

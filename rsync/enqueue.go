@@ -18,15 +18,20 @@ import (
 // conflictLimit is how often a transaction is tried that others keep from succeeding.
 const conflictLimit = 100
 
-// Instantiate queues the event that applies all resources of a context. Like all methods that queue an event it returns
-// ErrNotFound, ErrStopped, ErrInvalidInput, and errors of the store, after which the event may or may not be queued: see
-// [IdempotencyKey]. Whether the event is valid for the state is seen when its turn comes.
+// Instantiate queues the event that applies all resources of a context. With [WithRollout] it moves
+// from cluster to cluster.
+//
+// Like all methods that queue an event, it returns ErrNotFound, ErrStopped, ErrInvalidInput and
+// errors of the store. After an error of the store the event may be queued: see [IdempotencyKey].
+// The engine checks whether the state allows the event when the event begins: see
+// [ErrInvalidState].
 func (e *Engine) Instantiate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
 	return e.enqueue(ctx, id, Element{Event: Instantiate}, options)
 }
 
-// Terminate queues the event that deletes all resources of a context. Where it is valid it pre-empts what is queued before
-// it: those events are skipped, and the one that is under way ends as soon as it would have to wait for something.
+// Terminate queues the event that deletes all resources of a context. If the state allows it,
+// earlier events in the queue are skipped, and the event in progress ends when it would otherwise
+// wait.
 //
 // Objects that another context holds stay, with the manifest of that context: see [Engine.Inventory]. The
 // status of the app on that cluster names them.
@@ -34,16 +39,20 @@ func (e *Engine) Terminate(ctx context.Context, id string, options ...CallOption
 	return e.enqueue(ctx, id, Element{Event: Terminate}, options)
 }
 
-// Read queues the event that asks the clusters for the state of all resources. [ClusterStatus].Resources has the answer.
+// Read queues the event that reads the state of all resources from the clusters, into
+// [ClusterStatus].Resources.
 func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
 	return e.enqueue(ctx, id, Element{Event: Read}, options)
 }
 
-// Update queues the event that leads from one context, which must be Instantiated when it begins, or have
-// failed, to another one, in whose queue it is. First it applies what to has and from has not, or has
-// otherwise; when all of that is done, an UpdateDelete in the queue of from deletes what to no longer has.
-// Where an update before has failed, it applies everything, and there is an UpdateDelete for each context
-// that has objects since. Wait waits for all.
+// Update queues the event that leads from one context to another. The event is in the queue of the
+// context to. When it begins, the context from must be Instantiated or have failed. The event first
+// applies the resources of to that are new or have changed. When all of them are applied, an
+// UpdateDelete in the queue of from deletes the objects that to does not have. [Engine.Wait] waits
+// for both.
+//
+// With [WithRollout] an Update moves from cluster to cluster. After a failed update, the next one
+// applies all resources, and each context that the failed updates have left gets an UpdateDelete.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, fmt.Errorf("%w: an update leads from one app context to another, and both are %q", ErrInvalidInput, to)
@@ -61,9 +70,9 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 	return e.enqueue(ctx, to, Element{Event: Update, UCID: from}, options)
 }
 
-// Rollback queues the event that leads from a context back to one that was updated to it: an Update
-// the other way round. It is also the way back from an update that failed. With a rollout it can
-// lead back a group of clusters alone: see ROLLOUT.md.
+// Rollback queues the event that leads from a context back to an earlier one. The event is an
+// Update in the other direction, and it is also valid after a failed update. With a rollout it can
+// roll back one group of clusters: see ROLLOUT.md.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)
 }
@@ -174,15 +183,16 @@ func (e *Engine) enqueueOps(
 // now is the time as it is stored: in UTC, without the monotonic part.
 func (e *Engine) now() time.Time { return e.options.Clock.Now().UTC().Round(0) }
 
-// Stop sets the latch of a context: at once, waits of the event under way end and with them the event, events that are queued
-// are skipped, and new ones are refused with ErrStopped, until ClearStop. Calls to clusters that are under way finish. It returns
-// ErrNotFound. Stopping again is no error.
+// Stop stops a context until ClearStop. The event in progress ends when it would otherwise wait;
+// calls to clusters that are in progress finish. Queued events are skipped, and new events are
+// rejected with ErrStopped. Stop returns ErrNotFound if the context does not exist. To stop a
+// stopped context is no error.
 func (e *Engine) Stop(ctx context.Context, id string) error {
 	return e.latch(ctx, id, store.Put(stopKey(id), encode(id)))
 }
 
-// ClearStop takes Stop back: new events can be queued. What was skipped stays skipped. Taken back
-// before an engine has seen it, a Stop may have no effect: wait until what it is to end has ended.
+// ClearStop ends a Stop, so new events can be queued. Skipped events stay skipped. Call it after
+// the events that Stop must end have ended: a Stop that is cleared earlier may have no effect.
 func (e *Engine) ClearStop(ctx context.Context, id string) error {
 	return e.latch(ctx, id, store.Delete(stopKey(id)))
 }

@@ -9,54 +9,58 @@ import (
 	"time"
 )
 
-// The reasons for which methods of [Engine] fail, for errors.Is.
+// The errors of methods of [Engine], for errors.Is.
 var (
-	// ErrInvalidState: the state of the context does not allow it. What Wait returns for an event is an [*EventError].
+	// ErrInvalidState: the state of the context does not allow the call or the event.
 	ErrInvalidState = errors.New("the state of the app context does not allow this")
-	// ErrStopped: the context is stopped. ClearStop takes that back.
+	// ErrStopped: the context is stopped until ClearStop.
 	ErrStopped = errors.New("the app context is stopped: ClearStop lets it go on")
-	// ErrFenced: the engine has lost its lease, so another one may have its work. It writes nothing any more and begins anew.
+	// ErrFenced: the engine has lost its lease, so another engine may own its contexts. It writes
+	// nothing until it has a new lease.
 	ErrFenced = errors.New("the engine has lost its lease")
 	// ErrUnreachable: a cluster did not answer until the event had to end.
 	ErrUnreachable = errors.New("a cluster does not answer")
-	// ErrConflict: there is a context of that ID already, or others changed the context over and over.
+	// ErrConflict: a context with the ID exists, or other writers changed the context during each
+	// attempt.
 	ErrConflict = errors.New("the app context is there already, or has changed meanwhile")
-	// ErrNotFound: there is no such context, or its history no longer has the event.
+	// ErrNotFound: the context or the event does not exist, or the event is no longer in the
+	// history.
 	ErrNotFound = errors.New("there is no such app context or event")
-	// ErrInvalidInput: an argument or an option cannot be used.
+	// ErrInvalidInput: an argument or an option is invalid.
 	ErrInvalidInput = errors.New("invalid input")
-	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate took its place.
+	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate replaced the event.
 	ErrFailed    = errors.New("a cluster refused")
 	ErrPreempted = errors.New("a terminate took the place of the event")
 	// ErrAborted: a rollout was aborted. ErrDeadline: a cluster took longer than Rollout.ProgressDeadline.
 	ErrAborted  = errors.New("the rollout was aborted")
 	ErrDeadline = errors.New("a cluster took longer than the progress deadline")
-	// ErrBroken: what the store has of a context is missing or cannot be read, which no repetition helps.
+	// ErrBroken: a value of a context is missing in the store or cannot be decoded. A retry does
+	// not help.
 	ErrBroken = errors.New("missing or broken")
 )
 
-// Reason says in a word why an element or an app on a cluster ended as it did.
+// Reason is the cause, in one word, of the status of an element or of an app on a cluster.
 type Reason string
 
 // The reasons.
 const (
 	ReasonInvalidState     Reason = "InvalidState"     // the state does not allow the event
-	ReasonNotFound         Reason = "NotFound"         // the other context of an update is not there
+	ReasonNotFound         Reason = "NotFound"         // the other context of an update does not exist
 	ReasonStopped          Reason = "Stopped"          // the context was stopped
 	ReasonPreempted        Reason = "Preempted"        // a Terminate was queued
 	ReasonUnreachable      Reason = "Unreachable"      // the cluster did not answer until the event had to end
 	ReasonRetriesExhausted Reason = "RetriesExhausted" // the cluster refused Options.MaxRetries times
-	ReasonRefusedForNow    Reason = "RefusedForNow"    // the cluster refused, and is asked again
+	ReasonRefusedForNow    Reason = "RefusedForNow"    // the cluster refused, and the engine tries again
 	ReasonNotReady         Reason = "NotReady"         // objects are not yet ready, or not yet gone
-	ReasonRefused          Reason = "Refused"          // the cluster will never take it
+	ReasonRefused          Reason = "Refused"          // the cluster refused for good
 	ReasonHookFailed       Reason = "HookFailed"       // an object that had to become ready has failed
 	ReasonDependency       Reason = "Dependency"       // an app that this one depends on failed
 	ReasonDeadline         Reason = "DeadlineExceeded" // the cluster took longer than Rollout.ProgressDeadline
-	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than may
+	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than MaxFailures allows
 	ReasonAborted          Reason = "Aborted"          // the rollout was aborted
 	ReasonDetached         Reason = "Detached"         // the cluster is detached from the context; the app there is Skipped
 	ReasonContested        Reason = "Contested"        // another writer undoes each Heal: only an Observation has it
-	ReasonInvalidContext   Reason = "InvalidContext"   // what is stored of a context cannot be used, or Options.Comparer panicked at it
+	ReasonInvalidContext   Reason = "InvalidContext"   // a stored value of the context is invalid, or Options.Comparer panicked
 )
 
 // sentinel is the error that belongs to a reason.
@@ -80,7 +84,8 @@ func (r Reason) sentinel() error {
 	return ErrFailed
 }
 
-// EventError is what Wait returns for an event that failed or was skipped. It is the sentinel of its reason.
+// EventError is the error of Wait for an event that failed or was skipped. It wraps the error that
+// belongs to its reason.
 type EventError struct {
 	Ref     EventRef
 	Event   EventType
@@ -89,7 +94,7 @@ type EventError struct {
 	Message string
 }
 
-// Error returns the event, what became of it and why.
+// Error returns the event, its status and the reason.
 func (e *EventError) Error() string {
 	s := fmt.Sprintf("%s of app context %s (event %d): %s, %s", e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status, e.Reason)
 	if e.Message != "" {
@@ -98,22 +103,24 @@ func (e *EventError) Error() string {
 	return s
 }
 
-// Unwrap returns the sentinel.
+// Unwrap returns the error that belongs to the reason.
 func (e *EventError) Unwrap() error { return e.Reason.sentinel() }
 
-// UnfinishedError is what Wait returns when its context ends before the event.
+// UnfinishedError is the error of Wait when ctx ends before the event.
 type UnfinishedError struct {
 	Ref EventRef
-	// Event and Status are those of the event; empty if the store did not answer in time.
+	// Event and Status are the type and the status of the event. They are empty if the store did
+	// not answer in time.
 	Event  EventType
 	Status ElementStatus
-	// Waiting are the apps on clusters that are retried or not ready yet.
+	// Waiting has the apps on clusters that wait: their phase is Retrying.
 	Waiting []ClusterStatus
-	// Err is the error of the context, and of the last attempt to reach the engine where that failed.
+	// Err is the error of ctx. If the last attempt to reach the engine failed, Err includes its
+	// error.
 	Err error
 }
 
-// Error returns Err, and the reasons why the event is not done.
+// Error returns Err and the reasons why the event is not finished.
 func (e *UnfinishedError) Error() string {
 	s := fmt.Sprintf("%s: event %d of app context %q is not done", e.Err, e.Ref.Seq, e.Ref.AppContextID)
 	if e.Status != "" {
@@ -132,11 +139,11 @@ func (e *UnfinishedError) Error() string {
 // Unwrap returns Err.
 func (e *UnfinishedError) Unwrap() error { return e.Err }
 
-// UnfinishedGrace is how long Wait looks for the reasons after its context has ended.
+// UnfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
 const UnfinishedGrace = time.Second
 
-// Unfinished returns the error of Wait for an event that was not done when its context ended with err. The status may be nil. It
-// is for those who implement Wait by other means than [Engine.Wait].
+// Unfinished returns the error of Wait for an event that was not finished when ctx ended with err.
+// The status may be nil. Use it to implement Wait without [Engine.Wait].
 func (s *Status) Unfinished(ref EventRef, err error) *UnfinishedError {
 	e := &UnfinishedError{Ref: ref, Err: err}
 	if s == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// EventRef names a queued event: the context whose queue it is in, and its place there, from 1.
+// EventRef names a queued event by the context of its queue and its number in the queue, from 1.
 type EventRef struct {
 	AppContextID string `json:"id"`
 	Seq          uint64 `json:"seq"`
 }
 
-// ElementStatus is how far an event is.
+// ElementStatus is the status of an event in its queue.
 type ElementStatus string
 
 // The statuses of elements. Done, Error and Skip are final.
@@ -29,7 +29,7 @@ const (
 	Skip       ElementStatus = "Skip"
 )
 
-// Final reports whether nothing more becomes of it.
+// Final reports whether the status does not change any more.
 func (s ElementStatus) Final() bool { return s == Done || s == Error || s == Skip }
 
 // Element is an event in the queue of a context.
@@ -41,13 +41,13 @@ type Element struct {
 	Status  ElementStatus `json:"status"`
 	Reason  Reason        `json:"reason,omitempty"`
 	Message string        `json:"message,omitempty"`
-	// Next is the UpdateDelete that follows on an Update that is done.
+	// Next is the UpdateDelete that follows a finished Update.
 	Next *EventRef `json:"next,omitempty"`
 	// Rollout is whether the event is a rollout: see Engine.RolloutStatus. Rollback is the event that
 	// Rollout.RollbackOnFailure has queued.
 	Rollout  bool      `json:"rollout,omitempty"`
 	Rollback *EventRef `json:"rollback,omitempty"`
-	// IdempotencyKey is the caller's.
+	// IdempotencyKey is the key of the call, if it had one.
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
 	Queued         time.Time `json:"queued"`
 	Finished       time.Time `json:"finished,omitzero"`
@@ -61,13 +61,14 @@ func (e *Element) call() string {
 	return string(e.Event)
 }
 
-// Phase is how far an app on a cluster is in an event.
+// Phase is the progress of an app on a cluster in an event.
 type Phase string
 
-// The phases. What has not begun has none. All but Progressing and Retrying are final.
+// The phases. An app that has not begun has an empty phase. All but Progressing and Retrying are
+// final.
 const (
-	PhaseProgressing Phase = "Progressing" // it has begun, which only rollouts record
-	PhaseRetrying    Phase = "Retrying"    // it waits for the cluster, or for objects; the reason says why
+	PhaseProgressing Phase = "Progressing" // it has begun; only rollouts record this phase
+	PhaseRetrying    Phase = "Retrying"    // it waits for the cluster or for objects: see the reason
 	PhaseDone        Phase = "Done"
 	PhaseSkipped     Phase = "Skipped" // the event has nothing to do there
 	PhaseFailed      Phase = "Failed"
@@ -75,7 +76,7 @@ const (
 
 func (p Phase) final() bool { return p == PhaseDone || p == PhaseSkipped || p == PhaseFailed }
 
-// ClusterStatus is what became of an app on a cluster in the last event that was about it.
+// ClusterStatus is the status of an app on a cluster in the last event that included the app there.
 type ClusterStatus struct {
 	App     string               `json:"app"`
 	Cluster appcontext.ClusterID `json:"cluster"`
@@ -85,32 +86,32 @@ type ClusterStatus struct {
 	Reason  Reason               `json:"reason,omitempty"`
 	Message string               `json:"message,omitempty"`
 	Time    time.Time            `json:"time"`
-	// Begun is when a rollout began with the cluster.
+	// Begun is when a rollout began on the cluster.
 	Begun time.Time `json:"begun,omitzero"`
-	// Resources is what a Read found. Some 500 KiB of it are kept; ResourcesOmitted counts the states that did not fit, which are
-	// those of ready resources first.
+	// Resources has the states that a Read found: about 500 KiB. ResourcesOmitted counts further
+	// states. Ready resources are omitted first.
 	Resources        []connector.State `json:"resources,omitempty"`
 	ResourcesOmitted int               `json:"resourcesOmitted,omitempty"`
 }
 
-// Status is all that is known of a context.
+// Status is the status of a context, with its queue and its clusters.
 type Status struct {
 	ID    string
 	State State
-	// Stopped is whether Stop was called, and ClearStop was not.
+	// Stopped is true from Stop to ClearStop.
 	Stopped bool
-	// Queue has the elements that are not done, and of those that are the last Options.HistoryLimit.
+	// Queue has all unfinished elements and the last Options.HistoryLimit finished ones.
 	Queue []Element
-	// Clusters has a status for each app on each cluster that an event was about.
+	// Clusters has a status for each app on each cluster that an event has included.
 	Clusters []ClusterStatus
 	// Observed has an Observation for each app on each cluster that engines have read since the
 	// context became Instantiated: see Options.Observe. It is empty in other states.
 	Observed []Observation
 	// Detached are the clusters that are detached from the context, in order: see Engine.Detach.
 	Detached []appcontext.ClusterID
-	// Transitions is how often the state was changed since the context was created.
+	// Transitions is the number of changes of the state since the context was created.
 	Transitions uint64
-	// Revision is that of the store when it was read: Watch goes on from the next one.
+	// Revision is the revision of the store at the read. Continue with Watch from Revision+1.
 	Revision int64
 }
 
@@ -156,13 +157,15 @@ type CallOption struct {
 	rollout        *Rollout
 }
 
-// IdempotencyKey makes a call that was made before, with the same key on the same context, return the event of that one
-// instead of queueing another, as long as the history has it. Use it to call again after an error of which it is not known
-// whether the event was queued. A call of another event, or of an Update from another context, must have another key: it returns
-// ErrInvalidInput and queues nothing. Update and Rollback are the same event.
+// IdempotencyKey makes calls safe to repeat. A call with the key of an earlier call on the same
+// context returns the event of the earlier call and queues nothing, while the event is in the
+// history. Use it to repeat a call after an error that leaves open whether the event was queued. A
+// call for another event, for an Update from another context, or with another rollout needs another
+// key: otherwise it returns ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }
 
-// IdempotencyKeyOf returns the key that options have, or "": for those who carry calls to an engine elsewhere.
+// IdempotencyKeyOf returns the key in options, or "". Use it to send calls to an engine in another
+// process.
 func IdempotencyKeyOf(options ...CallOption) string {
 	key := ""
 	for _, o := range options {
@@ -173,7 +176,8 @@ func IdempotencyKeyOf(options ...CallOption) string {
 	return key
 }
 
-// RolloutOf returns the rollout that options have, or nil: for those who carry calls to an engine elsewhere.
+// RolloutOf returns the rollout in options, or nil. Use it to send calls to an engine in another
+// process.
 func RolloutOf(options ...CallOption) *Rollout {
 	var out *Rollout
 	for _, o := range options {

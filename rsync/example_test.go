@@ -80,7 +80,7 @@ func Example() {
 	// <nil>
 }
 
-// A cluster that does not answer holds up nobody else, and Stop ends the wait for it.
+// A cluster that does not answer delays no other cluster, and Stop ends the wait for it.
 func ExampleEngine_Stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	clusters := fake.New()
@@ -123,7 +123,8 @@ func ExampleEngine_Stop() {
 	// <nil>
 }
 
-// A watch tells what changes. One that breaks off goes on after the last change that it has told.
+// A watch returns the changes of a context. After an error, a new watch continues after the last
+// change.
 func ExampleEngine_Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
@@ -163,7 +164,7 @@ func ExampleEngine_Watch() {
 	// <nil>
 }
 
-// An update that turned out badly is rolled back; the call is repeated safely with a key.
+// An update is rolled back. With a key, the call is safe to repeat.
 func ExampleEngine_Rollback() {
 	ctx, cancel := context.WithCancel(context.Background())
 	clusters := fake.New()
@@ -202,7 +203,8 @@ func ExampleEngine_Rollback() {
 	// <nil>
 }
 
-// New looks at its options and calls nobody. Engines on one store share the work; one that is not started queues it.
+// New validates its options and makes no calls. An engine that is not started queues events for the
+// other engines on the store.
 func ExampleNew() {
 	store := memstore.New(memstore.Options{})
 	engine, err := rsync.New(store, fake.New(), rsync.Options{})
@@ -222,7 +224,7 @@ func ExampleNew() {
 	// Created <nil>
 }
 
-// A call whose answer was lost is made again, and queues nothing twice.
+// A call is repeated after a lost answer. It queues the event once.
 func ExampleIdempotencyKey() {
 	engine, err := rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{})
 	if err != nil {
@@ -297,7 +299,7 @@ func ExampleWithRollout() {
 	// "": 1 of 1 succeeded
 }
 
-// A type that sends calls to an engine elsewhere reads their options.
+// A client of an engine in another process reads the options of its calls.
 func ExampleRolloutOf() {
 	options := []rsync.CallOption{rsync.IdempotencyKey("release-7"), rsync.WithRollout(rsync.Rollout{MaxConcurrency: "10%"})}
 	fmt.Println(rsync.IdempotencyKeyOf(options...), rsync.RolloutOf(options...).MaxConcurrency)
@@ -314,7 +316,7 @@ func ExampleStates() {
 	// Output: [Created Instantiating Instantiated InstantiateFailed Terminating Terminated TerminationFailed Updating Updated UpdateFailed]
 }
 
-// States are read in EMCO's spellings too.
+// ParseState also accepts EMCO's spellings.
 func ExampleParseState() {
 	for _, text := range []string{"Instantiated", "InstantiationFailed", "Running"} {
 		state, ok := rsync.ParseState(text)

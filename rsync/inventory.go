@@ -156,10 +156,10 @@ type Held struct {
 	AppContextID, App string
 }
 
-// Inventory returns which contexts hold which objects on a cluster, by object and context. A context holds
-// its objects from the begin of an Instantiate or an Update until the begin of a Terminate, or of the
-// UpdateDelete of an update from it, or until the cluster is detached from it. The hooks that run when an
-// app goes are not among them.
+// Inventory returns the objects that contexts hold on a cluster, ordered by object and context. A
+// context holds its objects from the begin of an Instantiate or an Update until the begin of a
+// Terminate, or of the UpdateDelete of an update from it, or until the cluster is detached from it.
+// Pre-delete and post-delete hooks are not included.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)

@@ -10,28 +10,28 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Observe is how engines follow the contexts in the state Instantiated, between events.
+// Observe selects how engines follow contexts in the state Instantiated, between events.
 type Observe int
 
 // The values of Observe. Each includes the one before it.
 const (
-	// ObserveNothing reads from a cluster only during events.
+	// ObserveNothing reads from clusters only during events.
 	ObserveNothing Observe = iota
-	// ObserveStatus reports how many objects of each app on each cluster are ready.
+	// ObserveStatus reports the number of ready objects of each app on each cluster.
 	ObserveStatus
-	// ObserveDrift also reports objects that differ from their manifests, where the connector is a
-	// [connector.Differ].
+	// ObserveDrift also reports objects that differ from their manifests. It requires that the
+	// connector is a [connector.Differ].
 	ObserveDrift
 	// ObserveHeal also queues a [Heal] when it finds such objects.
 	ObserveHeal
 )
 
-// Observation is how an app on a cluster is since the last event of its context: see
-// [Options].Observe. Hooks are not part of it, except definitions of a crd-install.
+// Observation is the state of an app on a cluster since the last event of its context: see
+// [Options].Observe. It includes no hooks except the definitions of a crd-install.
 type Observation struct {
 	App     string               `json:"app"`
 	Cluster appcontext.ClusterID `json:"cluster"`
-	// Time is when the app was first seen like this. An Observation is written only when it
+	// Time is when the app was first observed in this state. An Observation is written only when it
 	// changes, at most once a second.
 	Time time.Time `json:"time"`
 	// Objects is the number of objects, and Ready how many of them are ready.
@@ -43,18 +43,18 @@ type Observation struct {
 	Compared bool `json:"compared,omitempty"`
 	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of
 	// them, with 8 KiB of their fields: Before is the value on the cluster, After that of the
-	// manifest. An object that does not exist is a ChangeCreate. No Heal applies a ChangeRefused:
-	// the cluster would reject the manifest, and Message names the reason. connector/kube reports
-	// so a field that another field manager has taken, unless its Options.Force is set.
+	// manifest. An object that does not exist is a ChangeCreate. No Heal applies a ChangeRefused,
+	// because the cluster would reject the manifest: Message has the reason. With connector/kube, a
+	// field that another field manager owns is a ChangeRefused unless kube.Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
-	// Heals is how many times the drift was healed, each time within an hour after the last, and
-	// Healed when the last Heal was queued.
+	// Heals is the number of Heals for the drift, each within an hour after the one before. Healed
+	// is when the last Heal was queued.
 	Heals  int       `json:"heals,omitempty"`
 	Healed time.Time `json:"healed,omitzero"`
-	// Reason is empty, ReasonContested, or why the cluster could not be read: ReasonUnreachable,
-	// ReasonRefusedForNow or ReasonRefused. In these cases the fields above are those of the last
-	// read. Message is the cause.
+	// Reason is empty, ReasonContested, or the reason why the cluster could not be read:
+	// ReasonUnreachable, ReasonRefusedForNow or ReasonRefused. If it could not be read, the fields
+	// above are those of the last read. Message is the cause.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }

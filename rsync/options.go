@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// DeleteOrder is in which order the resources of an app on a cluster are deleted.
+// DeleteOrder is the order in which the resources of an app on a cluster are deleted.
 type DeleteOrder int
 
 // The orders.
@@ -25,65 +25,69 @@ const (
 
 // Options configures an [Engine]; the zero value is useful.
 type Options struct {
-	// Name begins the name of the engine's sessions and is a label of its metrics. Defaults to "rsync".
+	// Name is the prefix of the names of the engine's sessions, and a label of its metrics.
+	// Defaults to "rsync".
 	Name string
-	// Workers is how many contexts are worked on at the same instant: choosing the next event, planning, writing. Waiting takes
-	// none. Defaults to 8.
+	// Workers is the number of contexts that the engine processes at the same time: it chooses the
+	// next event, plans and writes. A waiting context uses no worker. Defaults to 8.
 	Workers int
-	// ClusterConcurrency is how many calls to one cluster are under way at a time. Calls to different clusters do not limit each
-	// other. Defaults to 8.
+	// ClusterConcurrency is the number of concurrent calls to one cluster. Defaults to 8.
 	ClusterConcurrency int
-	// Backoff is the delay before what a cluster refused is tried again.
+	// Backoff is the delay before the next attempt after a cluster has refused a call for now.
 	Backoff Backoff
-	// MaxRetries is how often an app on a cluster is tried again in one event after its cluster refused or did not answer, where
-	// each probe that fails counts. Progress resets the count. 0 means without end: until Stop or Terminate.
+	// MaxRetries is the number of retries of an app on a cluster in one event, after which the app
+	// fails there. Each failed probe counts as one. Progress resets the count. 0 means no limit:
+	// until Stop or Terminate.
 	MaxRetries int
-	// ProbeInterval is the time from the start of one probe of a cluster that does not answer to the start of the next,
-	// regardless of how many ops wait for it. A call that makes no progress for this time has the cluster probed too.
-	// Defaults to 1 s.
+	// ProbeInterval is the time between the starts of two probes of a cluster that does not answer,
+	// regardless of the number of waiting apps. The engine also probes a cluster if a call makes no
+	// progress for this time. Defaults to 1 s.
 	ProbeInterval time.Duration
-	// ProbeTimeout limits one probe. A cluster that answers more slowly counts as unreachable, unless calls to it succeed.
-	// Defaults to 10 s, or to ProbeInterval if that is longer.
+	// ProbeTimeout limits one probe. A slower cluster counts as unreachable, unless calls to it
+	// succeed. Defaults to 10 s, or to ProbeInterval if that is longer.
 	ProbeTimeout time.Duration
-	// CallTimeout limits the time in which a call to a cluster makes no progress: connectors that report progress, as connector/kube
-	// does for each object, may take as long as their objects need. It limits the whole call for the others.
-	// Defaults to 1 minute.
+	// CallTimeout limits the time in which a call to a cluster makes no progress. A connector that
+	// reports progress for each object, for example connector/kube, may take longer for the whole
+	// call. For other connectors CallTimeout limits the whole call. Defaults to 1 minute.
 	CallTimeout time.Duration
-	// PollInterval is how often a cluster is asked for what must become ready or gone, where its connector does not tell by itself.
-	// The interval grows to ten times as much for what takes long. Defaults to 500 ms.
+	// PollInterval is the first interval at which the engine reads objects that must become ready
+	// or gone, if the connector is no [connector.StatusWatcher]. The interval grows to ten times
+	// this value. Defaults to 500 ms.
 	PollInterval time.Duration
-	// Observe has the engines follow contexts that are Instantiated: [Status].Observed then shows
-	// which objects are not ready or have drifted. A change that a [connector.StatusWatcher]
-	// reports is read within a second, or within three times the duration of the last read. Each
-	// context is observed by one of all engines on the store, which should have the same value.
-	// Defaults to ObserveNothing.
+	// Observe makes the engines follow contexts that are Instantiated: [Status].Observed then shows
+	// objects that are not ready or have drifted. After a [connector.StatusWatcher] has reported a
+	// change, the engine reads the objects within a second, or within three times the duration of
+	// the last read. One engine on the store observes each context, so all engines should have the
+	// same value. Defaults to ObserveNothing.
 	Observe Observe
-	// ObserveInterval is how often Observe reads each cluster without a reported change. It varies
-	// by 10 % at random. Defaults to 10 minutes.
+	// ObserveInterval is the interval at which Observe reads each cluster without a reported
+	// change, with 10 % jitter. Defaults to 10 minutes.
 	ObserveInterval time.Duration
-	// ConnectorIdle is how long a connector is kept open that nobody uses. Defaults to 1 minute.
+	// ConnectorIdle is the time after which an unused connector is closed. Defaults to 1 minute.
 	ConnectorIdle time.Duration
-	// DeleteOrder defaults to ReverseOrder.
+	// DeleteOrder is the order in which the resources of an app are deleted. Defaults to
+	// ReverseOrder.
 	DeleteOrder DeleteOrder
-	// Comparer says which resources an update applies. One that panics fails the event with ReasonInvalidContext. Defaults to
-	// [appcontext.Bytes].
+	// Comparer decides which resources an update applies. If it panics, the event fails with
+	// ReasonInvalidContext. Defaults to [appcontext.Bytes].
 	Comparer appcontext.Comparer
 	// Transitions is the state machine. Defaults to [TransitionsDefault].
 	Transitions Transitions
-	// LeaseTTL is how long after its last sign of life an engine's work is taken over. At least 1 s. Defaults to 10 s.
+	// LeaseTTL is the time after the last renewal of an engine's lease at which other engines
+	// continue its work. At least 1 s. Defaults to 10 s.
 	LeaseTTL time.Duration
-	// HistoryLimit is how many elements that are done stay in a queue. Defaults to 100.
+	// HistoryLimit is the number of finished elements that stay in a queue. Defaults to 100.
 	HistoryLimit int
-	// MetricsRegisterer takes the metrics. Nil means none.
+	// MetricsRegisterer receives the metrics that METRICS.md lists. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithTickerAndDelayedExecution
 }
 
-// Backoff is an exponential delay. Each delay is between half of its value and the whole, at random, so that those who
-// failed together do not come back together.
+// Backoff is an exponential delay with jitter: each delay is between half of its value and the
+// whole value.
 type Backoff struct {
-	// Base is the first delay and Max the greatest. Default to 500 ms and 30 s.
+	// Base is the first delay and Max the longest. They default to 500 ms and 30 s.
 	Base, Max time.Duration
 }
 

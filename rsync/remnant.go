@@ -153,15 +153,15 @@ func (r *run) finishRemnant(ctx context.Context) error {
 	return nil
 }
 
-// Remnant is what a context may have on a cluster that was detached from it, until the cluster is
-// cleaned up.
+// Remnant has the objects that a context may have on a cluster that was detached from it, until
+// they are deleted there.
 type Remnant struct {
-	// AppContextID is the context, which may be deleted since.
+	// AppContextID is the context. It may have been deleted.
 	AppContextID string
 	Cluster      appcontext.ClusterID
 	// Since is when the cluster was detached.
 	Since time.Time
-	// Objects are those that the context may have there, in order.
+	// Objects has the objects that the context may have there, in order.
 	Objects []appcontext.Object
 	// Reason and Message explain why the cleanup waits. They are empty before the first attempt.
 	Reason  Reason
@@ -217,9 +217,9 @@ func (img *image) remnant(spec *appcontext.AppContext) Remnant {
 	return out
 }
 
-// Forget gives up the cleanups of a cluster that does not come back. Objects on the cluster stay
-// there. [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster
-// stays detached.
+// Forget ends the cleanups of a cluster that does not come back. The objects stay on the cluster.
+// [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster stays
+// detached.
 func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
 	result, err := e.store.Range(ctx, remnantsKey(cluster))
 	if err != nil {

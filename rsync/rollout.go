@@ -12,56 +12,63 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Rollout limits how an Instantiate or an Update moves from cluster to cluster. See [WithRollout].
+// Rollout defines how an Instantiate or an Update moves from cluster to cluster: see [WithRollout].
 //
-// The clusters of each group come in the order of the group, and groups one after the other. The
-// clusters of the context that are in no group come last, in the order of the context. A cluster
-// succeeds when all apps of the event on it succeed, and fails when one of them fails.
+// Groups run one after the other, and the clusters of a group begin in the order of the group. The
+// clusters in no group run last, in the order of the context. A cluster succeeds when all apps of
+// the event on it succeed, and fails when one of them fails.
 type Rollout struct {
-	// Groups are optional. No cluster is in two of them, and each cluster is one of the context.
+	// Groups are optional. A cluster is in one group at most, and the context has an app on it.
 	Groups []RolloutGroup `json:"groups,omitempty"`
-	// MaxConcurrency is how many clusters of a group may be in progress: a number from 1, as "5", or a
-	// percentage of the group, as "10%", rounded down, but at least one cluster. Empty means all.
+	// MaxConcurrency limits the clusters of a group that are in progress: a number from 1, for
+	// example "5", or a percentage of the group, for example "10%". A percentage is rounded down to
+	// a number of clusters, but to at least 1. Empty means no limit.
 	MaxConcurrency string `json:"maxConcurrency,omitempty"`
-	// MaxFailures is how many clusters may fail: a number from 0, or a percentage of all clusters,
-	// rounded down. When more have failed no further cluster begins. Empty means 0.
+	// MaxFailures is the number of clusters that may fail: a number from 0, or a percentage of all
+	// clusters, rounded down. When more clusters have failed, no further cluster begins. Empty
+	// means 0.
 	//
-	// An event with failed clusters ends with the status Error, also within MaxFailures.
+	// Within MaxFailures the rollout continues to the last cluster, but the event still ends with
+	// the status Error if a cluster has failed.
 	MaxFailures string `json:"maxFailures,omitempty"`
-	// Until is when an app succeeds on a cluster. Deployed: all of its resources are applied. Ready:
-	// they are ready too. Defaults to Ready.
+	// Until defines when an app succeeds on a cluster. With Deployed all of its resources must be
+	// applied, with Ready they must also be ready. Defaults to Ready.
 	Until appcontext.OpStatus `json:"until,omitempty"`
-	// MinSuccessTime is how long the resources must be ready without a break. It needs Ready.
+	// MinSuccessTime is the time for which the resources must be ready without a break (soak time).
+	// It requires Until Ready.
 	MinSuccessTime time.Duration `json:"minSuccessTime,omitempty"`
-	// ProgressDeadline is how long a cluster may take, from its begin to its success, which includes
-	// MinSuccessTime. A cluster that takes longer has failed. 0 means no limit.
+	// ProgressDeadline limits the time of a cluster from its begin to its success, including
+	// MinSuccessTime. A cluster that takes longer fails. 0 means no limit.
 	ProgressDeadline time.Duration `json:"progressDeadline,omitempty"`
-	// RollbackOnFailure queues the way back when the event fails, except when a Stop or a Terminate
-	// ends it: after an Update the update back, if the context it leads from is Instantiated; after
-	// an Instantiate a Terminate, if the context had no objects before. See [Element].Rollback.
+	// RollbackOnFailure queues a rollback when the event ends with the status Error: also after
+	// Abort, and after one failed cluster within MaxFailures. A Stop or a Terminate of the event
+	// queues none. After an Update the rollback is the Update back, if the context that the event
+	// leads from is Instantiated. After an Instantiate it is a Terminate, if the context had no
+	// objects before. See [Element].Rollback.
 	RollbackOnFailure bool `json:"rollbackOnFailure,omitempty"`
 }
 
-// RolloutGroup is a step of a rollout.
+// RolloutGroup is a step of a rollout: some clusters with limits and gates.
 type RolloutGroup struct {
 	// Name is unique in the rollout.
 	Name     string                 `json:"name"`
 	Clusters []appcontext.ClusterID `json:"clusters,omitempty"`
 	// MaxConcurrency defaults to that of the rollout.
 	MaxConcurrency string `json:"maxConcurrency,omitempty"`
-	// MaxFailures limits the failures in this group, in addition to that of the rollout. A percentage
-	// is one of this group.
+	// MaxFailures limits the failed clusters of this group, in addition to MaxFailures of the
+	// rollout. A percentage is a percentage of the group. Empty means only the limit of the
+	// rollout.
 	MaxFailures string `json:"maxFailures,omitempty"`
 	// ApproveBefore has the group wait until Engine.Approve is called for it.
 	ApproveBefore bool `json:"approveBefore,omitempty"`
-	// Wait is how long the rollout waits after the last cluster of the group has ended.
+	// Wait is the time between the end of the last cluster of the group and the next step.
 	Wait time.Duration `json:"wait,omitempty"`
 	// ApproveAfter has the rollout wait after the group until Engine.Approve is called for it.
 	// An Update deletes nothing before the last group is approved.
 	ApproveAfter bool `json:"approveAfter,omitempty"`
 }
 
-// Gate is a point of a rollout that needs an approval.
+// Gate is a point of a group at which the rollout waits for an approval.
 type Gate string
 
 // The gates of a group.
@@ -76,32 +83,35 @@ type Approval struct {
 	Gate  Gate   `json:"gate"`
 }
 
-// RolloutStatus is how far a rollout is.
+// RolloutStatus is the progress of a rollout.
 type RolloutStatus struct {
 	Ref     EventRef
 	Rollout Rollout
-	// Status is that of the event.
+	// Status is the status of the event.
 	Status          ElementStatus
 	Paused, Aborted bool
 	Approved        []Approval
-	// Groups are those of the rollout. The last one, which has no name, has the clusters in no group.
+	// Groups has the groups of the rollout in order. The clusters in no group, if any, follow as a
+	// group without a name.
 	Groups []RolloutGroupStatus
-	// Waiting is why no further cluster begins: an approval, a pause, a wait, a failure. It is empty
-	// while clusters are in progress and nothing else holds the rollout up.
+	// Waiting is the reason why no further cluster begins: an approval, a pause, a wait, or
+	// failures. It is empty if the rollout only waits for clusters in progress.
 	Waiting string
 }
 
-// RolloutGroupStatus has the numbers of clusters of a group. The others have not begun.
+// RolloutGroupStatus counts the clusters of a group. Clusters that it does not count as in
+// progress, succeeded or failed have not begun. [Status].Clusters has the failed apps, with their
+// reasons.
 type RolloutGroupStatus struct {
 	Name                                    string
 	Clusters, InProgress, Succeeded, Failed int
 }
 
-// WithRollout makes an Instantiate or an Update a rollout. The engine keeps it with the event. The call
-// returns ErrInvalidInput for a rollout that is not valid, before anything is written: for example
-// clusters that the context does not have, a cluster in two groups, a MaxConcurrency of 0, a
-// MinSuccessTime that is not shorter than the ProgressDeadline, or an app that waits for an app on a
-// cluster of a later group.
+// WithRollout is an option that makes an Instantiate or an Update a rollout. The store keeps the
+// rollout with the event. For an invalid rollout the call returns an [*InvalidRolloutError] and
+// writes nothing. Invalid are, for example, an unknown cluster, a cluster in two groups, a
+// MaxConcurrency of 0, a MinSuccessTime that is not shorter than the ProgressDeadline, and an app
+// that waits for an app on a cluster of a later group. Other events return ErrInvalidInput.
 func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
 
 // maxRollout is the size of a rollout in bytes, as it is stored.
@@ -126,9 +136,8 @@ func invalidRollout(field, format string, args ...any) error {
 	return &InvalidRolloutError{field, fmt.Sprintf(format, args...)}
 }
 
-// Validate returns the error with which an Instantiate of a context, or an Update to it, would reject
-// the rollout. It needs no engine, so it does not check whether the engine's Transitions allow
-// RollbackOnFailure.
+// Validate returns the error with which an Instantiate of the context or an Update to it would
+// reject the rollout. It does not check whether the engine's Transitions allow RollbackOnFailure.
 func (r *Rollout) Validate(c *appcontext.AppContext) error {
 	h := head{ID: c.ID}
 	for i := range c.Apps {

@@ -14,10 +14,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Approve opens a gate of a rollout: the group begins, or the rollout goes on after it. A gate can be
-// opened before the rollout comes to it. Approving again is no error. It returns ErrNotFound for an event
-// that is unknown or has no rollout, ErrInvalidInput for a gate that the rollout does not have, and
-// ErrInvalidState when the event is done.
+// Approve opens a gate of a rollout. The group then begins, or the rollout continues after the
+// group. A gate can be opened before the rollout reaches it. To approve again is no error. Approve
+// returns ErrNotFound for an event that is unknown or has no rollout, ErrInvalidInput for a gate
+// that the rollout does not have, and ErrInvalidState after the event has ended.
 func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		has := slices.ContainsFunc(r.Groups, func(g RolloutGroup) bool {
@@ -33,8 +33,9 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 	})
 }
 
-// Pause keeps a rollout from beginning with further clusters, from when it returns until Resume. Clusters
-// that have begun go on. It returns the errors of Approve.
+// Pause pauses a rollout: after it returns, no further cluster begins until Resume. Clusters in
+// progress continue. Pause does not delay the end of the event, when all clusters have ended and
+// all gates are open. Pause returns the errors of Approve.
 func (e *Engine) Pause(ctx context.Context, ref EventRef) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		r.Paused = true
@@ -42,7 +43,7 @@ func (e *Engine) Pause(ctx context.Context, ref EventRef) error {
 	})
 }
 
-// Resume takes Pause back.
+// Resume ends a Pause. It returns the errors of Approve.
 func (e *Engine) Resume(ctx context.Context, ref EventRef) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		r.Paused = false
@@ -50,9 +51,10 @@ func (e *Engine) Resume(ctx context.Context, ref EventRef) error {
 	})
 }
 
-// Abort ends a rollout: from when it returns no further cluster begins, and those that have begun end as
-// soon as they would have to wait. The event ends with the status Error and the reason Aborted. What was
-// applied stays until the next event, which can be a Rollback. It returns the errors of Approve.
+// Abort ends a rollout: after it returns, no further cluster begins. Clusters in progress end when
+// they would otherwise wait. The event ends with the status Error and the reason Aborted, and
+// RollbackOnFailure queues a rollback. Applied objects stay until the next event, for example a
+// Rollback. Abort returns the errors of Approve.
 func (e *Engine) Abort(ctx context.Context, ref EventRef) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		r.Aborted = true
@@ -150,8 +152,8 @@ func (e *Engine) sameRollout(ctx context.Context, id string, seq uint64, r *roll
 	return bytes.Equal(encode(before.Rollout), encode(r.Rollout)), nil
 }
 
-// RolloutStatus returns how far the rollout of an event is. It returns ErrNotFound for an event that is
-// unknown, has no rollout, or is no longer in the history.
+// RolloutStatus returns the progress of the rollout of an event. It returns ErrNotFound for an
+// event that is unknown, has no rollout, or is no longer in the history.
 func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatus, error) {
 	_, record, err := e.rolloutRecord(ctx, ref)
 	if err != nil {

@@ -27,8 +27,9 @@ func States() []State {
 	}
 }
 
-// ParseState reads a state, also in the spellings that EMCO's documents and code have beside these: InstantiationFailed,
-// TerminateFailed, UpdatedFailed and Update. It reports whether there is such a state.
+// ParseState returns the state with a name. It also accepts the other spellings in EMCO's documents
+// and code: InstantiationFailed, TerminateFailed, UpdatedFailed and Update. It returns false for an
+// unknown name.
 func ParseState(s string) (State, bool) {
 	switch s {
 	case "InstantiationFailed":
@@ -51,7 +52,7 @@ func ParseState(s string) (State, bool) {
 // empty reports whether a context in the state has no objects on clusters.
 func (s State) empty() bool { return s == Created || s == Terminated || s == Updated }
 
-// EventType is what is done with an AppContext.
+// EventType is the type of an event on an AppContext.
 type EventType string
 
 // The events. The engine itself queues UpdateDelete and Heal.
@@ -61,9 +62,9 @@ const (
 	Update       EventType = "Update"
 	UpdateDelete EventType = "UpdateDelete"
 	Read         EventType = "Read"
-	// Heal applies objects again that others have changed or deleted: see ObserveHeal. It deletes
-	// nothing, runs no hooks and waits for nothing. It begins in the state Instantiated, and the
-	// state stays.
+	// Heal reapplies objects that other writers have changed or deleted: see ObserveHeal. It
+	// deletes nothing, runs no hooks and waits for nothing. It begins in the state Instantiated and
+	// does not change the state.
 	Heal EventType = "Heal"
 )
 

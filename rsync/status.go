@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Status returns what is known of a context. It returns ErrNotFound.
+// Status returns the status of a context. It returns ErrNotFound if the context does not exist.
 func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	return out, nil
 }
 
-// List returns all contexts with their states, by ID. Those whose entry cannot be read are left out, and beside the others there is
-// an ErrBroken that names them.
+// List returns all contexts with their states, ordered by ID. If entries cannot be decoded, List
+// returns the other contexts and an ErrBroken with the names of the broken ones.
 func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	result, err := e.store.Range(ctx, indexPrefix)
 	if err != nil {
@@ -64,29 +64,33 @@ func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	return out, errors.Join(broken...)
 }
 
-// Change is a change of a context. One of State, Element, Cluster, Observed and Rollout is set, or
-// Deleted is.
+// Change is a change of a context. Exactly one of State, Element, Cluster, Observed, Rollout and
+// Deleted is set.
 type Change struct {
-	// Revision is that of the store: a Watch from the next one goes on after this change. Changes that happened together have the
-	// same.
+	// Revision is the revision of the store with this change. A Watch from Revision+1 continues
+	// after it. Changes of one transaction have the same revision.
 	Revision int64
 	State    State
 	Element  *Element
 	Cluster  *ClusterStatus
-	// Observed is void when the state changes.
+	// Observed is valid until the state changes.
 	Observed *Observation
 	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted.
 	Rollout uint64
-	// Deleted is whether the context was removed; nothing comes after it.
+	// Deleted is true for the last change, after which the context does not exist.
 	Deleted bool
 }
 
-// Watch tells of what changes in a context from a revision on: of the one that a Status or the last Change had, the next
-// one. 0 begins with what there is now. It ends with ctx, without an error of that, when the context is deleted, and after an error:
-// ErrNotFound, ErrInvalidInput for a negative revision, or store.ErrCompacted when the store does not have the revision, because
-// it is too long ago or, in a store that was restored, yet to come; then begin with 0.
+// Watch returns the changes of a context from a revision on. With 0 it first returns the current
+// state as changes. To continue after a Status or a Change, pass its Revision+1.
 //
-// Of a context that is not there any more a Watch from a revision before its deletion tells what there was until then.
+// Watch ends without an error when ctx ends or after the context was deleted. It ends with
+// ErrNotFound, with ErrInvalidInput for a negative revision, and with store.ErrCompacted if the
+// store does not have the revision: it is too old, or a restored store has not reached it. Then
+// call Watch again with 0.
+//
+// For a deleted context, a Watch from a revision before the deletion returns the changes up to the
+// deletion.
 func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -216,10 +220,11 @@ func changeOf(id string, event store.Event) (Change, bool, error) {
 	return c, true, err
 }
 
-// Wait waits until an event is done, and returns the status of the context whose event it is. For an Update that is done it
-// then waits for its UpdateDelete. It returns the status and an [*EventError] for an event that failed or was skipped, and the
-// status and an [*UnfinishedError] when ctx ends first. It returns ErrNotFound for an event that does not exist or is no longer
-// in the history.
+// Wait waits until an event has ended, and returns the status of the event's context. After an
+// Update that is done, it also waits for its UpdateDelete. Wait returns the status and an
+// [*EventError] for an event that failed or was skipped, and the status and an [*UnfinishedError]
+// if ctx ends first. It returns ErrNotFound for an event that does not exist or is no longer in the
+// history.
 func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
 	current := ref
 	element, err := e.await(ctx, ref)

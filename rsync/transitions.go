@@ -10,22 +10,23 @@ import (
 
 //go:generate go run ./internal/statediagram
 
-// Transition says in which states an event may begin, and what becomes of the state.
+// Transition defines in which states an event may begin, and the states that follow.
 type Transition struct {
 	Event EventType
 	// From are the states in which it may begin.
 	From []State
-	// Current is the state while it is under way, Desired when it is done, Error when it failed.
+	// Current is the state during the event, Desired the state after it, and Error the state after
+	// it failed.
 	Desired, Current, Error State
 }
 
-// Transitions is a state machine: a row for each event but Read and Heal, which change no state.
+// Transitions is a state machine: a row for each event except Read and Heal, which change no state.
 // Read is valid in each state, Heal in Instantiated.
 type Transitions []Transition
 
-// TransitionsSeed is the table of EMCO's document, to the letter. Its columns of results for the two events
-// of an update are transposed: the update context ends as Updated, in which no further update of it can
-// begin, and no rollback. Select it with [Options].Transitions; the default is [TransitionsDefault].
+// TransitionsSeed is the table of EMCO's document, unchanged. That document exchanges the results
+// of the two events of an update: the new context ends as Updated, so it can neither be updated nor
+// rolled back. Select the table with [Options].Transitions. The default is [TransitionsDefault].
 var TransitionsSeed = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},
@@ -33,10 +34,10 @@ var TransitionsSeed = Transitions{
 	{Event: UpdateDelete, From: []State{Instantiated}, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 }
 
-// TransitionsDefault is the table that the engine uses: that of EMCO's document, with two differences. The
-// results of the two events of an update are as EMCO's code has them: the update context ends as Instantiated
-// and the initial one as Updated, so that the next update and a rollback can begin. And an update can begin
-// again after any failure, from the context that failed, to it, or past it.
+// TransitionsDefault is the default table. It differs from EMCO's document in two ways. First, the
+// results of the two events of an update are those of EMCO's code: the new context ends as
+// Instantiated and the earlier one as Updated, so the next update and a rollback can begin. Second,
+// an update can begin after any failure: from the failed context, to it, or to a third one.
 var TransitionsDefault = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},
@@ -58,8 +59,8 @@ var (
 	}
 )
 
-// Of returns the row of an event, and whether the event may begin in a state. Read and Heal have an
-// empty row.
+// Of returns the row of an event, and true if the event may begin in the state. The row of Read and
+// Heal is empty.
 func (t Transitions) Of(event EventType, state State) (Transition, bool) {
 	if !event.moves() {
 		return Transition{Event: event}, event == Read || state == Instantiated
